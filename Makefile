@@ -1,0 +1,36 @@
+# The development commands. `make help` lists them.
+PYTHON ?= python3
+VENV ?= .venv
+BIN ?= $(VENV)/bin
+
+.PHONY: help dev check types imports test test-all bench links
+
+help: ## list the commands
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+dev: ## make a virtual environment with everything that development needs
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[dev]'
+
+links: ## the link folder through which type checkers see the packages
+	@mkdir -p .links/quadrill
+	@for d in app continuous store migrations static; do ln -sfn ../../$$d .links/quadrill/$$d; done
+
+check: ## style: ruff and codespell
+	$(BIN)/ruff check .
+	$(BIN)/codespell
+
+types: links ## mypy --strict
+	$(BIN)/mypy
+
+imports: ## the import directions
+	$(BIN)/lint-imports
+
+test: ## the tests of the README
+	$(BIN)/python -m pytest
+
+test-all: ## everything, the slow sweeps too
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+bench: ## all benchmarks, ratios of one run
+	$(BIN)/python -m benchmarks

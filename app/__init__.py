@@ -1,0 +1,1 @@
+"""App speaks: HTTP, the admin page and the command line."""

@@ -1,0 +1,1 @@
+"""One blueprint per resource of the HTTP interface."""

@@ -1,0 +1,1 @@
+"""Continuous computes: languages, windows and the evaluation of registered queries."""

@@ -1,0 +1,1 @@
+"""The SPARQL algebra with windows: nodes, builders, printers and rewrites."""

@@ -1,0 +1,363 @@
+"""The algebra: SPARQL 1.1 section 18.2 with windows, as a closed union of frozen dataclasses.
+
+Every dialect is translated to these nodes, every engine starts from them. Variables are plain
+names without the question mark; RDF terms are pyoxigraph's. Source: SPARQL 1.1 Query Language,
+https://www.w3.org/TR/sparql11-query/#sparqlAlgebra; WINDOW as in Definition 8 of the RSP-QL* paper,
+STREAM blocks of CQELS-QL (ISWC 2011, section 4.1) become the same node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+
+Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A query variable. Blank nodes of patterns become variables whose name starts with ``_:``.
+
+    Such a variable never appears in ``SELECT *`` and is not projected.
+    """
+
+    name: str
+
+    @property
+    def hidden(self) -> bool:
+        """True for a variable that stands for a blank node of the pattern."""
+        return self.name.startswith("_:")
+
+
+@dataclass(frozen=True, slots=True)
+class TripleTerm:
+    """An RDF 1.2 triple term pattern ``<<( s p o )>>``; it may hold variables at any depth."""
+
+    subject: TermPattern
+    predicate: NamedNode | Var
+    object: TermPattern
+
+
+TermPattern: TypeAlias = NamedNode | Literal | Triple | Var | TripleTerm
+
+
+@dataclass(frozen=True, slots=True)
+class TriplePattern:
+    """One triple pattern of a basic graph pattern. ``subject`` is never a literal."""
+
+    subject: TermPattern
+    predicate: NamedNode | Var
+    object: TermPattern
+
+
+# --- property path expressions (section 9) ----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A predicate IRI."""
+
+    iri: NamedNode
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """``^path``."""
+
+    path: PathExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """``left / right``."""
+
+    left: PathExpr
+    right: PathExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """``left | right``."""
+
+    left: PathExpr
+    right: PathExpr
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroOrMore:
+    """``path*``."""
+
+    path: PathExpr
+
+
+@dataclass(frozen=True, slots=True)
+class OneOrMore:
+    """``path+``."""
+
+    path: PathExpr
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroOrOne:
+    """``path?``."""
+
+    path: PathExpr
+
+
+@dataclass(frozen=True, slots=True)
+class NegatedSet:
+    """``!(iri | ^iri | ...)``: forward and inverse IRIs that do not match."""
+
+    forward: tuple[NamedNode, ...]
+    inverse: tuple[NamedNode, ...]
+
+
+PathExpr: TypeAlias = Link | Inverse | Sequence | Alternative | ZeroOrMore | OneOrMore | ZeroOrOne | NegatedSet
+
+
+# --- expressions (section 17) -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal, an IRI or a ground triple term."""
+
+    term: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator or built-in by its SPARQL name in upper case.
+
+    Operators: ``||  &&  !  =  !=  <  >  <=  >=  +  -  *  /  UNARY-  UNARY+  IN  NOT IN`` (for the last
+    two the first argument is the left side). Built-ins: ``STR``, ``LANG``, ``IF``, ``COALESCE``,
+    ``BOUND``, ``NOW``, ``TRIPLE`` ... A triple term with variables in an expression is ``TRIPLE(s,p,o)``.
+    """
+
+    name: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """An extension function or cast by IRI. Aggregates by IRI are `Aggregate` nodes."""
+
+    iri: NamedNode
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """``EXISTS { pattern }``, or ``NOT EXISTS`` when ``negated``."""
+
+    pattern: Algebra
+    negated: bool = False
+
+
+Expr: TypeAlias = Var | Constant | Call | FunctionCall | Exists
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A set function (section 18.5.1) or one of our extension aggregates.
+
+    ``name`` in upper case: COUNT SUM MIN MAX AVG SAMPLE GROUP_CONCAT MEDIAN STDDEV VARIANCE PERCENTILE.
+    ``expr`` is None for ``COUNT(*)``. ``separator`` belongs to GROUP_CONCAT, ``parameter`` to PERCENTILE
+    (the percentile asked for, a constant between 0 and 100).
+    """
+
+    name: str
+    expr: Expr | None
+    distinct: bool = False
+    separator: str | None = None
+    parameter: Expr | None = None
+
+
+# --- graph patterns ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Bgp:
+    """A basic graph pattern; the empty one is the unit (one solution that binds nothing)."""
+
+    patterns: tuple[TriplePattern, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A property path pattern that is not a plain triple pattern."""
+
+    subject: TermPattern
+    path: PathExpr
+    object: TermPattern
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Join(left, right)."""
+
+    left: Algebra
+    right: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class LeftJoin:
+    """LeftJoin(left, right, condition); no condition means true."""
+
+    left: Algebra
+    right: Algebra
+    condition: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Filter(condition, input)."""
+
+    condition: Expr
+    input: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Union(left, right)."""
+
+    left: Algebra
+    right: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class Minus:
+    """Minus(left, right)."""
+
+    left: Algebra
+    right: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """GRAPH name { input }. Inside a window it ranges over the graph names of the window's elements."""
+
+    name: NamedNode | Var
+    input: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The dataset of one window: ``WINDOW <w> {}``, ``WINDOW ?w {}``, ``STREAM <s> [..] {}``.
+
+    ``name`` is the `WindowDeclaration.name` of the query, or a variable that ranges over the names of
+    all declared windows and is bound to them (RSP-QL*, Definition 16.6).
+    """
+
+    name: NamedNode | Var
+    input: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """SERVICE [SILENT] name { input }; only in static parts."""
+
+    name: NamedNode | Var
+    input: Algebra
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """Extend(input, variable, expression), from BIND and SELECT expressions."""
+
+    input: Algebra
+    var: Var
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Inline data: one tuple of terms per row, None for UNDEF."""
+
+    vars: tuple[Var, ...]
+    rows: tuple[tuple[Term | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """GROUP BY keys with aggregates.
+
+    ``keys`` are variables (grouping expressions are `Extend`-ed below). Each aggregate binds its variable.
+    Without keys there is exactly one group, also over an empty input (section 18.5).
+    """
+
+    input: Algebra
+    keys: tuple[Var, ...]
+    aggregates: tuple[tuple[Var, Aggregate], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderCondition:
+    """One ORDER BY condition."""
+
+    expr: Expr
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OrderBy:
+    """OrderBy(input, conditions)."""
+
+    input: Algebra
+    conditions: tuple[OrderCondition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Project(input, variables): also the border of a sub-query's scope."""
+
+    input: Algebra
+    vars: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Distinct(input)."""
+
+    input: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """Reduced(input); we keep all duplicates, which the specification allows."""
+
+    input: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Slice(input, offset, limit); ``limit`` None means all."""
+
+    input: Algebra
+    offset: int = 0
+    limit: int | None = None
+
+
+Algebra: TypeAlias = (
+    Bgp
+    | Path
+    | Join
+    | LeftJoin
+    | Filter
+    | Union
+    | Minus
+    | Graph
+    | Window
+    | Service
+    | Extend
+    | Values
+    | Group
+    | OrderBy
+    | Project
+    | Distinct
+    | Reduced
+    | Slice
+)

@@ -1,0 +1,100 @@
+"""A parsed query of any dialect: its algebra and everything around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from pyoxigraph import Literal, NamedNode
+
+from .nodes import Algebra, TermPattern, TriplePattern, Var
+
+Dialect = OneOf["cqels", "rspql", "csparql", "sparql"]
+Form = OneOf["select", "construct", "ask", "describe"]
+Output = OneOf["istream", "dstream", "rstream", "changes"]
+WindowKind = OneOf["now", "range", "grid", "triples", "batch", "elements", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSpec:
+    """A window as section 3 of docs/language.md lists them. Times are milliseconds.
+
+    kind       text                          members used
+    now        [NOW]                         -
+    range      [RANGE w] (CQELS-QL)          width_ms
+    grid       [RANGE w SLIDE|STEP s]        width_ms, slide_ms, t0_ms
+    triples    [TRIPLES n]                   count
+    batch      [RANGE TRIPLES n]             count
+    elements   [ELEMENTS n STEP m]           count, step
+    all        [ALL]                         -
+    """
+
+    kind: WindowKind
+    width_ms: int = 0
+    slide_ms: int = 0
+    count: int = 0
+    step: int = 1
+    t0_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDeclaration:
+    """A window on a stream. ``stream`` is a variable when static data binds it (CQELS-QL)."""
+
+    name: NamedNode
+    stream: NamedNode | Var
+    spec: WindowSpec
+    lateness_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetClause:
+    """FROM and FROM NAMED. Both empty: the whole dataset of the store."""
+
+    default: tuple[NamedNode, ...] = ()
+    named: tuple[NamedNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateQuad:
+    """One triple of a CONSTRUCT template; blank nodes are hidden variables, fresh per solution."""
+
+    triple: TriplePattern
+    graph: NamedNode | Var | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuousQuery:
+    """What the parser gives: one algebra, three surfaces.
+
+    ``root`` includes the solution modifiers; for SELECT its outermost Project gives the columns, also
+    listed in ``columns``. ``output`` is None where the text does not say (the profile then decides).
+    ``register_as`` is ``query`` or ``stream`` when a REGISTER clause said so, ``result_iri`` its IRI
+    (or, for C-SPARQL's bare names, ``result_name``). ``describe`` lists DESCRIBE's terms.
+    ``report`` holds Kolibrie's REPORT word when the text has one. ``parameters`` are the placeholder
+    names that were found (bound ones included). ``warnings`` are sentences for the user.
+    """
+
+    text: str
+    dialect: Dialect
+    form: Form
+    root: Algebra
+    columns: tuple[Var, ...] = ()
+    dataset: DatasetClause = DatasetClause()
+    windows: tuple[WindowDeclaration, ...] = ()
+    template: tuple[TemplateQuad, ...] = ()
+    describe: tuple[TermPattern, ...] = ()
+    output: Output | None = None
+    register_as: OneOf["query", "stream"] | None = None
+    result_iri: NamedNode | None = None
+    result_name: str | None = None
+    computed_every_ms: int | None = None
+    t0_ms: int | None = None
+    report: str | None = None
+    prefixes: dict[str, str] = field(default_factory=dict)
+    base_iri: str | None = None
+    parameters: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+ParameterValue = NamedNode | Literal

@@ -1,0 +1,33 @@
+"""Stream elements and window contents, the values that ingest, windows and evaluators exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pyoxigraph import Quad
+
+from .algebra.nodes import Term
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One RDF dataset that arrived atomically on a stream.
+
+    ``quads`` keep the order of the serialisation, terms are in the store's own forms and blank nodes are
+    renamed so that they never clash with another element's. ``event_time`` in milliseconds; ``seq`` is
+    given at accept time and never repeats on its stream.
+    """
+
+    quads: tuple[Quad, ...]
+    event_time: int
+    seq: int
+
+
+WindowContent: TypeAlias = Mapping[Quad, int]
+"""The content of one window at an instant: each live quad once, with the greatest event time among the
+live occurrences (C-SPARQL's ``timestamp()`` reads it)."""
+
+Row: TypeAlias = tuple[Term | None, ...]
+"""One solution, in the order of the answer's variables; None is unbound."""

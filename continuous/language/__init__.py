@@ -1,0 +1,1 @@
+"""The query languages: text to syntax tree to algebra."""

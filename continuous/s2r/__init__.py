@@ -1,0 +1,1 @@
+"""Stream-to-relation operators: the windows."""

@@ -1,0 +1,1 @@
+"""Probability distributions as literals and the functions over them."""

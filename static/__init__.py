@@ -1,0 +1,1 @@
+"""Style sheets and scripts of the admin page, read as package data."""

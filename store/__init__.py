@@ -1,0 +1,1 @@
+"""Store keeps: the named-graph store, its change sets and the registry."""

@@ -1,0 +1,139 @@
+"""The root of every error of this project, and the errors of the store.
+
+    QuadrillError                 code, message, hint
+    ├── StoreError
+    │   ├── StoreLockedError      another process holds the folder
+    │   ├── StoreFormatError      the folder has an unknown format version
+    │   ├── StoreUnwritableError  the folder cannot be written
+    │   ├── UpdateError           an update failed in evaluation
+    │   └── RdfSyntaxError        malformed RDF, with its position
+    ├── QueryTextError            a query text is wrong: line, column, excerpt, hint
+    ├── UnsupportedError          a right text that names a construct that is missing
+    ├── LimitError                an input is over a limit
+    ├── ConflictError             a name or a state stands in the way
+    └── NotFoundError             no such thing
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class QuadrillError(Exception):
+    """What went wrong, where, and how to mend it.
+
+    Attributes:
+        code: stable machine-readable word, for instance ``unknown-stream``.
+        message: one sentence with the place, the limit and the actual value.
+        hint: how to mend it, or None.
+        details: further members for the problem document (JSON values).
+    """
+
+    code = "error"
+
+    def __init__(self, message: str, *, hint: str | None = None, code: str | None = None, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+        if code is not None:
+            self.code = code
+
+
+class StoreError(QuadrillError):
+    """The quad store could not do what was asked."""
+
+    code = "store"
+
+
+class StoreLockedError(StoreError):
+    """Another process holds the store folder."""
+
+    code = "store-locked"
+
+
+class StoreFormatError(StoreError):
+    """The data folder was written by an unknown version of the format."""
+
+    code = "store-format"
+
+
+class StoreUnwritableError(StoreError):
+    """The data folder cannot be created or written."""
+
+    code = "store-unwritable"
+
+
+class UpdateError(StoreError):
+    """A SPARQL update failed while it was evaluated; nothing of it was applied."""
+
+    code = "update-failed"
+
+
+class RdfSyntaxError(QuadrillError):
+    """Malformed RDF. ``line`` and ``column`` count from 1 when known."""
+
+    code = "rdf-syntax"
+
+    def __init__(
+        self, message: str, *, line: int | None = None, column: int | None = None, hint: str | None = None,
+        **details: Any,
+    ) -> None:
+        super().__init__(message, hint=hint, **details)
+        self.line = line
+        self.column = column
+
+
+class QueryTextError(QuadrillError):
+    """A query text is wrong at a place: HTTP 400 with line, column, excerpt and hint.
+
+    ``line`` and ``column`` count from 1; ``excerpt`` is the line with a caret line under it;
+    ``faults`` lists every independent fault as dicts with the same members.
+    """
+
+    code = "query-text"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        excerpt: str | None = None,
+        hint: str | None = None,
+        faults: tuple[dict[str, Any], ...] = (),
+        **details: Any,
+    ) -> None:
+        super().__init__(message, hint=hint, **details)
+        self.line = line
+        self.column = column
+        self.excerpt = excerpt
+        self.faults = faults
+
+
+class UnsupportedError(QuadrillError):
+    """A right text that uses a construct we do not support: HTTP 501, the construct named."""
+
+    code = "unsupported"
+
+    def __init__(self, construct: str, message: str | None = None, *, hint: str | None = None, **details: Any) -> None:
+        super().__init__(message or f"{construct} is not supported", hint=hint, construct=construct, **details)
+        self.construct = construct
+
+
+class LimitError(QuadrillError):
+    """An input is over a limit of the settings table."""
+
+    code = "limit"
+
+
+class ConflictError(QuadrillError):
+    """A name is taken or a state stands in the way: HTTP 409."""
+
+    code = "conflict"
+
+
+class NotFoundError(QuadrillError):
+    """No such query, stream, graph, job or process: HTTP 404."""
+
+    code = "not-found"

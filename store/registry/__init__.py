@@ -1,0 +1,1 @@
+"""The registry: registered queries and declared streams, kept in SQL."""
