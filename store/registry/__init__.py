@@ -1,1 +1,27 @@
-"""The registry: registered queries and declared streams, kept in SQL."""
+"""The registry: what the server must remember besides quads, in SQLite or PostgreSQL through SQLAlchemy."""
+
+from .errors import RegistryError, RegistryFormatError, RegistryMigrationError
+from .records import (
+    JobRecord,
+    QueryRecord,
+    QueryState,
+    StoredQueryRecord,
+    StreamRecord,
+    TokenRecord,
+)
+from .registry import Registry
+from .session import default_url
+
+__all__ = [
+    "JobRecord",
+    "QueryRecord",
+    "QueryState",
+    "Registry",
+    "RegistryError",
+    "RegistryFormatError",
+    "RegistryMigrationError",
+    "StoredQueryRecord",
+    "StreamRecord",
+    "TokenRecord",
+    "default_url",
+]

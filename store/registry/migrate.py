@@ -1,0 +1,82 @@
+"""Bring the registry's schema to the newest revision, all or nothing.
+
+Several processes may start at once on one database: SQLite's write lock or PostgreSQL's advisory lock lets
+one migrate while the others wait, then they find nothing to do.
+"""
+
+from __future__ import annotations
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from .errors import RegistryError, RegistryFormatError, RegistryMigrationError
+from .session import Database
+
+SCRIPTS = "quadrill.migrations:"
+# Any number that nobody else on the same PostgreSQL database is likely to lock.
+ADVISORY_LOCK = 7_233_180_114
+
+
+def migrate(database: Database, scripts: str = SCRIPTS) -> str:
+    """Run every migration that is missing, in one transaction. Gives the revision reached.
+
+    Raises:
+        RegistryMigrationError: one failed; none of them was applied.
+        RegistryFormatError: the database is at a revision that ``scripts`` do not have.
+        RegistryError: the database cannot be reached.
+    """
+    config = Config()
+    config.set_main_option("script_location", scripts)
+    directory = ScriptDirectory.from_config(config)
+    head = directory.get_current_head()
+    if head is None:
+        raise RegistryMigrationError(f"there are no migrations at {scripts}")
+    with database.connection() as connection:
+        if not database.is_sqlite:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
+        current = current_revision(connection)
+        if current == head:
+            return head
+        _refuse_unknown(directory, current, database)
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except RegistryError:
+            raise
+        except Exception as error:  # a migration is a program: anything may go wrong in it
+            raise _failure(error, current, head, database) from error
+    return head
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The revision of the schema, None for an empty database."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _refuse_unknown(directory: ScriptDirectory, current: str | None, database: Database) -> None:
+    if current is None:
+        return
+    try:
+        directory.get_revision(current)
+    except CommandError as error:
+        raise RegistryFormatError(
+            f"the registry {database.shown_url} is at schema revision {current}, unknown to this program",
+            hint="a newer Quadrill wrote it: start that one, or use another registry",
+        ) from error
+
+
+def _failure(error: Exception, current: str | None, head: str, database: Database) -> RegistryMigrationError:
+    cause: BaseException = error
+    if isinstance(error, SQLAlchemyError):
+        cause = getattr(error, "orig", None) or error
+    reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+    return RegistryMigrationError(
+        f"migrating the registry {database.shown_url} from revision {current or 'nothing'} to {head} failed: "
+        f"{reason}. Nothing was changed",
+        hint="the old schema is still there: start the version of the program that wrote it, and report this",
+    )

@@ -1,0 +1,166 @@
+"""The registry's database: the engine with its settings, and one transaction per call.
+
+SQLite by default, PostgreSQL by URL. On SQLite the driver's own transaction handling is switched off,
+because it leaves DDL outside of transactions; BEGIN is sent here, so that a migration is all or nothing
+(https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#pysqlite-serializable).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import QueuePool
+
+from .errors import RegistryError
+
+BUSY_TIMEOUT_MS = 10_000
+CONNECT_TIMEOUT_S = 10
+SQLITE_BEGIN = "sqlite_begin"
+
+
+def default_url(folder: Path) -> str:
+    """The URL of the SQLite registry in a data folder."""
+    url = URL.create("sqlite", database=str(folder / "registry.sqlite"))
+    return url.render_as_string(hide_password=False)
+
+
+class Database:
+    """An engine, and sessions that are one transaction each.
+
+    Raises: RegistryError when the URL is wrong, its driver is missing, or the database refuses a statement.
+    """
+
+    def __init__(self, url: str) -> None:
+        parsed = _checked_url(url)
+        self.is_sqlite = parsed.get_backend_name() == "sqlite"
+        self.shown_url = parsed.render_as_string(hide_password=True)
+        try:
+            self.engine = _sqlite_engine(parsed) if self.is_sqlite else _postgresql_engine(parsed)
+        except ImportError as error:
+            raise RegistryError(
+                f"the driver for the registry {self.shown_url} is not installed: {error}",
+                hint="pip install 'quadrill[postgres]'",
+            ) from error
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """One read transaction."""
+        with self._session("BEGIN") as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """One write transaction, committed at the end, rolled back when an error passes."""
+        with self._session("BEGIN IMMEDIATE") as session:
+            yield session
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """One write transaction on a bare connection, for migrations; foreign keys of SQLite are off.
+
+        A rebuilt table would otherwise take the rows that refer to it along.
+        """
+        with self.explained(), self.engine.connect() as connection:
+            raw = connection.connection.driver_connection
+            if isinstance(raw, sqlite3.Connection):
+                raw.execute("PRAGMA foreign_keys=OFF")
+            try:
+                with connection.execution_options(**{SQLITE_BEGIN: "BEGIN IMMEDIATE"}).begin():
+                    yield connection
+            finally:
+                if isinstance(raw, sqlite3.Connection):
+                    raw.execute("PRAGMA foreign_keys=ON")
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn the database's errors into one sentence each."""
+        try:
+            yield
+        except (SQLAlchemyError, UnicodeEncodeError) as error:
+            raise RegistryError(
+                f"the registry {self.shown_url} failed: {_first_line(error)}",
+                hint="check that the database runs, that its folder can be written, and the registry's URL",
+            ) from error
+
+    def close(self) -> None:
+        """Give back every connection."""
+        self.engine.dispose()
+
+    @contextmanager
+    def _session(self, begin: str) -> Iterator[Session]:
+        with self.explained(), Session(self.engine, expire_on_commit=False) as session, session.begin():
+            session.connection(execution_options={SQLITE_BEGIN: begin})
+            yield session
+
+
+def _checked_url(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        raise RegistryError(
+            "the registry's URL is not a database URL",
+            hint="write sqlite:///<file> or postgresql://<user>:<password>@<host>/<database>",
+        ) from error
+    if backend not in ("sqlite", "postgresql"):
+        raise RegistryError(
+            f"the registry's URL names the database {backend!r}; supported are sqlite and postgresql",
+            hint="write sqlite:///<file> or postgresql://<user>:<password>@<host>/<database>",
+        )
+    return parsed
+
+
+def _sqlite_engine(url: URL) -> Engine:
+    in_memory = url.database in (None, "", ":memory:")
+    options: dict[str, Any] = {"connect_args": {"check_same_thread": False}, "poolclass": QueuePool}
+    if in_memory:
+        # An in-memory database lives and dies with its connection: all threads take turns with one.
+        options |= {"pool_size": 1, "max_overflow": 0}
+    engine = create_engine(url, **options)
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None
+        connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        connection.execute("PRAGMA foreign_keys=ON")
+        if not in_memory:
+            _switch_to_wal(connection)
+            connection.execute("PRAGMA synchronous=FULL")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(connection.get_execution_options().get(SQLITE_BEGIN, "BEGIN"))
+
+    return engine
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Set the journal mode; the switch itself ignores busy_timeout, so it is tried for as long."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _postgresql_engine(url: URL) -> Engine:
+    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_TIMEOUT_S})
+
+
+def _first_line(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return (str(cause).strip() or type(cause).__name__).splitlines()[0]

@@ -1,0 +1,50 @@
+"""Saved SPARQL texts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from sqlalchemy import select
+
+from ..errors import NotFoundError
+from .models import StoredQuery
+from .records import StoredQueryRecord
+from .session import Database
+
+
+class StoredQueries:
+    """The part of the registry that keeps saved SPARQL texts."""
+
+    _database: Database
+
+    def put_stored_query(self, record: StoredQueryRecord) -> StoredQueryRecord:
+        """Save a text under its name, in place of an older one."""
+        with self._database.write() as session:
+            session.merge(StoredQuery(**asdict(record)))
+            return record
+
+    def get_stored_query(self, name: str) -> StoredQueryRecord | None:
+        """The saved text of that name, None when there is none."""
+        with self._database.read() as session:
+            row = session.get(StoredQuery, name)
+            return None if row is None else _record(row)
+
+    def list_stored_queries(self) -> list[StoredQueryRecord]:
+        """All saved texts by name."""
+        with self._database.read() as session:
+            return [_record(row) for row in session.scalars(select(StoredQuery).order_by(StoredQuery.name))]
+
+    def remove_stored_query(self, name: str) -> None:
+        """Forget a saved text.
+
+        Raises: NotFoundError when there is none.
+        """
+        with self._database.write() as session:
+            row = session.get(StoredQuery, name)
+            if row is None:
+                raise NotFoundError(f"no query is saved as {name}", code="unknown-stored-query")
+            session.delete(row)
+
+
+def _record(row: StoredQuery) -> StoredQueryRecord:
+    return StoredQueryRecord(row.name, row.text, row.description, row.created_ms)
