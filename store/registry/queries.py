@@ -54,8 +54,6 @@ class Queries:
             NotFoundError: no such query.
             TypeError: a field that a record does not have.
         """
-        if "name" in fields:
-            raise TypeError("a query cannot be renamed")
         with self._database.write() as session:
             row = _find(session, name)
             if row is None:
