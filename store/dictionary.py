@@ -1,0 +1,254 @@
+"""The term dictionary: RDF terms as integers while they are joined, grouped and compared.
+
+An id is an integer. 0 is *unbound*. Negative ids carry their term inside, the sign bit is the flag of
+section 4.2 of the first CQELS paper (ISWC 2011): five bits of type, the rest is the value. Positive ids are
+entries of the dictionary, counted up and never given twice, so that a cache that still holds an id of a
+forgotten term can be stale but never wrong.
+
+Terms must be in the store's own forms (an in-memory Oxigraph store gives them back in these forms): equal
+terms then have equal ids whether they came from a stream, a table or an expression. What cannot be rebuilt
+exactly from the bits goes to the dictionary.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+
+Term = NamedNode | BlankNode | Literal | Triple
+
+UNBOUND = 0
+TYPE_BITS = 5
+VALUE_BITS = 58
+SWEEP_FLOOR = 65_536
+
+_TYPE_MASK = (1 << TYPE_BITS) - 1
+_MOST = (1 << (VALUE_BITS - 1)) - 1
+_LEAST = -(1 << (VALUE_BITS - 1))
+_SCALE_BITS = 5
+_DECIMAL_MOST = (1 << (VALUE_BITS - 1 - _SCALE_BITS)) - 1
+
+_INTEGER, _DECIMAL, _BOOLEAN, _STRING = range(4)
+_STRING_BYTES = 6
+
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+XSD_INTEGER = NamedNode(_XSD + "integer")
+XSD_DECIMAL = NamedNode(_XSD + "decimal")
+XSD_BOOLEAN = NamedNode(_XSD + "boolean")
+
+
+class _TermsById(dict[int, Term]):
+    """Entries by id; the terms of negative ids are rebuilt on first use and kept until the next sweep."""
+
+    def __missing__(self, term_id: int) -> Term:
+        if term_id >= 0:
+            raise KeyError(f"term id {term_id} is unbound or was forgotten")
+        term = inline_term(term_id)
+        self[term_id] = term
+        return term
+
+
+class TermDictionary:
+    """Term <-> id, with the forgetting of terms that nothing holds any more.
+
+    One thread uses a dictionary. ``ids`` and ``terms`` are plain mappings so that hot loops can subscript them
+    (``ids[term]`` gives a new term its id).
+
+    Whoever keeps ids across calls is a *holder*: a function that yields every id it still needs, registered with
+    `hold`. Ids that must not be looked at again at each sweep (static tables) are pinned instead. `sweep` drops
+    the entries that no holder names; `sweep_when_grown` does so when the dictionary has doubled, so its cost per
+    new term is constant.
+    """
+
+    def __init__(self) -> None:
+        self.terms: dict[int, Term] = _TermsById()
+        self.ids: dict[Term, int] = _IdsByTerm(self)
+        self._next_id = 1
+        self._young: dict[int, Term] = {}
+        self._pins: Counter[int] = Counter()
+        self._holders: list[Callable[[], Iterable[int]]] = []
+        self._sweep_at = SWEEP_FLOOR
+        self.forgotten = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def encode(self, term: Term | None) -> int:
+        """The id of a term in the store's form; None (unbound) is 0."""
+        return UNBOUND if term is None else self.ids[term]
+
+    def decode(self, term_id: int) -> Term | None:
+        """The term of an id; 0 is None. Raises KeyError for an id that was forgotten."""
+        return None if term_id == UNBOUND else self.terms[term_id]
+
+    def hold(self, live_ids: Callable[[], Iterable[int]]) -> Callable[[], None]:
+        """Register a holder; the function returned ends its hold."""
+        self._holders.append(live_ids)
+
+        def release() -> None:
+            if live_ids in self._holders:
+                self._holders.remove(live_ids)
+
+        return release
+
+    def pin(self, term_ids: Iterable[int]) -> None:
+        """Keep these ids until they are unpinned as often as they were pinned."""
+        for term_id in term_ids:
+            if term_id > 0:
+                self._pins[term_id] += 1
+                self._young.pop(term_id, None)
+
+    def unpin(self, term_ids: Iterable[int]) -> None:
+        """Undo one `pin` of each id."""
+        for term_id in term_ids:
+            if term_id > 0:
+                self._pins[term_id] -= 1
+                if not self._pins[term_id]:
+                    del self._pins[term_id]
+                    self._young[term_id] = self.terms[term_id]
+
+    def sweep_when_grown(self) -> int:
+        """`sweep` when the dictionary has doubled since the last one; the number of entries dropped."""
+        return self.sweep() if len(self.ids) >= self._sweep_at else 0
+
+    def sweep(self) -> int:
+        """Drop the entries that no holder names and that are not pinned; the number of entries dropped."""
+        live: set[int] = set()
+        for live_ids in self._holders:
+            live.update(live_ids())
+        dead = [term_id for term_id in self._young if term_id not in live]
+        for term_id in dead:
+            term = self._young.pop(term_id)
+            del self.terms[term_id]
+            del self.ids[term]
+        # Negative ids are caches of both mappings: they can always be made again.
+        for term_id in [known for known in self.terms if known < 0]:
+            del self.terms[term_id]
+        for term in [known for known, term_id in self.ids.items() if term_id < 0]:
+            del self.ids[term]
+        self.forgotten += len(dead)
+        self._sweep_at = max(SWEEP_FLOOR, 2 * len(self.ids))
+        return len(dead)
+
+    def _enter(self, term: Term) -> int:
+        """Called by ``ids`` for a term that it does not know."""
+        term_id = inline_id(term)
+        if not term_id:
+            term_id = self._next_id
+            self._next_id += 1
+            self._young[term_id] = term
+        self.terms[term_id] = term
+        return term_id
+
+
+class _IdsByTerm(dict[Term, int]):
+    """Ids by term; a term that is missing is entered."""
+
+    def __init__(self, dictionary: TermDictionary) -> None:
+        super().__init__()
+        self._dictionary = dictionary
+
+    def __missing__(self, term: Term) -> int:
+        term_id = self._dictionary._enter(term)
+        self[term] = term_id
+        return term_id
+
+
+def inline_id(term: Term) -> int:
+    """The negative id that holds the term, or 0 when the term cannot be rebuilt exactly from 58 bits."""
+    if not isinstance(term, Literal) or term.language is not None:
+        return 0
+    text = term.value
+    name = term.datatype.value
+    if not name.startswith(_XSD):
+        return 0
+    match name[len(_XSD) :]:
+        case "integer":
+            return _integer_id(text)
+        case "decimal":
+            return _decimal_id(text)
+        case "boolean":
+            return _pack(_BOOLEAN, ("false", "true").index(text)) if text in ("false", "true") else 0
+        case "string":
+            return _string_id(text)
+        case _:
+            return 0
+
+
+def inline_term(term_id: int) -> Term:
+    """The term inside a negative id."""
+    bits = ~term_id
+    value = bits >> TYPE_BITS
+    match bits & _TYPE_MASK:
+        case 0:
+            return Literal(str(_unfold(value)), datatype=XSD_INTEGER)
+        case 1:
+            scale = value & ((1 << _SCALE_BITS) - 1)
+            return Literal(_decimal_text(_unfold(value >> _SCALE_BITS), scale), datatype=XSD_DECIMAL)
+        case 2:
+            return Literal("true" if value else "false", datatype=XSD_BOOLEAN)
+        case 3:
+            length = value & 7
+            return Literal((value >> 3).to_bytes(length, "big").decode("ascii"))
+        case kind:
+            raise ValueError(f"term id {term_id} has the unknown inline type {kind}")
+
+
+def integer_id(value: int) -> int:
+    """The id of the xsd:integer ``value``, or 0 when it does not fit in 58 bits."""
+    if _LEAST <= value <= _MOST:
+        return ~(((value << 1) if value >= 0 else ((-value) << 1) - 1) << TYPE_BITS)
+    return 0
+
+
+def _integer_id(text: str) -> int:
+    if len(text) > 19:
+        return 0
+    try:
+        value = int(text)
+    except ValueError:
+        return 0
+    return integer_id(value) if str(value) == text else 0
+
+
+def _decimal_id(text: str) -> int:
+    whole, _, fraction = text.partition(".")
+    if len(whole) + len(fraction) > 17:
+        return 0
+    try:
+        mantissa = int(whole + fraction)
+    except ValueError:
+        return 0
+    if abs(mantissa) > _DECIMAL_MOST or _decimal_text(mantissa, len(fraction)) != text:
+        return 0
+    return _pack(_DECIMAL, (_fold(mantissa) << _SCALE_BITS) | len(fraction))
+
+
+def _string_id(text: str) -> int:
+    if len(text) > _STRING_BYTES or not text.isascii():
+        return 0
+    return _pack(_STRING, (int.from_bytes(text.encode("ascii"), "big") << 3) | len(text))
+
+
+def _decimal_text(mantissa: int, scale: int) -> str:
+    """Canonical text: no exponent, no point without digits behind it."""
+    if scale == 0:
+        return str(mantissa)
+    digits = str(abs(mantissa)).rjust(scale + 1, "0")
+    sign = "-" if mantissa < 0 else ""
+    return f"{sign}{digits[:-scale]}.{digits[-scale:]}"
+
+
+def _pack(kind: int, value: int) -> int:
+    return ~((value << TYPE_BITS) | kind)
+
+
+def _fold(value: int) -> int:
+    """Signed to unsigned, small magnitudes first."""
+    return value << 1 if value >= 0 else ((-value) << 1) - 1
+
+
+def _unfold(value: int) -> int:
+    return value >> 1 if not value & 1 else -((value + 1) >> 1)

@@ -1,0 +1,133 @@
+"""Term ids: what fits inside, what goes to the dictionary, what is forgotten."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+
+from quadrill.store import dictionary
+from quadrill.store.dictionary import TermDictionary, inline_id, inline_term, integer_id
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+
+
+def typed(text: str, name: str) -> Literal:
+    return Literal(text, datatype=NamedNode(XSD + name))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "inside"),
+    [
+        ("0", "integer", True),
+        (str(2**57 - 1), "integer", True),
+        (str(2**57), "integer", False),
+        (str(-(2**57)), "integer", True),
+        (str(-(2**57) - 1), "integer", False),
+        ("01", "integer", False),
+        ("+1", "integer", False),
+        ("-0", "integer", False),
+        ("1_0", "integer", False),
+        (" 1", "integer", False),
+        ("١", "integer", False),
+        ("1", "int", False),
+        ("1.5", "decimal", True),
+        ("-0.25", "decimal", True),
+        ("41.474937", "decimal", True),
+        ("-0.0", "decimal", False),
+        ("0.123456789012345678", "decimal", False),
+        ("123456789012345.25", "decimal", False),
+        ("true", "boolean", True),
+        ("1", "boolean", False),
+        ("-0", "double", False),
+        ("NaN", "double", False),
+        ("INF", "double", False),
+        ("0.1", "double", False),
+        ("2020-01-01T00:00:00Z", "dateTime", False),
+        ("2020-01-01T00:00:00+14:00", "dateTime", False),
+        ("", "string", True),
+        ("\0\0", "string", True),
+        ("sector", "string", True),
+        ("sectors", "string", False),
+        ("é", "string", False),
+    ],
+)
+def test_a_literal_is_held_inside_its_id_only_when_it_comes_back_exactly(text: str, name: str, inside: bool) -> None:
+    term = typed(text, name)
+    term_id = inline_id(term)
+    assert (term_id != 0) is inside
+    if inside:
+        assert term_id < 0
+        assert inline_term(term_id) == term
+        assert -term_id < 2**63
+    terms = TermDictionary()
+    assert terms.decode(terms.encode(term)) == term
+
+
+def test_language_strings_are_never_inside() -> None:
+    assert inline_id(Literal("a", language="en")) == 0
+
+
+@given(st.integers(-(2**60), 2**60))
+def test_every_integer_has_one_id_whether_made_from_text_or_number(value: int) -> None:
+    assert integer_id(value) == inline_id(typed(str(value), "integer"))
+
+
+literals = st.one_of(
+    st.integers(-(2**70), 2**70).map(lambda value: typed(str(value), "integer")),
+    st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**13), max_value=10**13).map(
+        lambda value: typed(format(value, "f"), "decimal")
+    ),
+    st.floats().map(lambda value: typed(repr(value), "double")),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map(Literal),
+    st.text("ab0.-+", max_size=4).map(lambda text: typed(text, "decimal")),
+)
+
+
+@given(st.lists(literals, max_size=20))
+def test_ids_are_equal_exactly_when_the_terms_are(terms: list[Literal]) -> None:
+    table = TermDictionary()
+    ids = [table.encode(term) for term in terms]
+    for term, term_id in zip(terms, ids, strict=True):
+        assert table.decode(term_id) == term
+    assert len(set(ids)) == len(set(terms))
+
+
+def test_all_kinds_of_terms_and_unbound_round_trip() -> None:
+    table = TermDictionary()
+    triple = Triple(NamedNode("http://e/s"), NamedNode("http://e/p"), Literal("o", language="en"))
+    for term in (NamedNode("http://e/s"), BlankNode("b"), triple, Literal("o", language="en"), None):
+        assert table.decode(table.encode(term)) == term
+    assert table.encode(None) == dictionary.UNBOUND
+
+
+def test_a_sweep_forgets_what_nothing_holds_and_never_gives_an_id_twice() -> None:
+    table = TermDictionary()
+    kept, pinned, lost = (table.encode(NamedNode(f"http://e/{n}")) for n in range(3))
+    release = table.hold(lambda: [kept, 0, -7])
+    table.pin([pinned, -7, 0])
+    assert table.sweep() == 1
+    assert table.decode(kept) == NamedNode("http://e/0")
+    assert table.decode(pinned) == NamedNode("http://e/1")
+    with pytest.raises(KeyError):
+        table.decode(lost)
+    assert table.encode(NamedNode("http://e/2")) > lost
+    release()
+    table.unpin([pinned])
+    assert table.sweep() == 3
+    assert len(table) == 0
+
+
+def test_memory_stays_flat_while_ever_new_terms_pass_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dictionary, "SWEEP_FLOOR", 1000)
+    table = TermDictionary()
+    table._sweep_at = 1000
+    window: list[int] = []
+    table.hold(lambda: window)
+    for number in range(20_000):
+        window.append(table.encode(NamedNode(f"http://e/{number}")))
+        table.encode(typed(str(number), "integer"))
+        if len(window) > 100:
+            del window[0]
+        table.sweep_when_grown()
+    assert len(table) <= 1000
+    assert [table.decode(term_id) for term_id in window][0] == NamedNode("http://e/19900")
