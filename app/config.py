@@ -1,0 +1,218 @@
+"""The SETTINGS table: the only reader of the environment and of configuration files.
+
+A setting has one name everywhere: ``query_timeout`` in a TOML file, ``QUADRILL_QUERY_TIMEOUT`` in the
+environment, ``settings.query_timeout`` in code. The command line overrides the environment, which overrides
+the file. A name that the table does not know stops the start, since a misspelt limit is no limit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from quadrill.store.errors import QuadrillError
+
+ENVIRONMENT_PREFIX = "QUADRILL_"
+MEMORY = ":memory:"
+
+
+class SettingsError(QuadrillError):
+    """A setting is unknown or has an unusable value; the server does not start."""
+
+    code = "settings"
+
+
+def _setting(default: Any, unit: str, help_text: str) -> Any:
+    metadata = {"unit": unit, "help": help_text}
+    if isinstance(default, tuple):
+        return field(default_factory=lambda: default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One server's settings. docs/settings.md lists them; a test compares both."""
+
+    # where
+    data: str = _setting("", "folder", "Data folder; `:memory:` keeps nothing; empty means `quadrill` in the user's data directory.")
+    host: str = _setting("127.0.0.1", "address", "Address to listen on; anything but loopback requires a token.")
+    port: int = _setting(7878, "port", "Port to listen on; 0 takes a free one.")
+    registry_url: str = _setting("", "URL", "SQLAlchemy URL of the registry database; empty means SQLite in the data folder.")
+    base_iri: str = _setting("http://localhost/", "IRI", "Base of relative IRIs in query texts and of streams that are declared by a push.")
+    public_url: str = _setting("", "URL", "Address of this server as clients see it, for links and graph names; empty means the request's own.")
+
+    # who
+    token: str = _setting("", "secret", "A bearer token with the role admin; further tokens are made with `quadrill token`.")
+    allowed_hosts: tuple[str, ...] = _setting((), "names", "Further `Host` names to accept without tokens, beside loopback.")
+    cors_origins: tuple[str, ...] = _setting((), "origins", "Origins whose pages may call the server; `*` allows every origin to read.")
+    read_only: bool = _setting(False, "", "Refuse everything that writes.")
+
+    # how much
+    threads: int = _setting(16, "threads", "Worker threads for requests; event streams do not occupy one.")
+    max_header_bytes: int = _setting(65536, "bytes", "Largest request line and headers together.")
+    max_body_bytes: int = _setting(1 << 28, "bytes", "Largest request body for graphs, uploads and updates.")
+    max_query_bytes: int = _setting(1 << 20, "bytes", "Largest query text.")
+    max_push_bytes: int = _setting(1 << 26, "bytes", "Largest body of one push to a stream.")
+    request_timeout: float = _setting(30.0, "seconds", "How long a client may take to send a request, and pause while it reads an answer.")
+    query_timeout: float = _setting(60.0, "seconds", "Longest evaluation of a one-shot query; `timeout` in a request may only shorten it.")
+    max_result_rows: int = _setting(10_000_000, "rows", "Most rows or triples of one answer; 0 for no limit.")
+    max_result_bytes: int = _setting(1 << 32, "bytes", "Largest answer; 0 for no limit.")
+    max_nesting: int = _setting(200, "levels", "Deepest nesting of brackets in a query or update text.")
+    gzip: bool = _setting(True, "", "Compress answers for clients that accept it.")
+
+    # feeds
+    sse_heartbeat: float = _setting(15.0, "seconds", "Time between two comments on a silent event stream.")
+    sse_retry_ms: int = _setting(2000, "ms", "How long a browser waits before it connects to an event stream again.")
+    sse_buffer_bytes: int = _setting(1 << 20, "bytes", "Events kept for a slow client; one that needs more is disconnected and resumes.")
+    max_subscribers: int = _setting(10_000, "clients", "Most event streams at a time.")
+    feed_history: int = _setting(10_000, "events", "Events that a feed keeps for clients that resume.")
+
+    # streams and continuous queries
+    auto_declare_streams: bool = _setting(True, "", "Declare a stream when a query names it or a push reaches it.")
+    lateness: str = _setting("0 ms", "duration", "Default lateness of a stream.")
+    idle_timeout: str = _setting("5s", "duration", "Default time of wall clock after which a silent stream holds nothing back.")
+    max_future: str = _setting("1d", "duration", "An element further ahead of clock and watermark is refused.")
+    max_empty_windows: int = _setting(1000, "windows", "A longer run of empty windows becomes one progress event.")
+    max_queue_elements: int = _setting(100_000, "elements", "Accepted elements that may wait for the engine before pushes get 429.")
+
+    # the store
+    durable: bool = _setting(True, "", "Acknowledge a commit only once it would survive a power loss.")
+    change_log_bytes: int = _setting(1 << 30, "bytes", "Size of the change log from which `/changes` resumes.")
+    change_log_age: str = _setting("7d", "duration", "Age of the oldest change kept.")
+    service_hosts: tuple[str, ...] = _setting((), "hosts", "Hosts that SERVICE may call; none by default.")
+    load_hosts: tuple[str, ...] = _setting((), "hosts", "Hosts that LOAD may fetch from; none by default.")
+    load_folders: tuple[str, ...] = _setting((), "folders", "Folders that `POST /loads` may read.")
+
+    # running
+    access_log: str = _setting("", "file", "Log of requests, one line each; `-` is standard error, empty is none.")
+    shutdown_timeout: float = _setting(10.0, "seconds", "How long a stopping server waits for running requests.")
+
+    @property
+    def in_memory(self) -> bool:
+        """True when nothing is kept on disk."""
+        return self.data == MEMORY
+
+    @property
+    def data_folder(self) -> Path | None:
+        """The data folder, None in memory."""
+        if self.in_memory:
+            return None
+        return Path(self.data).expanduser() if self.data else default_data_folder()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table, for documentation and checks."""
+
+    name: str
+    type: type
+    default: Any
+    unit: str
+    help: str
+
+
+def _table() -> tuple[Setting, ...]:
+    hints = get_type_hints(Settings)
+    rows = []
+    for each in dataclasses.fields(Settings):
+        default = () if each.default is dataclasses.MISSING else each.default
+        kind = tuple if not isinstance(hints[each.name], type) else hints[each.name]
+        rows.append(Setting(each.name, kind, default, each.metadata["unit"], each.metadata["help"]))
+    return tuple(rows)
+
+
+SETTINGS: tuple[Setting, ...] = _table()
+_BY_NAME = {row.name: row for row in SETTINGS}
+
+
+def default_data_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """``quadrill`` in the user's data directory, after the XDG Base Directory Specification."""
+    base = environment.get("XDG_DATA_HOME") or ""
+    root = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share"
+    return root / "quadrill"
+
+
+def load_settings(
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] = os.environ,
+    file: Path | None = None,
+) -> Settings:
+    """Settings from a TOML file, the environment and ``overrides``, the later winning.
+
+    Raises:
+        SettingsError: a name is unknown or a value does not fit its type.
+    """
+    values: dict[str, Any] = {}
+    if file is not None:
+        for name, value in _read_file(file).items():
+            values[name] = _convert(_known(name, f"in {file}"), value, f"in {file}")
+    for variable, text in environment.items():
+        if variable.startswith(ENVIRONMENT_PREFIX):
+            name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+            place = f"in the environment ({variable})"
+            values[name] = _parse(_known(name, place), text, place)
+    for name, value in (overrides or {}).items():
+        values[name] = _convert(_known(name, "given"), value, "given")
+    return Settings(**values)
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            return tomllib.load(stream)
+    except OSError as error:
+        raise SettingsError(f"the configuration file {file} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the configuration file {file} is not TOML: {error}") from error
+
+
+def _known(name: str, place: str) -> Setting:
+    row = _BY_NAME.get(name)
+    if row is None:
+        near = difflib.get_close_matches(name, _BY_NAME, n=1)
+        hint = f"Did you mean {near[0]}?" if near else "docs/settings.md lists all settings."
+        raise SettingsError(f"unknown setting {name} {place}", hint=hint)
+    return row
+
+
+def _parse(row: Setting, text: str, place: str) -> Any:
+    """A value from the environment, where everything is text."""
+    if row.type is bool:
+        words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+        if text.strip().lower() not in words:
+            raise _misfit(row, text, place)
+        return words[text.strip().lower()]
+    if row.type is tuple:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if row.type is str:
+        return text
+    try:
+        number: int | float = int(text) if row.type is int else float(text)
+    except ValueError as error:
+        raise _misfit(row, text, place) from error
+    return _convert(row, number, place)
+
+
+def _convert(row: Setting, value: Any, place: str) -> Any:
+    """A value that already has a type."""
+    if row.type is tuple and isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    if row.type is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not row.type or row.type is tuple:
+        raise _misfit(row, value, place)
+    if row.type in (int, float) and not 0 <= value < float("inf"):
+        raise SettingsError(f"setting {row.name} {place} must not be negative or infinite, it is {value}")
+    return value
+
+
+def _misfit(row: Setting, value: Any, place: str) -> SettingsError:
+    wanted = {bool: "true or false", tuple: "a list of texts", str: "a text", int: "a whole number", float: "a number"}
+    return SettingsError(f"setting {row.name} {place} must be {wanted[row.type]}, it is {value!r}")

@@ -1,0 +1,186 @@
+"""What every route needs of a request: its body within limits, its parameters, its JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from flask import Response, current_app, request
+from werkzeug.datastructures import MultiDict
+
+from ..errors import HttpError
+from ..wiring import Services
+
+Json: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_CHUNK = 1 << 16
+
+
+def services() -> Services:
+    """The store, the registry and the engine behind this application."""
+    found: Services = current_app.extensions["quadrill"]
+    return found
+
+
+def body_bytes(limit: int, what: str = "the body") -> bytes:
+    """The request body, unpacked when it says gzip or deflate.
+
+    Raises: HttpError 413 when it has more than ``limit`` bytes, 415 for another Content-Encoding.
+    """
+    length = request.content_length
+    if length is not None and length > limit:
+        raise too_large(what, limit, length)
+    unpacker = _unpacker(request.headers.get("Content-Encoding", "identity").strip().lower())
+    parts: list[bytes] = []
+    size = 0
+    while chunk := request.stream.read(_CHUNK):
+        try:
+            piece = unpacker.decompress(chunk, limit - size + 1) if unpacker else chunk
+        except zlib.error as error:
+            raise HttpError(400, f"{what} says it is packed but cannot be unpacked", code="bad-encoding") from error
+        size += len(piece)
+        if size > limit:
+            raise too_large(what, limit, None)
+        parts.append(piece)
+    if unpacker and not unpacker.eof and parts:
+        raise HttpError(400, f"{what} is packed and ends early", code="bad-encoding")
+    return b"".join(parts)
+
+
+def body_text(limit: int, what: str) -> str:
+    """The request body as UTF-8 text.
+
+    Raises: HttpError 400 when it is not UTF-8.
+    """
+    return utf8(body_bytes(limit, what), what)
+
+
+def utf8(data: bytes, what: str) -> str:
+    """Bytes as UTF-8 text, a byte order mark at the start dropped.
+
+    Raises: HttpError 400 with the place of the first byte that is not UTF-8.
+    """
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise HttpError(
+            400, f"{what} is not UTF-8: byte {error.start} cannot be read", code="not-utf-8",
+            hint="Send it as UTF-8.",
+        ) from error
+
+
+def json_body(limit: int, what: str = "the body") -> dict[str, Any]:
+    """The request body as a JSON object; an empty body is an empty object.
+
+    Raises: HttpError 400 with line and column when it is not one.
+    """
+    text = body_text(limit, what)
+    if not text.strip():
+        return {}
+    return json_object(text, what)
+
+
+def json_object(text: str, what: str) -> dict[str, Any]:
+    """A JSON text that must be an object."""
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise HttpError(
+            400, f"{what} is not JSON: {error.msg}", code="json-syntax", line=error.lineno, column=error.colno
+        ) from error
+    except RecursionError as error:
+        raise HttpError(400, f"{what} is nested too deeply", code="json-syntax") from error
+    except ValueError as error:
+        raise HttpError(400, f"{what} is not JSON: {error}", code="json-syntax") from error
+    if not isinstance(value, dict):
+        raise HttpError(400, f"{what} must be a JSON object, it is {type(value).__name__}", code="json-syntax")
+    return value
+
+
+def json_response(value: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer, text kept readable."""
+    response = Response(json.dumps(value, ensure_ascii=False, default=str) + "\n", status=status)
+    response.headers["Content-Type"] = "application/json"
+    response.headers.update(headers or {})
+    return response
+
+
+def flag(name: str, default: bool = False) -> bool:
+    """A parameter that is true or false; given without a value it is true.
+
+    Raises: HttpError 400 for other words.
+    """
+    value = request.args.get(name)
+    if value is None:
+        return default
+    words = {"": True, "true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if value.lower() not in words:
+        raise HttpError(400, f"the parameter {name} must be true or false, it is {value!r}", code="parameter")
+    return words[value.lower()]
+
+
+def whole_number(name: str, text: str) -> int:
+    """A parameter or header that must be a whole number of at least 0.
+
+    Raises: HttpError 400.
+    """
+    if not re.fullmatch(r"[0-9]{1,18}", text.strip()):
+        raise HttpError(400, f"{name} must be a whole number, it is {text!r}", code="parameter")
+    return int(text)
+
+
+def known_parameters(allowed: Iterable[str], given: MultiDict[str, str] | None = None) -> None:
+    """Refuse parameters that a resource does not have: a misspelt one would be ignored silently.
+
+    Raises: HttpError 400.
+    """
+    names = set(allowed)
+    unknown = sorted(name for name in (request.args if given is None else given) if name not in names)
+    if unknown:
+        raise HttpError(
+            400, f"unknown parameter {unknown[0]}", code="parameter",
+            hint=f"This resource takes {', '.join(sorted(names)) or 'none'}.",
+        )
+
+
+def check_name(name: str, what: str) -> str:
+    """A name as it may stand in a path.
+
+    Raises: HttpError 400.
+    """
+    if not NAME.match(name):
+        raise HttpError(
+            400, f"{what} {name!r} is not a name", code="name",
+            hint="Names have 1 to 128 letters, digits, dots, underscores and hyphens, a letter or digit first.",
+        )
+    return name
+
+
+def base_url() -> str:
+    """The address of this server as the client sees it, with a slash at its end."""
+    configured = services().settings.public_url
+    return configured.rstrip("/") + "/" if configured else request.host_url
+
+
+def too_large(what: str, limit: int, actual: int | None) -> HttpError:
+    """The error of a body that is over its limit."""
+    said = f"{actual} bytes" if actual is not None else "more"
+    return HttpError(413, f"{what} may have {limit} bytes, this one has {said}", code="body-too-large")
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _unpacker(encoding: str) -> zlib._Decompress | None:
+    if encoding in ("", "identity"):
+        return None
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise HttpError(
+            415, f"bodies packed as {encoding} are not read here", code="unsupported-encoding",
+            hint="Send the body as it is, or packed with gzip.", headers={"Accept-Encoding": "gzip, deflate"},
+        )
+    return zlib.decompressobj(wbits=47)

@@ -1,0 +1,298 @@
+"""Who may do what: loopback by default, bearer tokens with roles, and the page's login cookie.
+
+    role    may
+    read    query, read graphs, streams and feeds
+    push    push to streams
+    write   everything that read and push may, and change graphs, streams and queries
+    admin   everything
+
+Without tokens only this machine is served: the ``Host`` must be loopback, so that a web page cannot reach the
+server under a name of its own (DNS rebinding), and a write whose ``Origin`` is another site is refused, so
+that a web page cannot post to it either. With tokens every request needs one, in ``Authorization: Bearer``
+or as the cookie that ``POST /login`` sets, since EventSource cannot send headers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from flask import Flask, Request, Response, g, request
+
+from quadrill.store.errors import QuadrillError
+from quadrill.store.registry import TokenRecord
+
+from .config import Settings
+from .errors import HttpError
+
+ROLES: dict[str, frozenset[str]] = {
+    "read": frozenset({"read"}),
+    "push": frozenset({"push"}),
+    "write": frozenset({"read", "push", "write"}),
+    "admin": frozenset({"read", "push", "write", "admin"}),
+}
+PUBLIC = "public"
+COOKIE = "quadrill_session"
+SESSION_SECONDS = 12 * 3600
+TOKEN_CACHE_SECONDS = 2.0
+MIN_TOKEN_LENGTH = 16
+READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "QUERY"})
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+class TokenRequiredError(QuadrillError):
+    """The server would be reachable from other machines without any token."""
+
+    code = "token-required"
+
+
+class TokenStore(Protocol):
+    """The registry's tokens."""
+
+    def get_token(self, token_hash: str) -> TokenRecord | None: ...  # noqa: D102
+
+    def list_tokens(self) -> list[TokenRecord]: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a request is from: its role and a label for the log."""
+
+    role: str
+    label: str = ""
+
+    def may(self, needed: str) -> bool:
+        """True when the role includes ``needed``."""
+        return needed == PUBLIC or needed in ROLES[self.role]
+
+
+LOCAL = Identity("admin", "local")
+ANONYMOUS_ROLES: frozenset[str] = frozenset({PUBLIC})
+
+
+def needs(role: str) -> Callable[[View], View]:
+    """Mark the role that a view needs; without a mark reading needs ``read``, anything else ``write``."""
+
+    def mark(view: View) -> View:
+        view.quadrill_role = role  # type: ignore[attr-defined]
+        return view
+
+    return mark
+
+
+def hash_token(token: str) -> str:
+    """What is stored of a token. Tokens are long and random, so that a plain digest cannot be searched."""
+    return hashlib.sha256(token.encode("utf-8")).hexdigest()
+
+
+def new_token() -> str:
+    """A fresh token of 256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+def is_loopback(host: str) -> bool:
+    """True for ``localhost`` and the loopback addresses of IPv4 and IPv6."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+class Security:
+    """Decides about each request. Sessions of the page live in memory and end with the server."""
+
+    def __init__(self, settings: Settings, tokens: TokenStore | None) -> None:
+        self._settings = settings
+        self._tokens = tokens
+        self._own_hash = hash_token(settings.token) if settings.token else ""
+        self._sessions: dict[str, tuple[str, float]] = {}
+        self._cache: dict[str, tuple[Identity | None, float]] = {}
+        self._any_tokens: tuple[bool, float] = (False, 0.0)
+        self._lock = threading.Lock()
+        if settings.token and len(settings.token) < MIN_TOKEN_LENGTH:
+            raise TokenRequiredError(
+                f"the token has {len(settings.token)} characters, at least {MIN_TOKEN_LENGTH} are needed",
+                hint="`quadrill token add admin` makes a good one.", code="token-weak",
+            )
+
+    def check_address(self) -> None:
+        """Refuse to listen beyond loopback without a token.
+
+        Raises: TokenRequiredError.
+        """
+        if not is_loopback(self._settings.host) and not self.has_tokens():
+            raise TokenRequiredError(
+                f"refusing to listen on {self._settings.host} without a token: anyone who reaches it could change "
+                "the data",
+                hint="Set QUADRILL_TOKEN, make a token with `quadrill token add`, or listen on 127.0.0.1.",
+            )
+
+    def has_tokens(self) -> bool:
+        """True when requests need a token."""
+        if self._own_hash:
+            return True
+        if self._tokens is None:
+            return False
+        known, until = self._any_tokens
+        now = time.monotonic()
+        if now >= until:
+            known = bool(self._tokens.list_tokens())
+            self._any_tokens = (known, now + TOKEN_CACHE_SECONDS)
+        return known
+
+    def identify(self, token: str) -> Identity | None:
+        """The identity behind a token, None for an unknown one."""
+        return self._of_hash(hash_token(token))
+
+    def authorise(self, needed: str, message: Request) -> Identity | None:
+        """The request's identity, when it may do what needs the role ``needed``; None for the public.
+
+        Raises: HttpError 401 without a valid token, 403 when the role does not allow it.
+        """
+        writing = needed not in ("read", PUBLIC) or message.path in ("/login", "/logout")
+        if not self.has_tokens():
+            self._check_local(message, writing)
+            return LOCAL
+        identity = self._presented(message, writing)
+        if needed == PUBLIC:
+            return identity
+        if identity is None:
+            raise _unauthorised("this server needs a token")
+        if not identity.may(needed):
+            raise HttpError(
+                403, f"this needs the role {needed}, the token has the role {identity.role}", code="forbidden"
+            )
+        return identity
+
+    def log_in(self, token: str) -> str:
+        """Start a session of the page; returns the cookie's value.
+
+        Raises: HttpError 401 when the token is unknown.
+        """
+        digest = hash_token(token)
+        if self._of_hash(digest) is None:
+            raise _unauthorised("this token is not known")
+        session = secrets.token_urlsafe(32)
+        now = time.monotonic()
+        with self._lock:
+            self._sessions = {key: value for key, value in self._sessions.items() if value[1] > now}
+            self._sessions[hash_token(session)] = (digest, now + SESSION_SECONDS)
+        return session
+
+    def log_out(self, session: str) -> None:
+        """End a session of the page."""
+        with self._lock:
+            self._sessions.pop(hash_token(session), None)
+
+    def set_cookie(self, response: Response, session: str) -> None:
+        """Give a browser its session: out of reach of scripts and of other sites."""
+        response.set_cookie(
+            COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="Strict", secure=request.is_secure,
+            path="/",
+        )
+
+    def _presented(self, message: Request, writing: bool) -> Identity | None:
+        header = message.headers.get("Authorization", "")
+        scheme, _, token = header.partition(" ")
+        if header:
+            found = self.identify(token.strip()) if scheme.lower() == "bearer" else None
+            if found is None:
+                raise _unauthorised("the token in the Authorization header is not known")
+            return found
+        cookie = message.cookies.get(COOKIE)
+        if not cookie:
+            return None
+        with self._lock:
+            digest, until = self._sessions.get(hash_token(cookie), ("", 0.0))
+        if not digest or until < time.monotonic():
+            return None
+        if writing:
+            self._check_origin(message)
+        return self._of_hash(digest)
+
+    def _of_hash(self, digest: str) -> Identity | None:
+        if self._own_hash and secrets.compare_digest(digest, self._own_hash):
+            return Identity("admin", "QUADRILL_TOKEN")
+        if self._tokens is None:
+            return None
+        now = time.monotonic()
+        cached = self._cache.get(digest)
+        if cached is not None and cached[1] > now:
+            return cached[0]
+        record = self._tokens.get_token(digest)
+        identity = Identity(record.role, record.label) if record is not None and record.role in ROLES else None
+        with self._lock:
+            if len(self._cache) > 1000:
+                self._cache.clear()
+            self._cache[digest] = (identity, now + TOKEN_CACHE_SECONDS)
+        return identity
+
+    def _check_local(self, message: Request, writing: bool) -> None:
+        host = _host_name(message.headers.get("Host", ""))
+        if not is_loopback(host) and host not in self._settings.allowed_hosts:
+            raise HttpError(
+                403, f"without tokens only this machine is served, and {host or 'an empty Host'} is not its name",
+                code="foreign-host", hint="Use http://127.0.0.1, or set a token, or the setting allowed_hosts.",
+            )
+        if writing:
+            self._check_origin(message)
+
+    def _check_origin(self, message: Request) -> None:
+        origin = message.headers.get("Origin")
+        if origin is None:
+            if message.headers.get("Sec-Fetch-Site") == "cross-site":
+                raise _foreign_origin("another site")
+            return
+        own = message.headers.get("Host", "").lower()
+        if urlsplit(origin).netloc.lower() == own and own:
+            return
+        if origin not in self._settings.cors_origins:
+            raise _foreign_origin(origin)
+
+
+def install(app: Flask, security: Security) -> None:
+    """Check every request of ``app`` before its view runs."""
+
+    @app.before_request
+    def _check() -> None:
+        if request.method == "OPTIONS":
+            return
+        view = app.view_functions.get(request.endpoint or "")
+        default = "read" if request.method in READING_METHODS else "write"
+        needed = getattr(view, "quadrill_role", default)
+        if callable(needed):
+            needed = needed(request)
+        g.identity = security.authorise(needed, request)
+
+
+def _host_name(header: str) -> str:
+    """The Host header without its port, lower-cased."""
+    host = header.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _unauthorised(message: str) -> HttpError:
+    return HttpError(
+        401, message, code="unauthorised", hint="Send it as `Authorization: Bearer TOKEN`, or log in on the page.",
+        headers={"WWW-Authenticate": 'Bearer realm="quadrill"'},
+    )
+
+
+def _foreign_origin(origin: str) -> HttpError:
+    return HttpError(
+        403, f"a page of {origin} may not change anything here", code="foreign-origin",
+        hint="The setting cors_origins lists the origins that may.",
+    )

@@ -1,0 +1,215 @@
+"""Answers of any size: serialised straight to the client, within limits, and never half an answer.
+
+The first 64 KiB are held back. An answer that ends within them gets a Content-Length, and an error or a
+time-out within them is still an ordinary problem document. Beyond them the answer is chunked, and an error
+breaks the connection without the final chunk, which every HTTP client reports.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from flask import Response
+
+from quadrill.store.errors import QuadrillError
+
+from . import errors
+from .errors import HttpError
+from .server import AnswerBrokenError
+
+HEAD_BYTES = 64 << 10
+COMPRESS_FROM_BYTES = 1024
+COMPRESSION_LEVEL = 1
+
+
+class Sink(Protocol):
+    """What a serialiser writes to. An exception from ``write`` stops the evaluation behind it."""
+
+    def write(self, data: bytes) -> int: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one answer may cost. ``seconds`` of evaluation and sending, ``max_bytes`` 0 for no limit."""
+
+    seconds: float
+    max_bytes: int = 0
+
+
+Body = Callable[[Sink], None]
+
+
+class StreamedAnswer(Response):
+    """A response whose body is produced while it is sent.
+
+    ``body`` writes the whole answer to the sink that it is given, in the calling thread: Oxigraph's result
+    iterators must not change threads. Headers set on this object go out with whatever is answered.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        *,
+        content_type: str,
+        limits: Limits,
+        compress: bool = False,
+        head_only: bool = False,
+        cancelled: Callable[[], BaseException | None] = lambda: None,
+        finished: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(b"", content_type=content_type)
+        del self.headers["Content-Length"]
+        self._body = body
+        self._limits = limits
+        self._compress = compress
+        self._head_only = head_only
+        self._cancelled = cancelled
+        self._finished = finished
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """The WSGI application: produce, send, and tell every ending apart."""
+        sink = _AnswerSink(self, start_response, self._limits, self._compress, self._head_only, self._cancelled)
+        try:
+            self._body(sink)
+            return sink.finish()
+        except Exception as error:
+            cause = sink.stopped or error
+            if isinstance(cause, _HeadIsEnough):
+                return sink.head_only_answer()
+            if sink.started:
+                if isinstance(cause, OSError):
+                    raise cause from None  # the client is gone
+                raise AnswerBrokenError(str(cause)) from cause
+            answer = errors.problem_response(cause)
+            for name, value in self.headers.items():
+                if name.lower() not in ("content-type", "etag", "content-encoding", "cache-control"):
+                    answer.headers.setdefault(name, value)
+            return answer(environ, start_response)
+        finally:
+            self._finished()
+
+
+class _HeadIsEnough(Exception):
+    """A HEAD request has seen that the answer exists and is more than the buffer."""
+
+
+class _AnswerSink:
+    """Collects the head of an answer, then streams; checks the limits at every write."""
+
+    def __init__(
+        self,
+        response: StreamedAnswer,
+        start_response: Any,
+        limits: Limits,
+        compress: bool,
+        head_only: bool,
+        cancelled: Callable[[], BaseException | None],
+    ) -> None:
+        self.started = False
+        self.stopped: BaseException | None = None
+        self._response = response
+        self._start_response = start_response
+        self._send: Callable[[bytes], object] | None = None
+        self._limits = limits
+        self._deadline = time.monotonic() + limits.seconds
+        self._written = 0
+        self._head = bytearray()
+        self._compressor = zlib.compressobj(COMPRESSION_LEVEL, wbits=31) if compress else None
+        self._head_only = head_only
+        self._cancelled = cancelled
+
+    def write(self, data: bytes) -> int:
+        self._check(len(data))
+        if self._send is not None:
+            self._put(data)
+            return len(data)
+        self._head += data
+        if len(self._head) >= HEAD_BYTES:
+            if self._head_only:
+                raise self._stop(_HeadIsEnough())
+            self._start()
+        return len(data)
+
+    def flush(self) -> None:
+        """Serialisers flush at their end; nothing is held that could go out earlier."""
+
+    def finish(self) -> Iterable[bytes]:
+        """The end of the answer: its last bytes."""
+        self._check(0)
+        if self._send is None:
+            return self._small_answer()
+        if self._compressor is not None:
+            tail = self._compressor.flush()
+            if tail:
+                self._send(tail)
+        return ()
+
+    def head_only_answer(self) -> Iterable[bytes]:
+        """Headers without a length: the answer would be streamed."""
+        self._start_response(self._response.status, list(self._response.headers))
+        return ()
+
+    def _small_answer(self) -> Iterable[bytes]:
+        body = bytes(self._head)
+        headers = self._response.headers
+        if self._compressor is not None and len(body) >= COMPRESS_FROM_BYTES:
+            body = self._compressor.compress(body) + self._compressor.flush()
+            headers["Content-Encoding"] = "gzip"
+        headers["Content-Length"] = str(len(body))
+        self._start_response(self._response.status, list(headers))
+        return () if self._head_only else (body,)
+
+    def _start(self) -> None:
+        if self._compressor is not None:
+            self._response.headers["Content-Encoding"] = "gzip"
+        self._send = self._start_response(self._response.status, list(self._response.headers))
+        self.started = True
+        head, self._head = bytes(self._head), bytearray()
+        self._put(head)
+
+    def _put(self, data: bytes) -> None:
+        assert self._send is not None
+        packed = self._compressor.compress(data) if self._compressor is not None else data
+        if packed:
+            try:
+                self._send(packed)
+            except OSError as error:
+                raise self._stop(error) from error
+
+    def _check(self, size: int) -> None:
+        self._written += size
+        cancelled = self._cancelled()
+        if cancelled is not None:
+            raise self._stop(cancelled)
+        if time.monotonic() > self._deadline:
+            raise self._stop(timeout_error(self._limits.seconds))
+        if self._limits.max_bytes and self._written > self._limits.max_bytes:
+            raise self._stop(
+                HttpError(
+                    413, f"the answer is larger than {self._limits.max_bytes} bytes", code="result-too-large",
+                    hint="Ask for less with LIMIT, or raise the setting max_result_bytes.",
+                )
+            )
+
+    def _stop(self, error: BaseException) -> BaseException:
+        # The serialiser may wrap what it caught: the cause is kept here as well.
+        self.stopped = error
+        return error
+
+
+class QueryTimeoutError(QuadrillError):
+    """An evaluation took longer than it may."""
+
+    code = "query-timeout"
+
+
+def timeout_error(seconds: float) -> QueryTimeoutError:
+    """The error of an evaluation that took longer than ``seconds``."""
+    return QueryTimeoutError(
+        f"the query took longer than {seconds:g} s and was stopped",
+        hint="Make it narrower, or allow more with the parameter `timeout` up to the setting query_timeout.",
+    )
