@@ -1,1 +1,1 @@
-"""Stream-to-relation operators: the windows."""
+"""Stream to relation: windows over event time."""

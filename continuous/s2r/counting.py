@@ -1,0 +1,204 @@
+"""Step 4 of 8: windows that count: ``[TRIPLES n]``, ``[RANGE TRIPLES n]``, ``[ELEMENTS n STEP m]``."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+
+from pyoxigraph import Quad
+
+from ..element import Element, WindowContent
+from .live import LiveQuads
+from .operator import Interval
+
+
+def _order(element: Element) -> tuple[int, int]:
+    return element.event_time, element.seq
+
+
+class _Counting:
+    """What counting windows share: no instants of their own, no bounds."""
+
+    closes_after = False
+    closed: Interval | None = None
+
+    def __init__(self, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"window of {count} must hold at least 1")
+        self._count = count
+        self._live = LiveQuads()
+
+    def start(self, origin: int) -> None:
+        """Nothing to do: time plays no part."""
+
+    def next_due(self) -> int | None:
+        """Never."""
+        return None
+
+    def advance(self, instant: int) -> bool:
+        """Time changes nothing."""
+        return False
+
+    @property
+    def content(self) -> WindowContent:
+        """The live quads."""
+        return self._live.content
+
+    def track_changes(self) -> None:
+        """Keep changes."""
+        self._live.track_changes()
+
+    def take_changes(self) -> dict[Quad, int]:
+        """Changes since the last call."""
+        return self._live.take_changes()
+
+
+class TriplesWindow(_Counting):
+    """``[TRIPLES n]``: the n newest triple occurrences of the stream, before any pattern.
+
+    Occurrences are ordered by (event_time, seq, place in the element); the content is their set.
+    """
+
+    closes = False
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self._occurrences: deque[tuple[int, int, int, Quad]] = deque()
+
+    def add(self, element: Element) -> bool:
+        """The newest triples push out the oldest."""
+        for place, quad in enumerate(element.quads):
+            self._occurrences.append((element.event_time, element.seq, place, quad))
+        self._live.add(element.quads, element.event_time)
+        self._trim()
+        return True
+
+    def close_next(self) -> bool:
+        """This window never closes."""
+        return False
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """An older element takes its place among the n newest, if it still has one."""
+        occurrences = list(self._occurrences)
+        for place, quad in enumerate(element.quads):
+            insort(occurrences, (element.event_time, element.seq, place, quad), key=lambda o: o[:3])
+        self._occurrences = deque(occurrences)
+        self._live.add(element.quads, element.event_time)
+        left = self._trim()
+        return any(occurrence[1] != element.seq for occurrence in left) or len(left) < len(element.quads)
+
+    def state_size(self) -> int:
+        """Occurrences held."""
+        return len(self._occurrences)
+
+    def _trim(self) -> list[tuple[int, int, int, Quad]]:
+        left = []
+        while len(self._occurrences) > self._count:
+            left.append(self._occurrences.popleft())
+            self._live.remove((left[-1][3],))
+        return left
+
+
+class BatchWindow(_Counting):
+    """``[RANGE TRIPLES n]``: tumbling batches of n triples; each n-th triple closes one."""
+
+    closes = True
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self._filling: list[tuple[Quad, int]] = []
+
+    def add(self, element: Element) -> bool:
+        """Fill batches; the full ones wait for `close_next`."""
+        self._filling.extend((quad, element.event_time) for quad in element.quads)
+        return False
+
+    def close_next(self) -> bool:
+        """Show the next full batch."""
+        if len(self._filling) < self._count:
+            return False
+        batch, self._filling = self._filling[: self._count], self._filling[self._count :]
+        old = list(self._live.content)
+        # Enter before leaving, so that a quad of both batches is no change.
+        latest: dict[Quad, int] = {}
+        for quad, event_time in batch:
+            latest[quad] = max(event_time, latest.get(quad, event_time))
+        for quad, event_time in latest.items():
+            self._live.add((quad,), event_time)
+        self._live.remove(old)
+        return True
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """An older element joins the batch being filled."""
+        return self.add(element)
+
+    def state_size(self) -> int:
+        """Triples of the batch shown and of the one being filled."""
+        return len(self._live) + len(self._filling)
+
+
+class ElementsWindow(_Counting):
+    """``[ELEMENTS n STEP m]``: the n newest elements, closing at every m-th element."""
+
+    closes = True
+
+    def __init__(self, count: int, step: int = 1) -> None:
+        super().__init__(count)
+        if step < 1:
+            raise ValueError(f"step of {step} elements must be at least 1")
+        self._step = step
+        self._since_close = 0
+        self._newest: deque[Element] = deque()
+        self._shown: deque[Element] = deque()
+        self._due = False
+
+    def add(self, element: Element) -> bool:
+        """Count the element; each m-th queues a close."""
+        self._newest.append(element)
+        if len(self._newest) > self._count:
+            self._newest.popleft()
+        self._since_close += 1
+        if self._since_close == self._step:
+            self._since_close = 0
+            self._due = True
+        return False
+
+    def close_next(self) -> bool:
+        """Show the n newest elements."""
+        if not self._due:
+            return False
+        self._due = False
+        shown = {element.seq for element in self._shown}
+        kept = {element.seq for element in self._newest}
+        for element in self._newest:
+            if element.seq not in shown:
+                self._live.add(element.quads, element.event_time)
+        for element in self._shown:
+            if element.seq not in kept:
+                self._live.remove(element.quads)
+        self._shown = deque(self._newest)
+        return True
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """An older element takes its place among the n newest and among those shown; it closes nothing."""
+        self._newest, _ = self._placed(self._newest, element)
+        before = self._shown
+        if not before:
+            return False
+        self._shown, left = self._placed(before, element)
+        if left is element:
+            return False
+        self._live.add(element.quads, element.event_time)
+        if left is not None:
+            self._live.remove(left.quads)
+        return True
+
+    def state_size(self) -> int:
+        """Quads of the elements held."""
+        return len(self._live) + sum(len(element.quads) for element in self._newest)
+
+    def _placed(self, elements: deque[Element], element: Element) -> tuple[deque[Element], Element | None]:
+        ordered = list(elements)
+        insort(ordered, element, key=_order)
+        left = ordered.pop(0) if len(ordered) > self._count else None
+        return deque(ordered), left

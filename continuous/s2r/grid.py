@@ -1,0 +1,174 @@
+"""Step 4 of 8: windows closed on a grid of time: ``[RANGE w SLIDE s]``, ``[RANGE w STEP s]``."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+
+from pyoxigraph import Quad
+
+from ..element import Element, WindowContent
+from .live import LiveQuads
+from .operator import Interval
+
+
+def _order(element: Element) -> tuple[int, int]:
+    return element.event_time, element.seq
+
+
+class GridWindow:
+    """The last window closed on the grid of ``slide_ms``.
+
+    Window k covers  [t0 + k*slide, t0 + k*slide + width)  and closes when the watermark reaches its end;
+    with ``open_closed`` it covers  (open, close]  and can only be known closed once the watermark has
+    passed its end (the timeline sees to that through `closes_after`). Without ``t0_ms`` the grid is
+    aligned to the epoch and k may be negative; with it k >= 0.
+
+        width 10, slide 5       0         5         10        15        20
+        k = -1             [----|---------)                            closes at 5
+        k =  0                  [---------|---------)                  closes at 10
+        k =  1                            [---------|---------)        closes at 15
+
+    The first window reported is the first whose end lies after the query's first element or heartbeat.
+    """
+
+    closes = True
+
+    def __init__(
+        self, width_ms: int, slide_ms: int, *, t0_ms: int | None = None, open_closed: bool = False
+    ) -> None:
+        if width_ms <= 0 or slide_ms <= 0:
+            raise ValueError(f"window width {width_ms} ms and slide {slide_ms} ms must be positive")
+        self._width = width_ms
+        self._slide = slide_ms
+        self._t0 = t0_ms
+        self.closes_after = open_closed
+        self._buffer: deque[Element] = deque()
+        self._shown: deque[Element] = deque()
+        self._live = LiveQuads()
+        self._next_close: int | None = None
+        self.closed: Interval | None = None
+
+    def start(self, origin: int) -> None:
+        """Choose the first window: the first whose end lies after ``origin``."""
+        t0 = self._t0 or 0
+        k = (origin - t0 - self._width) // self._slide + 1
+        if self._t0 is not None:
+            k = max(0, k)
+        self._next_close = t0 + k * self._slide + self._width
+
+    def next_due(self) -> int | None:
+        """The next close."""
+        return self._next_close
+
+    def advance(self, instant: int) -> bool:
+        """Close the window that ends at ``instant``."""
+        if self._next_close is None or self._next_close > instant:
+            return False
+        close = self._next_close
+        interval = Interval(close - self._width, close)
+        self._next_close = close + self._slide
+        self._show(interval)
+        return True
+
+    def skip_to(self, close: int) -> None:
+        """Go on with the grid after ``close``, which with all closes before it is empty."""
+        assert self._next_close is not None
+        steps = (close - self._next_close) // self._slide
+        last = self._next_close + steps * self._slide
+        self._next_close = last + self._slide
+        self._show(Interval(last - self._width, last))
+
+    def first_busy_close(self) -> int | None:
+        """The first close to come whose window holds an element; None while there is none."""
+        assert self._next_close is not None
+        for element in self._buffer:
+            # The close of the first window, from the next one on, that covers the element.
+            after = element.event_time + (0 if self.closes_after else 1)
+            steps = max(0, -((self._next_close - after) // self._slide))
+            close = self._next_close + steps * self._slide
+            if self._holds(Interval(close - self._width, close), element.event_time):
+                return close
+        return None
+
+    def last_close_by(self, instant: int) -> int | None:
+        """The last close at or before ``instant`` that is still to come."""
+        if self._next_close is None or self._next_close > instant:
+            return None
+        return self._next_close + (instant - self._next_close) // self._slide * self._slide
+
+    def closes_by(self, instant: int) -> int:
+        """How many closes are still to come at or before ``instant``."""
+        if self._next_close is None or self._next_close > instant:
+            return 0
+        return (instant - self._next_close) // self._slide + 1
+
+    def add(self, element: Element) -> bool:
+        """Keep the element for the windows that will close; the visible content stays."""
+        self._buffer.append(element)
+        return False
+
+    def close_next(self) -> bool:
+        """Closes come with time, not by counting."""
+        return False
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """Put an older element into the windows that hold its time, the one shown included."""
+        buffer = list(self._buffer)
+        insort(buffer, element, key=_order)
+        self._buffer = deque(buffer)
+        if self.closed is None or not self._holds(self.closed, element.event_time):
+            return False
+        shown = list(self._shown)
+        insort(shown, element, key=_order)
+        self._shown = deque(shown)
+        self._live.add(element.quads, element.event_time)
+        return True
+
+    @property
+    def content(self) -> WindowContent:
+        """The quads of the window that closed last."""
+        return self._live.content
+
+    def state_size(self) -> int:
+        """Quads of the buffered elements and of the shown window's."""
+        return len(self._live) + sum(len(element.quads) for element in self._buffer)
+
+    def track_changes(self) -> None:
+        """Keep changes."""
+        self._live.track_changes()
+
+    def take_changes(self) -> dict[Quad, int]:
+        """Changes since the last call."""
+        return self._live.take_changes()
+
+    def _holds(self, interval: Interval, event_time: int) -> bool:
+        if self.closes_after:
+            return interval.open < event_time <= interval.close
+        return interval.open <= event_time < interval.close
+
+    def _show(self, interval: Interval) -> None:
+        """Make the window of ``interval`` the visible one.
+
+        Windows only move forward, so what is shown changes at both ends: elements before the new window
+        leave, buffered ones behind those shown enter. Entering first keeps quads that stay in both.
+        """
+        newest = _order(self._shown[-1]) if self._shown else None
+        for element in self._buffer:
+            if not self._holds(interval, element.event_time):
+                if element.event_time >= interval.close:
+                    break
+                continue
+            if newest is None or _order(element) > newest:
+                self._shown.append(element)
+                self._live.add(element.quads, element.event_time)
+        while self._shown and not self._holds(interval, self._shown[0].event_time):
+            self._live.remove(self._shown.popleft().quads)
+        self.closed = interval
+        # What no later window can cover is not needed any more.
+        floor = interval.open + self._slide
+        while self._buffer and (
+            self._buffer[0].event_time < floor
+            or (self.closes_after and self._buffer[0].event_time == floor)
+        ):
+            self._buffer.popleft()

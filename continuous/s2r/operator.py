@@ -1,0 +1,81 @@
+"""What every window is to the timeline: a stream-to-relation operator over event time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyoxigraph import Quad
+
+from ..element import Element, WindowContent
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The bounds of one window of a grid, in milliseconds of event time."""
+
+    open: int
+    close: int
+
+
+class WindowOperator(Protocol):
+    """One window on one stream: the elements that were taken give its content at an instant.
+
+    The timeline calls, in this order of time: `start` once at the query's first instant; `advance` with
+    instants that never go back; `add` with an element whose event time is the current instant; `admit`
+    with one that is older. The content is always that of the current instant.
+    """
+
+    closes: bool
+    """True for windows that have closes (grids, batches, counted steps): on-window-close reports them."""
+    closes_after: bool
+    """True when the window's close is due only once the watermark has passed it (``(open, close]``)."""
+
+    def start(self, origin: int) -> None:
+        """The query's first element or heartbeat has this event time."""
+        ...
+
+    def next_due(self) -> int | None:
+        """The next instant at which time alone changes the content or closes a window; None for never."""
+        ...
+
+    def advance(self, instant: int) -> bool:
+        """Work off what is due at ``instant``; True when the content changed or a window closed."""
+        ...
+
+    def add(self, element: Element) -> bool:
+        """Take an element at its event time; True when it entered the visible content.
+
+        A window that closes by counting returns False and queues its closes for `close_next`.
+        """
+        ...
+
+    def close_next(self) -> bool:
+        """Apply the next queued close of a counting window; False when none is queued."""
+        ...
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """Take an element that is older than ``instant``; True when the visible content changed."""
+        ...
+
+    @property
+    def content(self) -> WindowContent:
+        """The visible content at the current instant."""
+        ...
+
+    @property
+    def closed(self) -> Interval | None:
+        """The bounds of the window that closed last, where the window has bounds."""
+        ...
+
+    def state_size(self) -> int:
+        """Quads held, those of open windows included."""
+        ...
+
+    def track_changes(self) -> None:
+        """Keep the changes of the content for `take_changes`."""
+        ...
+
+    def take_changes(self) -> dict[Quad, int]:
+        """Quads that entered (+1) and left (-1) the visible content since the last call."""
+        ...

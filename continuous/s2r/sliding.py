@@ -1,0 +1,143 @@
+"""Step 4 of 8: windows whose content follows time without a grid: NOW, RANGE and ALL."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+
+from pyoxigraph import Quad
+
+from ..element import Element, WindowContent
+from .live import LiveQuads
+from .operator import Interval
+
+
+def _order(element: Element) -> tuple[int, int]:
+    return element.event_time, element.seq
+
+
+class RangeWindow:
+    """``[RANGE w]`` and ``[NOW]``: the elements of the last ``width_ms`` milliseconds.
+
+    Content at t:  t - width_ms <= event_time <= t  (2011 paper, section 3.2), NOW being width 0;
+    with ``open_start``  t - width_ms < event_time <= t.
+
+        event_time  10        20
+        RANGE 5     [10 .. 15]   leaves at 16          with open_start   [10 .. 14]   leaves at 15
+    """
+
+    closes = False
+    closes_after = False
+    closed: Interval | None = None
+
+    def __init__(self, width_ms: int, *, open_start: bool = False) -> None:
+        if width_ms < 0:
+            raise ValueError(f"window width {width_ms} ms must not be negative")
+        # An element of event time e is out from e + stay on. [NOW] is one instant under both bounds.
+        self._stay = max(1, width_ms if open_start else width_ms + 1)
+        self._elements: deque[Element] = deque()
+        self._live = LiveQuads()
+
+    def start(self, origin: int) -> None:
+        """Nothing to do: the content depends on the instant alone."""
+
+    def next_due(self) -> int | None:
+        """The instant at which the oldest element leaves."""
+        return self._elements[0].event_time + self._stay if self._elements else None
+
+    def advance(self, instant: int) -> bool:
+        """Let leave what is too old at ``instant``."""
+        left = False
+        while self._elements and self._elements[0].event_time + self._stay <= instant:
+            self._live.remove(self._elements.popleft().quads)
+            left = True
+        return left
+
+    def add(self, element: Element) -> bool:
+        """The element enters at its event time."""
+        self._elements.append(element)
+        self._live.add(element.quads, element.event_time)
+        return True
+
+    def close_next(self) -> bool:
+        """This window never closes."""
+        return False
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """The element enters if the window still holds its time."""
+        if element.event_time + self._stay <= instant:
+            return False
+        elements = list(self._elements)
+        insort(elements, element, key=_order)
+        self._elements = deque(elements)
+        self._live.add(element.quads, element.event_time)
+        return True
+
+    @property
+    def content(self) -> WindowContent:
+        """The live quads."""
+        return self._live.content
+
+    def state_size(self) -> int:
+        """Live quads."""
+        return len(self._live)
+
+    def track_changes(self) -> None:
+        """Keep changes."""
+        self._live.track_changes()
+
+    def take_changes(self) -> dict[Quad, int]:
+        """Changes since the last call."""
+        return self._live.take_changes()
+
+
+class AllWindow:
+    """``[ALL]``: everything since registration. Its state is unbounded, EXPLAIN warns of it."""
+
+    closes = False
+    closes_after = False
+    closed: Interval | None = None
+
+    def __init__(self) -> None:
+        self._live = LiveQuads()
+
+    def start(self, origin: int) -> None:
+        """Nothing to do."""
+
+    def next_due(self) -> int | None:
+        """Never."""
+        return None
+
+    def advance(self, instant: int) -> bool:
+        """Nothing leaves."""
+        return False
+
+    def add(self, element: Element) -> bool:
+        """The element enters for good."""
+        self._live.add(element.quads, element.event_time)
+        return True
+
+    def close_next(self) -> bool:
+        """This window never closes."""
+        return False
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """The element enters for good."""
+        return self.add(element)
+
+    @property
+    def content(self) -> WindowContent:
+        """The live quads."""
+        return self._live.content
+
+    def state_size(self) -> int:
+        """Live quads."""
+        return len(self._live)
+
+    def track_changes(self) -> None:
+        """Keep changes."""
+        self._live.track_changes()
+
+    def take_changes(self) -> dict[Quad, int]:
+        """Changes since the last call."""
+        return self._live.take_changes()
