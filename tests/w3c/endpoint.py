@@ -20,7 +20,9 @@ class Endpoint:
 
     def reset(self, files: tuple[NamedFile, ...]) -> None:
         """Makes the dataset hold exactly these files."""
-        self.client.put("/store", content=b"", headers={"Content-Type": "application/n-quads"}).raise_for_status()
+        self.client.put(
+            "/store", content=b"", headers={"Content-Type": "application/n-quads"}
+        ).raise_for_status()
         for file in files:
             triples = {Quad(q.subject, q.predicate, q.object) for q in read_graph(file.path)}
             body = serialize(triples, format=RdfFormat.N_TRIPLES)
@@ -38,7 +40,9 @@ class Endpoint:
 
     def update(self, text: str) -> httpx.Response:
         """Runs an update by direct POST."""
-        return self.client.post("/update", content=text.encode(), headers={"Content-Type": "application/sparql-update"})
+        return self.client.post(
+            "/update", content=text.encode(), headers={"Content-Type": "application/sparql-update"}
+        )
 
     def dataset(self) -> bytes:
         """The whole dataset as N-Quads."""

@@ -16,7 +16,11 @@ LIST = Path(__file__).parent / "expected_failures.toml"
 @cache
 def expected_failures() -> dict[str, str]:
     """Case key -> reason."""
-    return {key: entry for table in tomllib.loads(LIST.read_text("utf-8")).values() for key, entry in table.items()}
+    return {
+        key: entry
+        for table in tomllib.loads(LIST.read_text("utf-8")).values()
+        for key, entry in table.items()
+    }
 
 
 def params(selected: list[Case]) -> list[object]:

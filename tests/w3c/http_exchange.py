@@ -85,7 +85,10 @@ def play(case: Case, client: httpx.Client, *, paths: dict[str, str]) -> None:
         body = _filled(exchange.body.decode("utf-8"), variables).encode() if variables else exchange.body
         body = body.replace(f"http://{host}/gsp".encode(), f"{origin}/store".encode()) if host else body
         request = client.build_request(
-            exchange.method, target.replace("$HOST$", origin), content=body, headers=_sendable(exchange.headers)
+            exchange.method,
+            target.replace("$HOST$", origin),
+            content=body,
+            headers=_sendable(exchange.headers),
         )
         for name in ("Content-Type", "Accept"):
             if name.lower() not in {n.lower() for n, _ in exchange.headers}:
@@ -96,8 +99,14 @@ def play(case: Case, client: httpx.Client, *, paths: dict[str, str]) -> None:
 def _check(graph: Graph, exchange: Exchange, answer: httpx.Response, variables: dict[str, str]) -> None:
     node = exchange.response
     what = f"{exchange.method} {exchange.path} -> {answer.status_code} {answer.text[:300]}"
-    allowed = [s.value.removeprefix(STATUS) for s in graph.all(node, MF + "expectedStatus") if isinstance(s, NamedNode)]
-    assert not allowed or any(_fits(answer.status_code, name) for name in allowed), f"{what}; allowed {allowed}"
+    allowed = [
+        s.value.removeprefix(STATUS)
+        for s in graph.all(node, MF + "expectedStatus")
+        if isinstance(s, NamedNode)
+    ]
+    assert not allowed or any(_fits(answer.status_code, name) for name in allowed), (
+        f"{what}; allowed {allowed}"
+    )
     media_type = answer.headers.get("Content-Type", "").split(";")[0]
     kind = _text(graph, node, MF + "expectedFormat")
     if kind:

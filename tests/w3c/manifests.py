@@ -142,7 +142,11 @@ def _request(graph: Graph, action: Node | None) -> Path | None:
 def _files(graph: Graph, node: Node | None, namespace: str) -> tuple[NamedFile, ...]:
     if node is None:
         return ()
-    found = [NamedFile(None, path_of(n.value)) for n in graph.all(node, namespace + "data") if isinstance(n, NamedNode)]
+    found = [
+        NamedFile(None, path_of(n.value))
+        for n in graph.all(node, namespace + "data")
+        if isinstance(n, NamedNode)
+    ]
     for entry in graph.all(node, namespace + "graphData"):
         if isinstance(entry, NamedNode):
             found.append(NamedFile(entry.value, path_of(entry.value)))

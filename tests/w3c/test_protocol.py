@@ -28,7 +28,11 @@ def test_the_graph_store_exchange_goes_as_the_manifest_says(case: Case, endpoint
 
 def test_the_suites_hold_34_protocol_13_graph_store_and_3_description_tests() -> None:
     kinds = [case.kind for case in ALL]
-    assert [kinds.count(k) for k in ("ProtocolTest", "GraphStoreProtocolTest", "ServiceDescriptionTest")] == [34, 13, 3]
+    assert [kinds.count(k) for k in ("ProtocolTest", "GraphStoreProtocolTest", "ServiceDescriptionTest")] == [
+        34,
+        13,
+        3,
+    ]
 
 
 @pytest.mark.parametrize("path", ["/sparql", "/query"])
@@ -39,12 +43,21 @@ def test_a_get_without_a_query_returns_an_rdf_service_description(path: str, end
     assert answer.headers["Content-Type"].split(";")[0] == "text/turtle"
     url = str(answer.request.url)
     quads = set(parse(answer.content, format=RdfFormat.TURTLE, base_iri=url))
-    services = {q.subject for q in quads if q.predicate.value == RDF + "type" and q.object == NamedNode(SD + "Service")}
+    services = {
+        q.subject
+        for q in quads
+        if q.predicate.value == RDF + "type" and q.object == NamedNode(SD + "Service")
+    }
     assert len(services) == 1
     service = next(iter(services))
     properties = {q.predicate.value for q in quads if q.subject == service}
     assert NamedNode(url) in {q.object for q in quads if q.predicate.value == SD + "endpoint"}
     assert {SD + "supportedLanguage", SD + "resultFormat", SD + "defaultDataset"} <= properties
     for quad in quads:
-        if quad.predicate.value in (SD + "supportedLanguage", SD + "resultFormat", SD + "inputFormat", SD + "feature"):
+        if quad.predicate.value in (
+            SD + "supportedLanguage",
+            SD + "resultFormat",
+            SD + "inputFormat",
+            SD + "feature",
+        ):
             assert isinstance(quad.object, NamedNode), f"{quad} must name a resource"

@@ -76,7 +76,9 @@ def _compare_csv(case: Case, endpoint: Endpoint) -> None:
 
 def _without_labels(rows: list[list[str]]) -> list[list[str]]:
     names: dict[str, str] = {}
-    return [[names.setdefault(c, f"_:{len(names)}") if c.startswith("_:") else c for c in row] for row in rows]
+    return [
+        [names.setdefault(c, f"_:{len(names)}") if c.startswith("_:") else c for c in row] for row in rows
+    ]
 
 
 def test_the_list_of_expected_failures_names_only_cases_that_exist() -> None:
