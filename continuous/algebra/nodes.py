@@ -248,11 +248,13 @@ class Window:
     """The dataset of one window: ``WINDOW <w> {}``, ``WINDOW ?w {}``, ``STREAM <s> [..] {}``.
 
     ``name`` is the `WindowDeclaration.name` of the query, or a variable that ranges over the names of
-    all declared windows and is bound to them (RSP-QL*, Definition 16.6).
+    all declared windows and is bound to them (RSP-QL*, Definition 16.6). ``stream`` is the variable of
+    a ``STREAM ?s`` block, which the block binds too; `scope.bind_streams` sets it from the declarations.
     """
 
     name: NamedNode | Var
     input: Algebra
+    stream: Var | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +343,14 @@ class Slice:
     limit: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of a static part, which `static.split_static` puts in the place of its pattern."""
+
+    name: str
+    vars: tuple[Var, ...]
+
+
 Algebra: TypeAlias = (
     Bgp
     | Path
@@ -360,4 +370,5 @@ Algebra: TypeAlias = (
     | Distinct
     | Reduced
     | Slice
+    | Table
 )

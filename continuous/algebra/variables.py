@@ -1,0 +1,145 @@
+"""Which variables a pattern can bind, surely binds, and mentions (SPARQL 1.1 section 18.2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .build import children, expressions
+from .nodes import (
+    Algebra,
+    Bgp,
+    Call,
+    Constant,
+    Distinct,
+    Exists,
+    Expr,
+    Extend,
+    Filter,
+    FunctionCall,
+    Graph,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    NamedNode,
+    OrderBy,
+    Path,
+    Project,
+    Reduced,
+    Service,
+    Slice,
+    Table,
+    TermPattern,
+    TriplePattern,
+    TripleTerm,
+    Union,
+    Values,
+    Var,
+    Window,
+)
+
+Names = frozenset[str]
+NO_NAMES: Names = frozenset()
+
+
+def term_variables(term: TermPattern | NamedNode) -> Iterator[str]:
+    """The variables of one position of a triple pattern, those inside triple terms too."""
+    if isinstance(term, Var):
+        yield term.name
+    elif isinstance(term, TripleTerm):
+        yield from term_variables(term.subject)
+        yield from term_variables(term.predicate)
+        yield from term_variables(term.object)
+
+
+def triple_variables(pattern: TriplePattern) -> Names:
+    """The variables of a triple pattern."""
+    return frozenset(
+        name for term in (pattern.subject, pattern.predicate, pattern.object) for name in term_variables(term))
+
+
+def expression_variables(expr: Expr) -> Names:
+    """The variables that an expression mentions, in the patterns of EXISTS too."""
+    match expr:
+        case Var(name):
+            return frozenset((name,))
+        case Call(_, args) | FunctionCall(_, args):
+            return frozenset().union(*map(expression_variables, args))
+        case Exists(pattern, _):
+            return mentioned(pattern)
+        case Constant():
+            return NO_NAMES
+
+
+def _names(variables: tuple[Var, ...]) -> Names:
+    return frozenset(each.name for each in variables)
+
+
+def in_scope(node: Algebra) -> Names:
+    """The variables that a solution of the pattern may bind, as seen from outside it."""
+    match node:
+        case Bgp(patterns):
+            return frozenset().union(*map(triple_variables, patterns))
+        case Path(subject, _, object_):
+            return frozenset((*term_variables(subject), *term_variables(object_)))
+        case Join(left, right) | Union(left, right) | LeftJoin(left, right, _):
+            return in_scope(left) | in_scope(right)
+        case Minus(left, _):
+            return in_scope(left)
+        case Graph(name, inner) | Service(name, inner, _):
+            return in_scope(inner) | frozenset(term_variables(name))
+        case Window(name, inner, stream):
+            return in_scope(inner) | frozenset(term_variables(name)) | (_names((stream,)) if stream else NO_NAMES)
+        case Extend(inner, var, _):
+            return in_scope(inner) | {var.name}
+        case Values(variables, _) | Table(_, variables) | Project(_, variables):
+            return _names(variables)
+        case Group(_, keys, aggregates):
+            return _names(keys) | {var.name for var, _ in aggregates}
+        case Filter(_, inner) | OrderBy(inner, _) | Distinct(inner) | Reduced(inner) | Slice(inner, _, _):
+            return in_scope(inner)
+
+
+def certain(node: Algebra) -> Names:
+    """The variables that every solution of the pattern binds (cVars of the RSP-QL* paper, section 4)."""
+    match node:
+        case Bgp() | Path():
+            return in_scope(node)
+        case Join(left, right):
+            return certain(left) | certain(right)
+        case Union(left, right):
+            return certain(left) & certain(right)
+        case LeftJoin(left, _, _) | Minus(left, _):
+            return certain(left)
+        case Graph(name, inner):
+            return certain(inner) | frozenset(term_variables(name))
+        case Service(_, inner, silent):
+            return NO_NAMES if silent else certain(inner)
+        case Window(name, inner, stream):
+            return certain(inner) | frozenset(term_variables(name)) | (_names((stream,)) if stream else NO_NAMES)
+        case Extend(inner, var, expr):
+            return certain(inner) | ({var.name} if isinstance(expr, Constant) else NO_NAMES)
+        case Values(variables, rows):
+            return frozenset(
+                var.name for index, var in enumerate(variables) if all(row[index] is not None for row in rows))
+        case Table():
+            return NO_NAMES
+        case Project(inner, variables):
+            return certain(inner) & _names(variables)
+        case Group(inner, keys, aggregates):
+            counts = {var.name for var, aggregate in aggregates if aggregate.name == "COUNT"}
+            return (certain(inner) & _names(keys)) | counts
+        case Filter(_, inner) | OrderBy(inner, _) | Distinct(inner) | Reduced(inner) | Slice(inner, _, _):
+            return certain(inner)
+
+
+def mentioned(node: Algebra) -> Names:
+    """Every variable name that occurs anywhere in the pattern, of inner scopes and expressions too."""
+    names = set(in_scope(node))
+    if isinstance(node, Group):
+        names |= _names(node.keys)
+    for expr in expressions(node):
+        names |= expression_variables(expr)
+    for child in children(node):
+        names |= mentioned(child)
+    return frozenset(names)
