@@ -1,0 +1,104 @@
+"""One real week of New York flights and weather as plain rows, and the demo's query texts.
+
+Where the data come from and what was changed is told in NOTE.txt. Every time is milliseconds since the
+epoch, in UTC.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from importlib.resources import files
+
+READINGS = ("temp", "humid", "wind_dir", "wind_speed", "precip", "pressure", "visib")
+QUERY_FILES = {
+    "late-departures": "late-departures.cqels",
+    "poor-visibility": "poor-visibility.cqels",
+    "mean-delay": "mean-delay.rspql",
+    "watched-destinations": "watched-destinations.cqels",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A flight that left; ``departed_ms`` is the scheduled time plus the delay.
+
+    ``tail`` is the aircraft's tail number, which is known for every flight that left.
+    """
+
+    day: str
+    carrier: str
+    number: str
+    tail: str
+    origin: str
+    destination: str
+    scheduled_ms: int
+    departed_ms: int
+    delay_minutes: int
+    distance_miles: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeatherReport:
+    """The readings of one airport for the hour that begins at ``at_ms``, keyed by the names in READINGS."""
+
+    airport: str
+    at_ms: int
+    readings: dict[str, Decimal]
+
+
+def departures() -> list[Departure]:
+    """Every flight that left, in the order of its actual departure; cancelled flights are left out."""
+    left = [_departure(row) for row in table("flights") if row["dep_time"] != "NA"]
+    return sorted(left, key=lambda flight: flight.departed_ms)
+
+
+def weather() -> list[WeatherReport]:
+    """Every weather report in the order of time."""
+    return sorted((_report(row) for row in table("weather")), key=lambda report: report.at_ms)
+
+
+def table(name: str) -> list[dict[str, str]]:
+    """The rows of one of the files: flights, weather, airports, planes, airlines."""
+    text = gzip.decompress(files(__name__).joinpath(f"{name}.csv.gz").read_bytes()).decode("utf-8")
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def text_of(file_name: str) -> str:
+    """A text file of this package."""
+    return files(__name__).joinpath(file_name).read_text("utf-8")
+
+
+def known(value: str) -> str | None:
+    """The value, or None for NA."""
+    return None if value == "NA" else value
+
+
+def _departure(row: dict[str, str]) -> Departure:
+    scheduled = datetime.fromisoformat(row["time_hour"]) + timedelta(minutes=int(row["minute"]))
+    departed = scheduled + timedelta(minutes=int(row["dep_delay"]))
+    return Departure(
+        day=f"{int(row['year']):04}-{int(row['month']):02}-{int(row['day']):02}",
+        carrier=row["carrier"],
+        number=row["flight"],
+        tail=row["tailnum"],
+        origin=row["origin"],
+        destination=row["dest"],
+        scheduled_ms=_milliseconds(scheduled),
+        departed_ms=_milliseconds(departed),
+        delay_minutes=int(row["dep_delay"]),
+        distance_miles=int(row["distance"]),
+    )
+
+
+def _report(row: dict[str, str]) -> WeatherReport:
+    readings = {name: Decimal(row[name]) for name in READINGS if known(row[name]) is not None}
+    return WeatherReport(row["origin"], _milliseconds(datetime.fromisoformat(row["time_hour"])), readings)
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp()) * 1000
