@@ -1,0 +1,44 @@
+// What can be done with a registered query: the same buttons on the list and on the query's own page.
+
+import { call, queryPath } from "./api.js";
+import { announce } from "./dom.js";
+import { showProblem } from "./problem.js";
+
+const STEPS = {
+  pause: { run: (name) => call("PATCH", queryPath(name), { json: { state: "paused" } }), done: "is paused" },
+  resume: { run: (name) => call("PATCH", queryPath(name), { json: { state: "running" } }), done: "runs again" },
+  refresh: { run: (name) => call("POST", queryPath(name, "/refresh")), done: "has fresh static parts" },
+  drop: { run: (name) => call("DELETE", queryPath(name)), done: "is dropped" },
+};
+
+/** Listen for the action buttons inside `root`; `nameOf(button)` gives the query, `then(action)` follows a success. */
+export function listenForActions(root, nameOf, problemPlace, then) {
+  root.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-action]");
+    if (!button) return;
+    const name = nameOf(button);
+    const action = button.dataset.action;
+    if (action === "drop" && !window.confirm(`Drop the query ${name}? Its feed ends and its results are gone.`)) return;
+    button.disabled = true;
+    try {
+      await STEPS[action].run(name);
+      announce(`${name} ${STEPS[action].done}.`);
+      await then(action);
+    } catch (problem) {
+      showProblem(problemPlace, problem);
+    } finally {
+      button.disabled = false;
+    }
+  });
+}
+
+/** Show the buttons that fit the state. */
+export function fitActions(root, state) {
+  const show = (action, visible) => {
+    const button = root.querySelector(`button[data-action="${action}"]`);
+    if (button) button.hidden = !visible;
+  };
+  show("pause", state === "running");
+  show("resume", state !== "running");
+  show("refresh", state === "running");
+}

@@ -1,0 +1,89 @@
+// Builds elements. Text always goes in as text nodes: nothing in this folder ever parses a string as HTML,
+// so data from the store or a stream is shown, never run.
+
+/**
+ * An element with attributes and children.
+ * `attributes` members: `class`, `title`, `dataset` (object), `on` (event name to listener), booleans
+ * (present or absent), anything else as an attribute. Children: nodes, strings, numbers; null is left out.
+ */
+export function el(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** The same for SVG elements. */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "on") {
+      for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
+    } else if (name === "dataset") {
+      Object.assign(node.dataset, value);
+    } else {
+      node.setAttribute(name, value === true ? "" : String(value));
+    }
+  }
+  append(node, children);
+  return node;
+}
+
+/** Append children; arrays are flattened, null and undefined left out. */
+export function append(node, children) {
+  for (const child of [children].flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return node;
+}
+
+/** Replace all children. */
+export function put(node, ...children) {
+  node.replaceChildren();
+  return append(node, children);
+}
+
+/** Set the text only when it differs, so that screen readers and selections are left alone. */
+export function setText(node, text) {
+  const wanted = text === null || text === undefined ? "" : String(text);
+  if (node && node.textContent !== wanted) node.textContent = wanted;
+}
+
+/** The element with this id. */
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+/** The state that the server put into the page as a JSON data block, or `fallback`. */
+export function serverState(fallback = {}) {
+  const block = byId("state");
+  return block ? JSON.parse(block.textContent) : fallback;
+}
+
+/** Say something to screen readers and, for a few seconds, at the foot of the page. */
+export function announce(message, kind = "info") {
+  const place = byId("announcements");
+  const note = el("p", { class: `note note-${kind}` }, message);
+  place.append(note);
+  setTimeout(() => note.remove(), 6000);
+}
+
+/** Call `step` now and then every `everyMs`, never two at once, and not while the page is hidden. */
+export function poll(step, everyMs) {
+  let running = false;
+  const tick = async () => {
+    if (running || document.hidden) return;
+    running = true;
+    try {
+      await step();
+    } finally {
+      running = false;
+    }
+  };
+  tick();
+  document.addEventListener("visibilitychange", tick);
+  const timer = setInterval(tick, everyMs);
+  return () => clearInterval(timer);
+}

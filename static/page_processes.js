@@ -1,0 +1,43 @@
+// Running queries and updates, with a way to stop each.
+
+import { call } from "./api.js";
+import { announce, byId, el, poll, put, setText } from "./dom.js";
+import { counted, duration } from "./format.js";
+import { showProblem } from "./problem.js";
+
+const body = byId("processes").tBodies[0];
+
+function row(process) {
+  const age = process.age_ms ?? process.elapsed_ms ?? (process.started_ms ? Date.now() - process.started_ms : NaN);
+  return el("tr", {},
+    el("th", { scope: "row" }, process.id),
+    el("td", {}, process.kind ?? process.type ?? ""),
+    el("td", {}, duration(age)),
+    el("td", {}, el("code", { class: "wrap" }, (process.text ?? process.query ?? "").slice(0, 600))),
+    el("td", { class: "actions" }, el("button", { type: "button", class: "quiet danger", on: { click: () => stop(process.id) } }, "Stop")));
+}
+
+async function update() {
+  try {
+    const { data } = await call("GET", "/processes");
+    const processes = data.processes ?? data;
+    if (!body.contains(document.activeElement)) put(body, processes.map(row));
+    byId("no-processes").hidden = processes.length > 0;
+    setText(byId("summary"), processes.length === 0 ? "" : `${counted(processes.length, "query", "queries")} running`);
+  } catch {
+    // The header shows that the connection is lost; the next round tries again.
+  }
+}
+
+async function stop(id) {
+  try {
+    await call("DELETE", `/processes/${encodeURIComponent(id)}`);
+    announce(`${id} is stopped.`);
+    document.activeElement.blur();
+    await update();
+  } catch (problem) {
+    showProblem(byId("problem"), problem);
+  }
+}
+
+poll(update, 1000);

@@ -1,0 +1,87 @@
+// The list of continuous queries, kept up to date.
+
+import { call } from "./api.js";
+import { fitActions, listenForActions } from "./actions.js";
+import { drawSpark, Rates } from "./chart.js";
+import { byId, poll, serverState, setText } from "./dom.js";
+import { ago, count, counted, instant, rate } from "./format.js";
+import { errorText, growing, staticSummary, waiting } from "./names.js";
+
+const body = byId("queries").tBodies[0];
+const rates = new Map();
+
+function field(row, name) {
+  return row.querySelector(`[data-field="${name}"]`);
+}
+
+function rowsOf(name) {
+  const row = [...body.rows].find((candidate) => candidate.dataset.name === name);
+  if (row) return [row, row.nextElementSibling];
+  const copy = byId("query-row").content.cloneNode(true);
+  const [fresh, message] = [...copy.querySelectorAll("tr")];
+  fresh.dataset.name = name;
+  field(fresh, "name").href = `/ui/queries/${encodeURIComponent(name)}`;
+  body.append(fresh, message);
+  return [fresh, message];
+}
+
+function showQuery(query) {
+  const [row, message] = rowsOf(query.name);
+  setText(field(row, "name"), query.name);
+  setText(field(row, "dialect"), [query.dialect || query.profile, query.output, query.engine].filter(Boolean).join(" · "));
+  setText(field(row, "state"), query.state);
+  field(row, "state").className = `badge badge-${query.state}`;
+  const known = rates.get(query.name) || new Rates(["in", "out"], 60);
+  rates.set(query.name, known);
+  known.add(growing(query));
+  const [perSecondIn, perSecondOut] = known.latest();
+  setText(field(row, "rate-in"), rate(perSecondIn));
+  setText(field(row, "rate-out"), rate(perSecondOut));
+  drawSpark(field(row, "spark"), known.samples.map(({ values }) => values[1]));
+  showLast(row, query.last_result);
+  setText(field(row, "static"), staticSummary(query));
+  const error = errorText(query.error);
+  const reasons = waiting(query);
+  message.hidden = error === null && reasons.length === 0;
+  message.dataset.kind = error === null ? "waiting" : "error";
+  setText(field(message, "message-kind"), error === null ? "Waiting:" : "Error:");
+  setText(field(message, "message"), error ?? reasons.join(" "));
+  fitActions(row, query.state);
+}
+
+function showLast(row, last) {
+  if (!last) {
+    setText(field(row, "last"), "none yet");
+    setText(field(row, "last-at"), "");
+    return;
+  }
+  const rows = Number.isFinite(last.rows) ? counted(last.rows, "row") : null;
+  setText(field(row, "last"), [last.event || last.kind, rows, last.id ? `#${count(last.id)}` : null].filter(Boolean).join(" · "));
+  setText(field(row, "last-at"), `at ${instant(last.at)}${last.wall_ms ? `, ${ago(last.wall_ms)}` : ""}`);
+}
+
+function showQueries(queries) {
+  const names = new Set(queries.map((query) => query.name));
+  for (const row of [...body.rows]) {
+    if (row.dataset.name && !names.has(row.dataset.name)) {
+      row.nextElementSibling.remove();
+      row.remove();
+    }
+  }
+  queries.forEach(showQuery);
+  byId("no-queries").hidden = queries.length > 0;
+  const states = Object.groupBy ? Object.groupBy(queries, (query) => query.state) : {};
+  setText(byId("summary"), queries.length === 0 ? "" : Object.entries(states).map(([state, some]) => `${some.length} ${state}`).join(", "));
+}
+
+async function update() {
+  try {
+    showQueries((await call("GET", "/queries")).data.queries);
+  } catch {
+    // The header shows that the connection is lost; the next round tries again.
+  }
+}
+
+showQueries(serverState({ queries: [] }).queries);
+listenForActions(byId("queries"), (button) => button.closest("tr").dataset.name, byId("problem"), update);
+poll(update, 2000);

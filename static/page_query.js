@@ -1,0 +1,124 @@
+// One continuous query: its results as they come, and what it is made of.
+
+import { call, Problem, queryPath } from "./api.js";
+import { fitActions, listenForActions } from "./actions.js";
+import { drawChart, Rates } from "./chart.js";
+import { codeBlock } from "./editor.js";
+import { byId, el, poll, put, serverState, setText } from "./dom.js";
+import { openFeed } from "./feed.js";
+import { LiveTable, showAnswer } from "./live.js";
+import { errorText, growing, waiting } from "./names.js";
+import { countersList, staticList, windowsList } from "./parts.js";
+import { showProblem } from "./problem.js";
+import { tabs } from "./tabs.js";
+import { prefixesOf } from "./terms.js";
+
+const name = byId("name").dataset.name;
+const first = serverState({ query: {} }).query;
+const text = first.query || first.text || "";
+const prefixes = prefixesOf(text);
+const rates = new Rates(["in", "out"]);
+const live = new LiveTable(byId("live"), prefixes);
+let analyze = false;
+let lastShown = "";
+
+function show(query) {
+  setText(byId("state-badge"), query.state);
+  byId("state-badge").className = `badge badge-${query.state}`;
+  fitActions(document, query.state);
+  const chips = [query.dialect, query.profile === query.dialect ? null : query.profile, query.output, reportText(query.report), query.engine];
+  put(byId("chips"), chips.filter(Boolean).map((chip) => el("span", { class: "chip" }, chip)));
+  const error = errorText(query.error);
+  byId("error").hidden = error === null;
+  setText(byId("error"), error);
+  const reasons = waiting(query);
+  byId("waiting").hidden = reasons.length === 0;
+  setText(byId("waiting"), reasons.length === 0 ? "" : `No result yet: ${reasons.join(" ")}`);
+  rates.add(growing(query));
+  drawChart(byId("chart"), rates, ["Elements in", "Rows out"]);
+  put(byId("counters"), countersList(query));
+  put(byId("windows"), windowsList(query));
+  put(byId("static"), staticList(query));
+  setText(byId("raw"), JSON.stringify(query, null, 2));
+}
+
+function reportText(report) {
+  if (!report) return null;
+  return typeof report === "string" ? report : `every ${report.periodic ?? JSON.stringify(report)}`;
+}
+
+async function update() {
+  try {
+    show((await call("GET", queryPath(name))).data);
+  } catch (problem) {
+    if (problem instanceof Problem && problem.status === 404) showProblem(byId("problem"), problem);
+  }
+}
+
+async function showPlan() {
+  try {
+    const answer = await call("GET", queryPath(name, `/explain${analyze ? "?analyze=true" : ""}`), { accept: analyze ? "application/json" : "text/plain" });
+    setText(byId("plan"), typeof answer.data === "string" ? answer.data : JSON.stringify(answer.data, null, 2));
+  } catch (problem) {
+    setText(byId("plan"), problem.message);
+  }
+}
+
+async function refreshAnswer() {
+  if (byId("answer-pane").hidden) return;
+  try {
+    const answer = await call("GET", queryPath(name, "/results"), { accept: "application/sparql-results+json, application/json;q=0.9" });
+    if (answer.text === lastShown) return;
+    lastShown = answer.text;
+    if (answer.data) showAnswer(byId("answer"), answer.data, prefixes);
+  } catch (problem) {
+    showProblem(byId("answer"), problem);
+  }
+}
+
+function setFeedState(state, explanation) {
+  const place = byId("feed-state");
+  place.dataset.state = state;
+  place.title = explanation;
+  setText(place.querySelector("[data-text]"), state);
+}
+
+function onEvent(event) {
+  byId("no-events").hidden = true;
+  live.add(event);
+  refreshAnswer();
+}
+
+/** Recent events first: the feed is opened a little before its newest event. */
+function feedPath() {
+  const newest = first.last_event_id ?? first.feed?.last_id ?? first.last_result?.id;
+  return queryPath(name, `/results${Number.isFinite(newest) ? `?from=${Math.max(0, newest - 50)}` : "?from=0"}`);
+}
+
+put(byId("text"), codeBlock(text));
+show(first);
+openFeed(feedPath(), { onEvent, onState: setFeedState });
+poll(update, 2000);
+poll(refreshAnswer, 2000);
+showPlan();
+tabs([byId("tab-events"), byId("tab-answer")], () => {
+  byId("freeze").hidden = byId("events-pane").hidden;
+  byId("clear").hidden = byId("events-pane").hidden;
+  refreshAnswer();
+});
+listenForActions(document.querySelector(".head"), () => name, byId("problem"), async (action) => {
+  if (action === "drop") location.assign("/");
+  else await update();
+});
+byId("analyze").addEventListener("click", () => {
+  analyze = !analyze;
+  byId("analyze").setAttribute("aria-pressed", String(analyze));
+  showPlan();
+});
+byId("clear").addEventListener("click", () => live.clear());
+byId("freeze").addEventListener("click", (event) => {
+  const held = event.currentTarget.getAttribute("aria-pressed") !== "true";
+  event.currentTarget.setAttribute("aria-pressed", String(held));
+  setText(event.currentTarget, held ? "Go on" : "Hold");
+  live.hold(held);
+});

@@ -1,0 +1,128 @@
+// The store: its graphs with their sizes, and every commit as it happens.
+
+import { call } from "./api.js";
+import { announce, byId, el, put, serverState, setText } from "./dom.js";
+import { openFeed } from "./feed.js";
+import { count, counted, instant } from "./format.js";
+import { clearProblem, showProblem } from "./problem.js";
+
+const FORMATS = { "": "by the file's ending", "text/turtle": "Turtle", "application/trig": "TriG", "application/n-triples": "N-Triples",
+  "application/n-quads": "N-Quads", "application/rdf+xml": "RDF/XML", "application/ld+json": "JSON-LD" };
+const ENDINGS = { ttl: "text/turtle", trig: "application/trig", nt: "application/n-triples", nq: "application/n-quads",
+  rdf: "application/rdf+xml", owl: "application/rdf+xml", xml: "application/rdf+xml", jsonld: "application/ld+json", json: "application/ld+json" };
+const MAX_COMMITS = 200;
+const state = serverState({ version: 0, graphs: [] });
+// The default graph has the empty name here.
+const quads = new Map(state.graphs.map(({ iri, quads: many }) => [iri || "", many]));
+let version = state.version;
+
+function graphPath(iri) {
+  return iri === "" ? "/store?default" : `/store?${new URLSearchParams({ graph: iri })}`;
+}
+
+/** A query that shows some of a graph's triples. */
+function browse(iri) {
+  const pattern = iri === "" ? "?subject ?predicate ?object" : `GRAPH <${iri}> { ?subject ?predicate ?object }`;
+  return `/ui/sparql?${new URLSearchParams({ query: `SELECT * WHERE {\n  ${pattern}\n}\nLIMIT 100` })}`;
+}
+
+function graphRow([iri, many]) {
+  return el("tr", {},
+    el("th", { scope: "row" }, iri === "" ? "default graph" : iri),
+    el("td", { class: "num" }, count(many)),
+    el("td", { class: "actions" },
+      el("a", { class: "button-link", href: browse(iri) }, "Browse"), " ",
+      el("a", { class: "button-link", href: graphPath(iri), download: "graph.ttl" }, "Download"), " ",
+      el("button", { type: "button", class: "quiet danger", on: { click: () => drop(iri) } }, iri === "" ? "Clear" : "Drop")));
+}
+
+function showGraphs() {
+  const entries = [...quads.entries()].sort(([a], [b]) => (a === "" ? -1 : b === "" ? 1 : a.localeCompare(b)));
+  if (!byId("graphs").tBodies[0].contains(document.activeElement)) put(byId("graphs").tBodies[0], entries.map(graphRow));
+  put(byId("graph-names"), entries.filter(([iri]) => iri !== "").map(([iri]) => el("option", { value: iri })));
+  const total = [...quads.values()].reduce((sum, many) => sum + many, 0);
+  const named = entries.length - (quads.has("") ? 1 : 0);
+  setText(byId("summary"), `${counted(total, "quad")} in ${counted(named, "named graph")} and the default graph, version ${count(version)}.`);
+  setText(byId("store-version"), version);
+}
+
+function onCommit({ kind, data }) {
+  if (kind === "reset") {
+    location.reload();
+    return;
+  }
+  if (!Number.isFinite(data.version) || data.version <= version) return;
+  version = data.version;
+  const changes = Object.entries(data.graphs || {});
+  for (const [key, change] of changes) {
+    const iri = nameOf(key);
+    quads.set(iri, Math.max(0, (quads.get(iri) ?? 0) + (change.added || 0) - (change.removed || 0)));
+    if (change.dropped) quads.delete(iri);
+  }
+  showGraphs();
+  byId("no-changes").hidden = true;
+  const body = byId("changes").tBodies[0];
+  body.prepend(el("tr", { class: "fresh" },
+    el("td", { class: "stamp" }, count(data.version)),
+    el("td", { class: "stamp" }, instant(data.at)),
+    el("td", {}, changes.length === 0 ? el("span", { class: "muted" }, "no quads") : changes.map(([key, change]) =>
+      el("div", {}, el("span", { class: "added" }, `+${count(change.added || 0)}`), " ", el("span", { class: "removed" }, `−${count(change.removed || 0)}`), " ",
+        nameOf(key) || "default graph")))));
+  while (body.rows.length > MAX_COMMITS) body.lastElementChild.remove();
+}
+
+function nameOf(key) {
+  return ["", "default", "DEFAULT", "urn:x-arq:DefaultGraph"].includes(key) ? "" : key;
+}
+
+async function drop(iri) {
+  if (!window.confirm(`${iri === "" ? "Clear the default graph" : `Drop the graph ${iri}`}?`)) return;
+  clearProblem(byId("problem"));
+  try {
+    await call("DELETE", graphPath(iri));
+    document.activeElement.blur();
+    if (iri !== "") quads.delete(iri);
+    showGraphs();
+  } catch (problem) {
+    showProblem(byId("problem"), problem);
+  }
+}
+
+async function upload(event) {
+  event.preventDefault();
+  const place = byId("upload-problem");
+  clearProblem(place);
+  const file = byId("upload-file").files[0];
+  if (!file) {
+    showProblem(place, { title: "No file", detail: "Choose a file first." });
+    return;
+  }
+  const type = byId("upload-type").value || ENDINGS[file.name.split(".").pop().toLowerCase()];
+  if (!type) {
+    showProblem(place, { title: "Unknown format", detail: `The ending of ${file.name} names no RDF format.`, hint: "Choose the format." });
+    return;
+  }
+  const iri = byId("upload-graph").value.trim();
+  // A quads file names its graphs itself, so that it goes to the whole dataset unless a graph is given.
+  const whole = iri === "" && ["application/trig", "application/n-quads"].includes(type);
+  try {
+    await call(byId("upload-method").value, whole ? "/store" : graphPath(iri), { body: file, type });
+    announce(`${file.name} is loaded.`);
+  } catch (problem) {
+    showProblem(place, problem);
+  }
+}
+
+put(byId("upload-type"), Object.entries(FORMATS).map(([type, label]) => el("option", { value: type }, label)));
+byId("upload").addEventListener("submit", upload);
+showGraphs();
+openFeed(`/changes?after=${version}`, {
+  kinds: ["commit", "change", "message", "reset"],
+  onEvent: onCommit,
+  onState: (name, explanation) => {
+    const place = byId("feed-state");
+    place.dataset.state = name;
+    place.title = explanation;
+    setText(place.querySelector("[data-text]"), name);
+  },
+});

@@ -1,0 +1,104 @@
+// RDF terms of SPARQL Results JSON as elements: short to read, complete in the tooltip.
+
+import { el } from "./dom.js";
+
+const XSD = "http://www.w3.org/2001/XMLSchema#";
+const NUMERIC = new Set(["integer", "decimal", "double", "float", "int", "long", "short", "byte", "nonNegativeInteger",
+  "positiveInteger", "nonPositiveInteger", "negativeInteger", "unsignedInt", "unsignedLong", "unsignedShort",
+  "unsignedByte"].map((name) => XSD + name));
+const PLAIN = new Set([XSD + "string", XSD + "boolean", XSD + "dateTime", XSD + "date", XSD + "time"]);
+const WELL_KNOWN = {
+  rdf: "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+  rdfs: "http://www.w3.org/2000/01/rdf-schema#",
+  owl: "http://www.w3.org/2002/07/owl#",
+  xsd: XSD,
+  skos: "http://www.w3.org/2004/02/skos/core#",
+  dcterms: "http://purl.org/dc/terms/",
+  foaf: "http://xmlns.com/foaf/0.1/",
+  geo: "http://www.opengis.net/ont/geosparql#",
+  wgs84: "http://www.w3.org/2003/01/geo/wgs84_pos#",
+  prov: "http://www.w3.org/ns/prov#",
+  schema: "https://schema.org/",
+  sosa: "http://www.w3.org/ns/sosa/",
+  ssn: "http://www.w3.org/ns/ssn/",
+  qudt: "http://qudt.org/schema/qudt/",
+  unit: "http://qudt.org/vocab/unit/",
+};
+
+/** The prefixes that a query text declares, with the well-known ones behind them. */
+export function prefixesOf(text = "") {
+  const declared = {};
+  for (const match of text.matchAll(/\bPREFIX\s+([\w.-]*):\s*<([^<>"{}|^`\\\s]*)>/gi)) declared[match[1]] = match[2];
+  return { ...WELL_KNOWN, ...declared };
+}
+
+/** `prefix:local` when a prefix covers the IRI and what is left is a plain local name, else null. */
+export function shortIri(iri, prefixes) {
+  let best = null;
+  for (const [prefix, namespace] of Object.entries(prefixes)) {
+    if (namespace === "" || !iri.startsWith(namespace)) continue;
+    if (best === null || namespace.length > best.namespace.length) best = { prefix, namespace };
+  }
+  if (best === null) return null;
+  const local = iri.slice(best.namespace.length);
+  return /^[\p{L}\p{N}_](?:[\p{L}\p{N}_.-]*[\p{L}\p{N}_-])?$/u.test(local) || local === "" ? `${best.prefix}:${local}` : null;
+}
+
+/** Whether the term is a number, for right alignment. */
+export function isNumeric(term) {
+  return Boolean(term) && term.type !== "uri" && NUMERIC.has(term.datatype);
+}
+
+/** One term as an element; an unbound variable is an empty mark. */
+export function termNode(term, prefixes) {
+  if (!term) return el("span", { class: "term unbound", title: "unbound" }, "·");
+  switch (term.type) {
+    case "uri":
+      return iriNode(term.value, prefixes);
+    case "bnode":
+      return el("span", { class: "term bnode", title: "blank node" }, `_:${term.value}`);
+    case "triple": {
+      const { subject, predicate, object } = term.value;
+      return el("span", { class: "term triple", title: termText(term) }, "<<( ", termNode(subject, prefixes), " ",
+        termNode(predicate, prefixes), " ", termNode(object, prefixes), " )>>");
+    }
+    default:
+      return literalNode(term, prefixes);
+  }
+}
+
+function iriNode(iri, prefixes) {
+  const short = shortIri(iri, prefixes);
+  return el("span", { class: "term iri", title: iri }, short === null ? `<${iri}>` : short);
+}
+
+function literalNode(term, prefixes) {
+  const language = term["xml:lang"];
+  const title = termText(term);
+  if (language) {
+    const direction = term["its:dir"];
+    return el("span", { class: "term literal", title }, term.value, el("span", { class: "tag" }, `@${language}${direction ? `--${direction}` : ""}`));
+  }
+  if (NUMERIC.has(term.datatype)) return el("span", { class: "term number", title }, term.value);
+  if (!term.datatype || PLAIN.has(term.datatype)) return el("span", { class: "term literal", title }, term.value);
+  const type = shortIri(term.datatype, prefixes) ?? `<${term.datatype}>`;
+  return el("span", { class: "term literal", title }, term.value, el("span", { class: "tag" }, `^^${type}`));
+}
+
+/** The whole term as N-Triples text, without abbreviation. */
+export function termText(term) {
+  if (!term) return "";
+  switch (term.type) {
+    case "uri":
+      return `<${term.value}>`;
+    case "bnode":
+      return `_:${term.value}`;
+    case "triple":
+      return `<<( ${termText(term.value.subject)} ${termText(term.value.predicate)} ${termText(term.value.object)} )>>`;
+    default: {
+      const value = `"${term.value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n").replaceAll("\r", "\\r")}"`;
+      if (term["xml:lang"]) return `${value}@${term["xml:lang"]}${term["its:dir"] ? `--${term["its:dir"]}` : ""}`;
+      return term.datatype && term.datatype !== XSD + "string" ? `${value}^^<${term.datatype}>` : value;
+    }
+  }
+}
