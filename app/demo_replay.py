@@ -125,8 +125,8 @@ def _push_between(plan: Plan, api: Api, start_ms: int, end_ms: int) -> None:
     flights = _slice(plan.departures, lambda flight: flight.departed_ms, start_ms, end_ms)
     for part in _parts(reports, lambda report: report.at_ms):
         api.push(rdf.WEATHER, [rdf.weather_line(report) for report in part])
-    for chunk in _parts(flights, lambda flight: flight.departed_ms):
-        api.push(rdf.DEPARTURES, [rdf.departure_line(flight) for flight in chunk])
+    for group in _parts(flights, lambda flight: flight.departed_ms):
+        api.push(rdf.DEPARTURES, [rdf.departure_line(flight) for flight in group])
 
 
 def _heartbeats(api: Api, at_ms: int) -> None:
@@ -141,7 +141,7 @@ def _slice(
 
 
 def _parts(rows: Sequence[_Timed], time_of: Callable[[_Timed], int]) -> Iterator[list[_Timed]]:
-    """Pushes of about MAX_LINES_PER_PUSH rows; rows of one event time stay together: they are one transaction."""
+    """Pushes of about MAX_LINES_PER_PUSH rows. Rows of one event time, a transaction, stay together."""
     part: list[_Timed] = []
     for _, same_time in groupby(rows, key=time_of):
         part.extend(same_time)

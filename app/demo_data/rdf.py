@@ -20,7 +20,10 @@ SOSA = "http://www.w3.org/ns/sosa/"
 GEO = "http://www.w3.org/2003/01/geo/wgs84_pos#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
-INTEGER, DECIMAL, DATE_TIME, YEAR = (NamedNode(XSD + name) for name in ("integer", "decimal", "dateTime", "gYear"))
+INTEGER = NamedNode(XSD + "integer")
+DECIMAL = NamedNode(XSD + "decimal")
+DATE_TIME = NamedNode(XSD + "dateTime")
+YEAR = NamedNode(XSD + "gYear")
 DEPARTURES = BASE + "stream/departures"
 WEATHER = BASE + "stream/weather"
 METRES_PER_FOOT = 0.3048
@@ -133,7 +136,9 @@ def _line(at_ms: int, triples: Iterable[Triple]) -> str:
 
 
 def _triples(triples: Iterable[Triple]) -> bytes:
-    return serialize(triples, format=RdfFormat.N_TRIPLES)
+    text = serialize(triples, format=RdfFormat.N_TRIPLES)
+    assert text is not None  # only a call with an output gives None
+    return text
 
 
 def _time(at_ms: int) -> Literal:

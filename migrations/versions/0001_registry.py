@@ -45,6 +45,7 @@ def upgrade() -> None:
         sa.Column("retention_ms", sa.BigInteger()),
         sa.Column("timestamp_property", sa.Text()),
         sa.Column("stamping", sa.String(16)),
+        sa.Column("quoted_asserted", sa.Boolean(), nullable=False),
         sa.Column("declared", sa.Boolean(), nullable=False),
         sa.Column("created_ms", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("position", name="pk_streams"),

@@ -64,6 +64,7 @@ class Stream(Base):
     retention_ms: Mapped[int | None] = mapped_column(BigInteger)
     timestamp_property: Mapped[str | None] = mapped_column(Text)
     stamping: Mapped[str | None] = mapped_column(String(16))
+    quoted_asserted: Mapped[bool] = mapped_column(Boolean)
     declared: Mapped[bool] = mapped_column(Boolean)
     created_ms: Mapped[int] = mapped_column(BigInteger)
 

@@ -37,8 +37,8 @@ class StreamRecord:
     """A stream: its short name, its IRI and its settings.
 
     ``idle_timeout_ms`` and ``retention_ms`` None: the server's setting holds. ``timestamp_property`` None:
-    prov:generatedAtTime. ``stamping`` None: the first element decides. ``declared`` is False for a stream
-    that came to be by a query or a push.
+    prov:generatedAtTime. ``stamping`` None: the first element decides. ``quoted_asserted``: a quoted triple
+    counts as asserted, too. ``declared`` is False for a stream that came to be by a query or a push.
     """
 
     name: str
@@ -49,6 +49,7 @@ class StreamRecord:
     retention_ms: int | None = None
     timestamp_property: str | None = None
     stamping: Stamping | None = None
+    quoted_asserted: bool = False
     declared: bool = False
     created_ms: int = 0
 

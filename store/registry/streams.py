@@ -95,6 +95,7 @@ def _record(row: Stream) -> StreamRecord:
         retention_ms=row.retention_ms,
         timestamp_property=row.timestamp_property,
         stamping=row.stamping,  # type: ignore[arg-type]  # likewise, from a Stamping
+        quoted_asserted=row.quoted_asserted,
         declared=row.declared,
         created_ms=row.created_ms,
     )

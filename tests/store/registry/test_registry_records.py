@@ -32,6 +32,7 @@ STREAM = StreamRecord(
     retention_ms=3_600_000,
     timestamp_property="http://www.w3.org/ns/prov#generatedAtTime",
     stamping="event",
+    quoted_asserted=True,
     declared=True,
     created_ms=1_357_000_000_456,
 )
