@@ -45,7 +45,7 @@ export async function call(method, path, options = {}) {
   }
   showConnection(true);
   showVersion(response.headers.get("ETag"));
-  if (response.status === 401) {
+  if (response.status === 401 && location.pathname !== "/login") {
     const here = location.pathname + location.search;
     location.assign(`/login?next=${encodeURIComponent(here)}`);
   }

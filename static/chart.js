@@ -20,7 +20,9 @@ export class Rates {
 
   /** Counters at a time; a counter that fell (the server was restarted) begins anew. */
   add(counters, atMs = Date.now()) {
-    if (this.last !== null && atMs > this.last.atMs) {
+    // Two looks in quick succession would give wild rates.
+    if (this.last !== null && atMs - this.last.atMs < 500) return;
+    if (this.last !== null) {
       const seconds = (atMs - this.last.atMs) / 1000;
       const values = this.names.map((name) => {
         const grown = (counters[name] ?? NaN) - (this.last.counters[name] ?? NaN);

@@ -14,6 +14,7 @@ export function showProblem(place, problem, editor = null) {
     editor.mark(positioned);
     editor.select(positioned[0]);
   }
+  place.scrollIntoView({ block: "nearest" });
 }
 
 /** Nothing to complain about any more. */

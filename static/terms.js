@@ -7,6 +7,7 @@ const NUMERIC = new Set(["integer", "decimal", "double", "float", "int", "long",
   "positiveInteger", "nonPositiveInteger", "negativeInteger", "unsignedInt", "unsignedLong", "unsignedShort",
   "unsignedByte"].map((name) => XSD + name));
 const PLAIN = new Set([XSD + "string", XSD + "boolean", XSD + "dateTime", XSD + "date", XSD + "time"]);
+const LONG = 600;
 const WELL_KNOWN = {
   rdf: "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
   rdfs: "http://www.w3.org/2000/01/rdf-schema#",
@@ -73,16 +74,28 @@ function iriNode(iri, prefixes) {
 }
 
 function literalNode(term, prefixes) {
+  if (NUMERIC.has(term.datatype)) return el("span", { class: "term number", title: termText(term) }, term.value);
+  const tag = tagOf(term, prefixes);
+  return el("span", { class: "term literal", title: termText(term).slice(0, LONG) }, lexical(term.value),
+    tag === null ? null : el("span", { class: "tag" }, tag));
+}
+
+function tagOf(term, prefixes) {
   const language = term["xml:lang"];
-  const title = termText(term);
-  if (language) {
-    const direction = term["its:dir"];
-    return el("span", { class: "term literal", title }, term.value, el("span", { class: "tag" }, `@${language}${direction ? `--${direction}` : ""}`));
-  }
-  if (NUMERIC.has(term.datatype)) return el("span", { class: "term number", title }, term.value);
-  if (!term.datatype || PLAIN.has(term.datatype)) return el("span", { class: "term literal", title }, term.value);
-  const type = shortIri(term.datatype, prefixes) ?? `<${term.datatype}>`;
-  return el("span", { class: "term literal", title }, term.value, el("span", { class: "tag" }, `^^${type}`));
+  if (language) return `@${language}${term["its:dir"] ? `--${term["its:dir"]}` : ""}`;
+  if (!term.datatype || PLAIN.has(term.datatype)) return null;
+  return `^^${shortIri(term.datatype, prefixes) ?? `<${term.datatype}>`}`;
+}
+
+/** A long value is cut, with a button that shows all of it. */
+function lexical(value) {
+  if (value.length <= LONG) return value;
+  const shown = el("span", {}, value.slice(0, LONG));
+  const more = el("button", { type: "button", class: "link", on: { click: () => {
+    shown.textContent = value;
+    more.remove();
+  } } }, `… ${value.length - LONG} more characters`);
+  return [shown, " ", more];
 }
 
 /** The whole term as N-Triples text, without abbreviation. */

@@ -39,5 +39,5 @@ function kindOf(match) {
   const after = match.input[match.index + match[0].length];
   if (STREAM_WORDS.has(word) && after !== "(") return "stream";
   if (WORDS.has(word)) return "keyword";
-  return after === "(" ? "function" : "";
+  return after === "(" ? "function" : "word";
 }
