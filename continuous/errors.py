@@ -1,0 +1,71 @@
+"""The errors of continuous queries and streams. The root and the shared ones are in ``store/errors.py``.
+
+::
+
+    QuadrillError
+    ├── InputError                a push, a heartbeat or a registration is wrong
+    │   └── LateElementError      an element is late and its stream refuses late ones
+    ├── MediaTypeError            a media type that cannot be read
+    ├── IdempotencyError          an Idempotency-Key was used with another body
+    ├── BackPressureError         queues are full: try again later
+    ├── FeedGoneError             the feed of a dropped query
+    └── EngineStoppedError        the engine is not running
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrill.store.errors import QuadrillError
+
+
+class InputError(QuadrillError):
+    """A push, a heartbeat or a registration is wrong: HTTP 400."""
+
+    code = "input"
+    status = 400
+
+
+class LateElementError(InputError):
+    """An element is behind its stream's watermark and the stream's policy is ``error``."""
+
+    code = "late-element"
+
+
+class MediaTypeError(QuadrillError):
+    """The body has a media type that cannot be read: HTTP 415."""
+
+    code = "media-type"
+    status = 415
+
+
+class IdempotencyError(QuadrillError):
+    """An Idempotency-Key came back with another body: HTTP 422."""
+
+    code = "idempotency-key-reused"
+    status = 422
+
+
+class BackPressureError(QuadrillError):
+    """The queues are full: HTTP 429. ``retry_after`` in seconds."""
+
+    code = "back-pressure"
+    status = 429
+
+    def __init__(self, message: str, *, retry_after: float = 1.0, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.retry_after = retry_after
+
+
+class FeedGoneError(QuadrillError):
+    """The query was dropped, its feed has ended: HTTP 204 until the name is taken again."""
+
+    code = "feed-gone"
+    status = 204
+
+
+class EngineStoppedError(QuadrillError):
+    """The engine is not running (it is shutting down, or its thread ended): HTTP 503."""
+
+    code = "closed"
+    status = 503

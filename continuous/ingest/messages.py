@@ -1,0 +1,147 @@
+"""RDF Messages: a document cut at its message delimiters.
+
+Source: RDF Messages, W3C RDF Stream Processing community group, sections "Version labels" and "Message
+delimiters" (https://w3c-cg.github.io/rsp/spec/messages). One message is one element; blank node labels are
+scoped to the message; PREFIX and BASE hold on over delimiters.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from quadrill.store.errors import RdfSyntaxError
+
+# What may hold the word MESSAGE, a brace or a dot without meaning it; in this order.
+_TOKEN = re.compile(
+    r"""
+      (?P<comment>\#[^\n\r]*)
+    | (?P<long>\"\"\"(?:\"{0,2}(?:[^\"\\]|\\.))*\"\"\"|'''(?:'{0,2}(?:[^'\\]|\\.))*''')
+    | (?P<string>\"(?:[^\"\\\n\r]|\\.)*\"|'(?:[^'\\\n\r]|\\.)*')
+    | (?P<iri><[^<>\"{}|^`\\\s]*(?:\\u[0-9A-Fa-f]{4}[^<>\"{}|^`\\\s]*)*>)
+    | (?P<old>@(?:message|version|prefix|base)\b)
+    | (?P<word>(?:[^\W\d]|:)(?:[\w.:%-]*[\w:%-])?)
+    | (?P<brace>[{}()\[\]])
+    | (?P<dot>\.)
+    | (?P<space>\s+)
+    | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_VERSION_WITH_MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageText:
+    """The text of one message, made parseable alone: directives so far come first, without line breaks.
+
+    ``line`` is the line of the document at which ``text`` begins; ``lead`` the characters put before it.
+    """
+
+    text: str
+    line: int
+    lead: int
+
+
+def announces_messages(version: str | None) -> bool:
+    """True for the version labels of RDF Messages, such as ``1.2-messages``."""
+    return version is not None and _VERSION_WITH_MESSAGES.match(version) is not None
+
+
+def split_messages(text: str) -> list[MessageText]:
+    """Cut a document of N-Triples, N-Quads, Turtle or TriG at its delimiters.
+
+    Empty messages are kept, except that a delimiter at the end opens none. VERSION announcements of message
+    labels are taken out, since a parser of plain RDF would stumble over them.
+
+    Raises:
+        RdfSyntaxError: a delimiter inside a statement, a graph block or without its dot.
+    """
+    return _Splitter(text).split()
+
+
+class _Splitter:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._directives: list[str] = []
+        self._messages: list[MessageText] = []
+        self._start = 0
+        self._pieces: list[str] = []
+        self._busy = False
+        # Directives of earlier messages, to be put before the message being read.
+        self._earlier = ""
+
+    def split(self) -> list[MessageText]:
+        text, position, depth, at_statement = self._text, 0, 0, True
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            assert match is not None  # the last alternative takes any character
+            kind, token = match.lastgroup, match[0]
+            if kind in ("space", "comment"):
+                position = match.end()
+                continue
+            if at_statement and kind in ("word", "old"):
+                name = token.lstrip("@").lower()
+                if name == "message":
+                    position = self._delimiter(match.start(), match.end(), depth, old=kind == "old")
+                    continue
+                if name in ("version", "prefix", "base") and depth == 0:
+                    position = self._directive(name, match.start(), match.end(), old=kind == "old")
+                    continue
+            self._busy = True
+            if kind == "brace":
+                depth += 1 if token in "{([" else -1
+                at_statement = token == "{" or (token == "}" and depth == 0)
+            else:
+                at_statement = kind == "dot"
+            position = match.end()
+        if self._busy or not self._messages:
+            self._close(len(text))
+        return self._messages
+
+    def _delimiter(self, start: int, end: int, depth: int, *, old: bool) -> int:
+        if depth:
+            raise self._error("MESSAGE stands inside a graph block", start, "Close the block with } first")
+        if old:
+            dot = re.compile(r"\s*\.").match(self._text, end)
+            if dot is None:
+                raise self._error("@message must be followed by a dot", start, "Write @message .")
+            end = dot.end()
+        self._close(start)
+        self._start, self._pieces, self._busy = end, [], False
+        return end
+
+    def _directive(self, name: str, start: int, end: int, *, old: bool) -> int:
+        if name == "version":
+            pattern = re.compile(r"""\s*(?:"([^"\n]*)"|'([^'\n]*)')""" + (r"\s*\." if old else ""))
+        elif name == "prefix":
+            pattern = re.compile(r"\s*[^\s<]*:\s*<[^>\n]*>" + (r"\s*\." if old else ""))
+        else:
+            pattern = re.compile(r"\s*<[^>\n]*>" + (r"\s*\." if old else ""))
+        match = pattern.match(self._text, end)
+        if match is None:
+            return end  # the parser of the format will say what is wrong
+        if name == "version":
+            self._pieces.append(self._text[self._start : start] + _blank(self._text[start : match.end()]))
+            self._start = match.end()
+        else:
+            self._directives.append(self._text[start : match.end()].replace("\n", " ").replace("\r", " "))
+        return match.end()
+
+    def _close(self, end: int) -> None:
+        body = "".join(self._pieces) + self._text[self._start : end]
+        begin = end - len(body)
+        line = self._text.count("\n", 0, begin) + 1
+        self._messages.append(MessageText(self._earlier + body, line, len(self._earlier)))
+        self._earlier = "".join(directive + " " for directive in self._directives)
+
+    def _error(self, message: str, position: int, hint: str) -> RdfSyntaxError:
+        line = self._text.count("\n", 0, position) + 1
+        column = position - (self._text.rfind("\n", 0, position) + 1) + 1
+        where = f"line {line}, column {column}"
+        return RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint)
+
+
+def _blank(text: str) -> str:
+    """Spaces instead of the text, so that positions stay."""
+    return re.sub(r"[^\n\r]", " ", text)

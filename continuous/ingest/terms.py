@@ -1,0 +1,88 @@
+"""Terms of elements in the store's own forms, blank nodes renamed: elements must join static data."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+from quadrill.store.scratch import in_store_form
+
+from ..algebra.nodes import Term
+
+_XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+_PROBE = NamedNode("urn:quadrill:probe")
+
+
+class TermForms:
+    """Literals in the form in which the store gives them back (``010`` is ``10``), remembered.
+
+    Deterministic; the memory is bounded by ``max_remembered`` literals.
+    """
+
+    def __init__(self, max_remembered: int = 100_000) -> None:
+        self._known: dict[Literal, Literal] = {}
+        self._max_remembered = max_remembered
+
+    def literal(self, literal: Literal) -> Literal:
+        """The store's form of one literal."""
+        if literal.language is not None or literal.datatype.value == _XSD_STRING:
+            return literal
+        found = self._known.get(literal)
+        if found is None:
+            form = in_store_form([Quad(_PROBE, _PROBE, literal)])[0].object
+            assert isinstance(form, Literal)
+            if len(self._known) >= self._max_remembered:
+                self._known.clear()
+            found = self._known[literal] = form
+        return found
+
+
+class ElementTerms:
+    """The terms of one element: literals in the store's form, blank nodes renamed for this element alone.
+
+    The new label is a function of the stream, the element's seq and the place of the label in the element,
+    so that a replay gives the same terms.
+    """
+
+    def __init__(self, forms: TermForms, stream: str, seq: int) -> None:
+        self._forms = forms
+        digest = hashlib.sha256(stream.encode()).hexdigest()[:12]
+        self._prefix = f"e{digest}x{seq}x"
+        self._blank: dict[BlankNode, BlankNode] = {}
+
+    def quads(self, quads: Iterable[Quad]) -> tuple[Quad, ...]:
+        """The quads in order, each once: an element is a dataset."""
+        return tuple(dict.fromkeys(self._quad(quad) for quad in quads))
+
+    def _quad(self, quad: Quad) -> Quad:
+        graph = quad.graph_name
+        return Quad(
+            self._subject(quad.subject),
+            quad.predicate,
+            self._term(quad.object),
+            graph if isinstance(graph, DefaultGraph) else self._subject(graph),
+        )
+
+    def _subject(self, term: NamedNode | BlankNode | Triple) -> NamedNode | BlankNode:
+        assert not isinstance(term, Triple)  # RDF 1.2 has triple terms as objects only
+        return self._renamed(term) if isinstance(term, BlankNode) else term
+
+    def _term(self, term: Term) -> Term:
+        match term:
+            case Literal():
+                return self._forms.literal(term)
+            case BlankNode():
+                return self._renamed(term)
+            case Triple():
+                subject = self._term(term.subject)
+                assert isinstance(subject, NamedNode | BlankNode)
+                return Triple(subject, term.predicate, self._term(term.object))
+            case _:
+                return term
+
+    def _renamed(self, node: BlankNode) -> BlankNode:
+        found = self._blank.get(node)
+        if found is None:
+            found = self._blank[node] = BlankNode(f"{self._prefix}{len(self._blank)}")
+        return found

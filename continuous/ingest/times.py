@@ -1,0 +1,144 @@
+"""Instants and durations as clients write them: milliseconds, xsd:dateTime, ``2s``, ``PT10S``."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ..errors import InputError
+
+_INTEGER = re.compile(r"[+-]?\d{1,18}\Z")
+_DATE_TIME = re.compile(
+    r"(-?\d{4,})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?\Z"
+)
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(Z|[+-]\d\d:\d\d)?\Z")
+_UNIT_MS = {
+    "ns": 1e-6, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000,
+}
+_UNITS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
+_ISO = re.compile(
+    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+
+
+def instant_ms(value: Any, what: str) -> int:
+    """An instant in milliseconds from integer milliseconds or an xsd:dateTime; no zone means UTC.
+
+    Fractions of a millisecond are cut off.
+
+    Raises:
+        InputError: the value is neither; ``what`` names it in the message.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise InputError(f"{what} {value!r} is no instant", hint=_INSTANT_HINT)
+    if isinstance(value, int):
+        return value
+    found = parse_instant(value.strip())
+    if found is None:
+        raise InputError(f'{what} "{value}" is no instant', hint=_INSTANT_HINT)
+    return found
+
+
+_INSTANT_HINT = 'Write integer milliseconds since the epoch or an xsd:dateTime such as "2024-05-01T12:00:00Z"'
+
+
+def parse_instant(text: str) -> int | None:
+    """Integer milliseconds, an xsd:dateTime or an xsd:date as milliseconds; None when it is none of them."""
+    if _INTEGER.match(text):
+        return int(text)
+    if match := _DATE.match(text):
+        year, month, day, zone = match.groups()
+        return _to_ms(year, month, day, "0", "0", "0", None, zone)
+    if match := _DATE_TIME.match(text):
+        year, month, day, hour, minute, second, fraction, zone = match.groups()
+        return _to_ms(year, month, day, hour, minute, second, fraction, zone)
+    return None
+
+
+def _to_ms(
+    year: str, month: str, day: str, hour: str, minute: str, second: str,
+    fraction: str | None, zone: str | None,
+) -> int | None:
+    next_day = hour == "24"
+    if next_day and (minute, second) != ("00", "00"):
+        return None
+    try:
+        moment = datetime(
+            int(year),
+            int(month),
+            int(day),
+            0 if next_day else int(hour),
+            int(minute),
+            int(second),
+            tzinfo=UTC,
+        )
+        moment += timedelta(days=1) if next_day else timedelta()
+    except (ValueError, OverflowError):
+        return None
+    ms = (moment - _EPOCH) // _MS
+    if fraction:
+        ms += int(fraction[:3].ljust(3, "0"))
+    if zone and zone != "Z":
+        offset = int(zone[1:3]) * 60 + int(zone[4:6])
+        ms -= (offset if zone[0] == "+" else -offset) * 60_000
+    return ms
+
+
+def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
+    """A duration in milliseconds: integer milliseconds, ``2s``, ``1m30s`` or xsd:duration without months.
+
+    Rounded up to whole milliseconds.
+
+    Raises:
+        InputError: the value is none of these, negative, or 0 where ``positive`` is asked for.
+    """
+    found = _duration(value)
+    if found is None:
+        raise InputError(
+            f"{what} {value!r} is no duration", hint='Write "2s", "1m30s", "PT10S" or integer milliseconds'
+        )
+    if found < 0 or (positive and found == 0):
+        least = 1 if positive else 0
+        raise InputError(f"{what} is {found} ms, it must be at least {least} ms")
+    return found
+
+
+def _duration(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    if _INTEGER.match(text):
+        return int(text)
+    match = _ISO.match(text)
+    if match and text not in ("P", "PT") and not text.endswith("T"):
+        days, hours, minutes, seconds = (float(part) if part else 0.0 for part in match.groups())
+        return _round_up(days * 86_400_000 + hours * 3_600_000 + minutes * 60_000 + seconds * 1000)
+    total, position = 0.0, 0
+    while position < len(text):
+        part = _UNITS.match(text, position)
+        if part is None:
+            return None
+        total += float(part[1]) * _UNIT_MS[part[2].lower()]
+        position = part.end()
+    return _round_up(total) if text else None
+
+
+def _round_up(ms: float) -> int:
+    whole = round(ms)
+    return whole if abs(ms - whole) < 1e-9 else int(ms) + 1
+
+
+def format_instant(ms: int) -> str:
+    """An instant for people: xsd:dateTime in UTC, milliseconds where it is out of a calendar's reach."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        return f"{ms} ms"
+    return moment.strftime("%Y-%m-%dT%H:%M:%S") + (f".{ms % 1000:03d}Z" if ms % 1000 else "Z")
