@@ -8,19 +8,18 @@ import { showProblem } from "./problem.js";
 const body = byId("processes").tBodies[0];
 
 function row(process) {
-  const age = process.age_ms ?? process.elapsed_ms ?? (process.started_ms ? Date.now() - process.started_ms : NaN);
   return el("tr", {},
     el("th", { scope: "row" }, process.id),
-    el("td", {}, process.kind ?? process.type ?? ""),
-    el("td", {}, duration(age)),
-    el("td", {}, el("code", { class: "wrap" }, (process.text ?? process.query ?? "").slice(0, 600))),
+    el("td", {}, process.kind, el("span", { class: "sub" }, [process.lane, process.user].filter(Boolean).join(", "))),
+    el("td", {}, duration(process.seconds * 1000), process.stopping ? el("span", { class: "sub" }, "stopping") : null),
+    el("td", {}, el("code", { class: "wrap" }, process.text.slice(0, 600))),
     el("td", { class: "actions" }, el("button", { type: "button", class: "quiet danger", on: { click: () => stop(process.id) } }, "Stop")));
 }
 
 async function update() {
   try {
     const { data } = await call("GET", "/processes");
-    const processes = data.processes ?? data;
+    const { processes } = data;
     if (!body.contains(document.activeElement)) put(body, processes.map(row));
     byId("no-processes").hidden = processes.length > 0;
     setText(byId("summary"), processes.length === 0 ? "" : `${counted(processes.length, "query", "queries")} running`);

@@ -1,0 +1,213 @@
+"""The admin page: server-rendered first states, then scripts that use the public HTTP interface only.
+
+``GET /`` is the page for browsers and the SPARQL service description for clients that ask for RDF. Everything
+else of the page lives below ``/ui/``. Scripts and styles come from this server alone, which the
+Content-Security-Policy enforces: nothing inline, nothing foreign, no frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from flask import Blueprint, Response, current_app, g, redirect, render_template, request, send_from_directory
+from pyoxigraph import NamedNode
+from werkzeug.wrappers import Response as AnyResponse
+
+import quadrill.static
+from quadrill.store.errors import NotFoundError
+
+from .. import negotiation
+from ..errors import HttpError
+from ..security import PUBLIC, Identity, needs
+from . import sparql as sparql_routes
+from .requests import services
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HTML = negotiation.Offer(
+    "html", "text/html", ("application/xhtml+xml",), content_type="text/html; charset=utf-8"
+)
+# Browsers run a module only under a script type, and the machine's own type table may not have it.
+ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+ASSETS = Path(quadrill.static.__file__).parent
+PROCESSES = "/processes"
+
+blueprint = Blueprint("admin", __name__, template_folder="../templates")
+
+
+@blueprint.get("/")
+@needs(PUBLIC)
+def index() -> AnyResponse:
+    """The list of queries for browsers, the service description for RDF clients."""
+    chosen = negotiation.choose(request.headers.get("Accept"), (HTML, *negotiation.GRAPH_OFFERS))
+    if chosen is not HTML:
+        _require_reader()
+        return _vary(sparql_routes.service_description())
+    return _vary(_page("queries", "queries.html", lambda: {"queries": services().engine.queries()}))
+
+
+@blueprint.get("/ui/queries/<name>")
+@needs(PUBLIC)
+def query(name: str) -> AnyResponse:
+    """One query: results as they come, text, plan, windows, static parts."""
+    try:
+        return _page("queries", "query.html", lambda: {"query": services().engine.describe(name)}, name=name)
+    except NotFoundError as error:
+        return _message(404, "No such query", error.message, error.hint)
+
+
+@blueprint.get("/ui/register")
+@needs(PUBLIC)
+def register() -> AnyResponse:
+    """The editor for a new query."""
+    return _page("register", "register.html")
+
+
+@blueprint.get("/ui/streams")
+@needs(PUBLIC)
+def streams() -> AnyResponse:
+    """Streams with their watermarks, and a form to push."""
+    return _page("streams", "streams.html", lambda: {"streams": services().engine.streams()})
+
+
+@blueprint.get("/ui/sparql")
+@needs(PUBLIC)
+def sparql() -> AnyResponse:
+    """SPARQL queries and updates."""
+    return _page("sparql", "sparql.html")
+
+
+@blueprint.get("/ui/store")
+@needs(PUBLIC)
+def store() -> AnyResponse:
+    """Graphs with their sizes, and commits as they happen."""
+    return _page("store", "store.html", _store_state)
+
+
+@blueprint.get("/ui/processes")
+@needs(PUBLIC)
+def processes() -> AnyResponse:
+    """What is running right now."""
+    return _page("processes", "processes.html")
+
+
+@blueprint.get("/login")
+@needs(PUBLIC)
+def login() -> AnyResponse:
+    """The form that asks for a token."""
+    target = local_target(request.args.get("next"))
+    if not services().security.has_tokens():
+        return redirect(target)
+    return _render(200, "login.html", next=target)
+
+
+@blueprint.get("/ui/static/<filename>")
+@needs(PUBLIC)
+def static(filename: str) -> AnyResponse:
+    """A style sheet, script or picture of the page. Browsers ask again each time and mostly get 304."""
+    media_type = ASSET_TYPES.get(Path(filename).suffix)
+    if media_type is None:
+        raise HttpError(404, f"the page has no file {filename}", code="not-found")
+    return send_from_directory(ASSETS, filename, mimetype=media_type)
+
+
+@blueprint.after_request
+def _protect(response: AnyResponse) -> AnyResponse:
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    if response.mimetype == HTML.media_type:
+        response.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+        response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def local_target(asked: str | None) -> str:
+    """Where to go after signing in: a path of this server, else the first page.
+
+    A target such as ``//evil.example/`` or ``/\\evil.example`` would lead away from here.
+    """
+    if not asked or not asked.startswith("/") or asked.startswith("//") or "\\" in asked:
+        return "/"
+    parts = urlsplit(asked)
+    if parts.scheme or parts.netloc or any(ord(character) < 32 for character in asked):
+        return "/"
+    return asked
+
+
+def _page(here: str, template: str, first_state: Callable[[], dict[str, Any]] | None = None, **values: Any) -> AnyResponse:
+    """A page with its first state; the way to the login form for those who may not read."""
+    identity: Identity | None = g.get("identity")
+    if identity is None:
+        return redirect(f"/login?next={quote(request.full_path.removesuffix('?'), safe='')}")
+    _require_reader()
+    if first_state is not None:
+        values["state"] = first_state()
+    return _render(200, template, here=here, pages=_pages(), **values)
+
+
+def _require_reader() -> None:
+    """Raises: HttpError 401 without a token, 403 when its role does not allow reading."""
+    identity: Identity | None = g.get("identity")
+    if identity is None:
+        raise HttpError(401, "this server needs a token", code="unauthorised",
+                        hint="Send it as `Authorization: Bearer TOKEN`, or log in on the page.",
+                        headers={"WWW-Authenticate": 'Bearer realm="quadrill"'})
+    if not identity.may("read"):
+        raise HttpError(403, f"this needs the role read, the token has the role {identity.role}", code="forbidden")
+
+
+def _render(status: int, template: str, **values: Any) -> Response:
+    text = render_template(
+        template, version=services().store.version, signed_in=services().security.has_tokens(), **values
+    )
+    return Response(text, status=status, content_type=HTML.header)
+
+
+def _message(status: int, title: str, detail: str, hint: str | None) -> Response:
+    return _render(status, "message.html", here="queries", pages=_pages(), title=title, detail=detail, hint=hint)
+
+
+def _pages() -> list[dict[str, str]]:
+    """The entries of the navigation; running queries only where the server can list them."""
+    listed = [
+        ("queries", "Queries", "/"),
+        ("register", "Register", "/ui/register"),
+        ("streams", "Streams", "/ui/streams"),
+        ("sparql", "SPARQL", "/ui/sparql"),
+        ("store", "Store", "/ui/store"),
+    ]
+    if any(rule.rule == PROCESSES for rule in current_app.url_map.iter_rules()):
+        listed.append(("processes", "Running", "/ui/processes"))
+    return [{"key": key, "title": title, "path": path} for key, title, path in listed]
+
+
+def _store_state() -> dict[str, Any]:
+    """Graph sizes with the version they belong to: the page adds up later commits itself."""
+    quads = services().store
+    while True:
+        version = quads.version
+        counts = quads.graph_counts()
+        if quads.version == version:
+            break
+    graphs = [
+        {"iri": graph.value if isinstance(graph, NamedNode) else None, "quads": many} for graph, many in counts.items()
+    ]
+    return {"version": version, "graphs": sorted(graphs, key=lambda graph: graph["iri"] or "")}
+
+
+def _vary(response: AnyResponse) -> AnyResponse:
+    response.headers.add("Vary", "Accept")
+    return response
