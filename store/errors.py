@@ -10,6 +10,7 @@
     ├── QueryTextError            a query text is wrong: line, column, excerpt, hint
     ├── UnsupportedError          a right text that names a construct that is missing
     ├── LimitError                an input is over a limit
+    ├── GoneError                 a position in a log is older than what is kept
     ├── ConflictError             a name or a state stands in the way
     └── NotFoundError             no such thing
 """
@@ -125,6 +126,19 @@ class LimitError(QuadrillError):
     """An input is over a limit of the settings table."""
 
     code = "limit"
+
+
+class GoneError(QuadrillError):
+    """A position is not in the log any more: HTTP 410, or ``reset`` in a feed.
+
+    ``earliest`` is the smallest position that can still be given.
+    """
+
+    code = "gone"
+
+    def __init__(self, message: str, *, earliest: int, hint: str | None = None, **details: Any) -> None:
+        super().__init__(message, hint=hint, earliest=earliest, **details)
+        self.earliest = earliest
 
 
 class ConflictError(QuadrillError):
