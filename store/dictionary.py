@@ -53,13 +53,13 @@ class _TermsById(dict[int, Term]):
 class TermDictionary:
     """Term <-> id, with the forgetting of terms that nothing holds any more.
 
-    One thread uses a dictionary. ``ids`` and ``terms`` are plain mappings so that hot loops can subscript them
+    One thread uses a dictionary. ``ids`` and ``terms`` are plain mappings, for hot loops to subscript
     (``ids[term]`` gives a new term its id).
 
-    Whoever keeps ids across calls is a *holder*: a function that yields every id it still needs, registered with
-    `hold`. Ids that must not be looked at again at each sweep (static tables) are pinned instead. `sweep` drops
-    the entries that no holder names; `sweep_when_grown` does so when the dictionary has doubled, so its cost per
-    new term is constant.
+    Whoever keeps ids across calls is a *holder*: a function that yields every id it still needs, registered
+    with `hold`. Ids that must not be looked at again at each sweep (static tables) are pinned instead.
+    `sweep` drops the entries that no holder names; `sweep_when_grown` does so when the dictionary has
+    doubled, so its cost per new term is constant.
     """
 
     def __init__(self) -> None:

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
-
 from quadrill.store import dictionary
 from quadrill.store.dictionary import TermDictionary, inline_id, inline_term, integer_id
 
@@ -51,7 +50,9 @@ def typed(text: str, name: str) -> Literal:
         ("é", "string", False),
     ],
 )
-def test_a_literal_is_held_inside_its_id_only_when_it_comes_back_exactly(text: str, name: str, inside: bool) -> None:
+def test_a_literal_is_held_inside_its_id_only_when_it_comes_back_exactly(
+    text: str, name: str, inside: bool
+) -> None:
     term = typed(text, name)
     term_id = inline_id(term)
     assert (term_id != 0) is inside

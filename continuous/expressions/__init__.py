@@ -1,0 +1,1 @@
+"""SPARQL expressions (section 17) over Python values, compiled to Python source."""

@@ -1,0 +1,276 @@
+"""Expression -> Python source -> function of a row of term ids.
+
+One text serves both engines: `compile_value` and `compile_condition` wrap it in a function for the
+interpreted operators, the plan compiler puts the same lines inside its loop. Every sub-expression
+becomes one local variable that holds a value or None (the error of section 17.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pyoxigraph import NamedNode
+from quadrill.store.errors import UnsupportedError
+
+from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
+from . import compare, functions, numeric, oxigraph
+from .values import Maybe, Value, ValueTable, term_of, value_of
+
+ValueFunction = Callable[[tuple[int, ...]], Maybe]
+Condition = Callable[[tuple[int, ...]], bool]
+TermFunction = Callable[..., Any]
+
+
+@dataclass(slots=True)
+class ExpressionContext:
+    """What expressions of one query need besides the row.
+
+    ``functions`` are extension functions by IRI, on terms, None for an error. ``base_iri`` is for ``IRI()``.
+    """
+
+    values: ValueTable
+    base_iri: str | None = None
+    functions: Mapping[NamedNode, TermFunction] = field(default_factory=dict)
+
+
+class Emitter:
+    """Collects the lines and the named objects of a generated function."""
+
+    def __init__(self, context: ExpressionContext, names: dict[str, Any] | None = None) -> None:
+        self.context = context
+        self.lines: list[str] = []
+        self.depth = 0
+        self.names: dict[str, Any] = {} if names is None else names
+        self.names.setdefault("values", context.values)
+        self._count = 0
+        self._objects: dict[int, str] = {}
+
+    def line(self, text: str) -> None:
+        """Add one line at the present depth."""
+        self.lines.append("    " * self.depth + text)
+
+    def fresh(self, stem: str = "v") -> str:
+        """A local name that is not taken."""
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def name_of(self, thing: Any, stem: str = "c") -> str:
+        """A global name for an object that the code uses."""
+        known = self._objects.get(id(thing))
+        if known is None:
+            known = f"{stem}_{len(self._objects)}"
+            self._objects[id(thing)] = known
+            self.names[known] = thing
+        return known
+
+    def value(self, expr: Expr, slots: Mapping[str, str]) -> str:
+        """Lines that compute ``expr``; the name of the local with its value.
+
+        ``slots`` gives for each variable the source text of its id; a variable without one is unbound.
+        """
+        match expr:
+            case Var(name):
+                slot = slots.get(name)
+                if slot is None:
+                    return "None"
+                result = self.fresh()
+                self.line(f"{result} = values[{slot}]")
+                return result
+            case Constant(term):
+                return self.name_of(value_of(oxigraph.canonical(term)), "k")
+            case Exists():
+                raise UnsupportedError("EXISTS in this place", "EXISTS is planned as a join, not compiled")
+            case FunctionCall(iri, args):
+                return self._function(iri, args, slots)
+            case Call(name, args):
+                return self._call(name, args, slots)
+
+    def truth(self, expr: Expr, slots: Mapping[str, str]) -> str:
+        """Lines that compute the effective boolean value; the name of a local with True, False or None."""
+        local = self.value(expr, slots)
+        if isinstance(expr, Call) and expr.name in _BOOLEAN:
+            return local
+        result = self.fresh("b")
+        self.line(f"{result} = {self.name_of(compare.ebv, 'ebv')}({local})")
+        return result
+
+    def _call(self, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
+        if name in ("||", "&&"):
+            return self._logic(name, args, slots)
+        if name in _OPERATORS:
+            return self._plain(_OPERATORS[name], args, slots)
+        if name == "BOUND":
+            (variable,) = args
+            slot = slots.get(variable.name) if isinstance(variable, Var) else None
+            return self._assign("False" if slot is None else f"({slot}) != 0")
+        if name == "!":
+            truth = self.truth(args[0], slots)
+            return self._assign(f"None if {truth} is None else not {truth}")
+        if name == "IF":
+            return self._if(args, slots)
+        if name == "COALESCE":
+            return self._coalesce(args, slots)
+        if name in ("IN", "NOT IN"):
+            return self._in(name, args, slots)
+        if name in ("IRI", "URI"):
+            return self._guarded(partial(_iri, self.context.base_iri), args, slots)
+        if name in functions.VOLATILE:
+            raise UnsupportedError(f"{name}()", f"{name}() differs at every instant, so nothing can be kept")
+        if name in functions.BUILT_INS:
+            function, arity = functions.BUILT_INS[name]
+        elif name in functions.ASKED:
+            function, arity = functions.asked(name), functions.ASKED[name]
+        else:
+            raise UnsupportedError(f"the function {name}")
+        if len(args) not in arity:
+            raise UnsupportedError(f"{name} with {len(args)} arguments")
+        return self._guarded(function, args, slots)
+
+    def _function(self, iri: NamedNode, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
+        own = self.context.functions.get(iri)
+        if own is not None:
+            return self._guarded(partial(_on_terms, own), args, slots)
+        text = f"<{iri.value}>"
+        fault = oxigraph.known(text, len(args))
+        if fault is not None:
+            raise UnsupportedError(f"the function {text} with {len(args)} arguments", hint=fault)
+        return self._guarded(partial(oxigraph.ask, text), args, slots)
+
+    def _plain(self, function: Callable[..., Maybe], args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
+        """A call of an operator that takes errors itself."""
+        locals_ = [self.value(arg, slots) for arg in args]
+        name = self.name_of(function, function.__name__)
+        return self._assign(f"{name}({', '.join(locals_)})")
+
+    def _guarded(
+        self, function: Callable[..., Maybe], args: tuple[Expr, ...], slots: Mapping[str, str]
+    ) -> str:
+        """A call that is an error when an argument is."""
+        locals_ = [self.value(arg, slots) for arg in args]
+        call = f"{self.name_of(function, 'f')}({', '.join(locals_)})"
+        if not locals_:
+            return self._assign(call)
+        failed = " or ".join(f"{local} is None" for local in locals_)
+        return self._assign(f"None if {failed} else {call}")
+
+    def _logic(self, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
+        """Three-valued logic; the right side is not computed when the left one decides."""
+        decides = "True" if name == "||" else "False"
+        result = self.fresh("b")
+        left = self.truth(args[0], slots)
+        self.line(f"{result} = {left}")
+        for arg in args[1:]:
+            self.line(f"if {result} is not {decides}:")
+            self.depth += 1
+            right = self.truth(arg, slots)
+            other = "False" if name == "||" else "True"
+            self.line(f"if {right} is {decides}: {result} = {decides}")
+            self.line(f"elif {right} is None or {result} is None: {result} = None")
+            self.line(f"else: {result} = {other}")
+            self.depth -= 1
+        return result
+
+    def _if(self, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
+        condition, then, otherwise = args
+        result = self.fresh()
+        truth = self.truth(condition, slots)
+        self.line(f"{result} = None")
+        for test, branch in ((f"if {truth}:", then), (f"elif {truth} is False:", otherwise)):
+            self.line(test)
+            self.depth += 1
+            self.line(f"{result} = {self.value(branch, slots)}")
+            self.depth -= 1
+        return result
+
+    def _coalesce(self, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
+        result = self.fresh()
+        self.line(f"{result} = None")
+        depth = self.depth
+        for arg in args:
+            local = self.value(arg, slots)
+            self.line(f"{result} = {local}")
+            self.line(f"if {result} is None:")
+            self.depth += 1
+        self.line("pass")
+        self.depth = depth
+        return result
+
+    def _in(self, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
+        """``x IN (a, b)`` is ``x = a || x = b``."""
+        if len(args) == 1:
+            # Oxigraph evaluates an empty list as IF(x, false, false): an error where x has no boolean value.
+            tested = self.truth(args[0], slots)
+            return self._assign(f"None if {tested} is None else {name == 'NOT IN'}")
+        same: Expr = args[0]
+        for position, arg in enumerate(args[1:]):
+            test = Call("=", (args[0], arg))
+            same = test if not position else Call("||", (same, test))
+        return self.value(same if name == "IN" else Call("!", (same,)), slots)
+
+    def _assign(self, source: str) -> str:
+        result = self.fresh()
+        self.line(f"{result} = {source}")
+        return result
+
+    def build(self, head: str, name: str) -> Any:
+        """Execute ``head`` followed by the lines and give the object called ``name``."""
+        source = head + "\n" + "\n".join(self.lines) + "\n"
+        namespace = dict(self.names)
+        try:
+            exec(compile(source, f"<plan {name}>", "exec"), namespace)
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            raise UnsupportedError("an expression nested this deep", hint=str(error)) from None
+        return namespace[name]
+
+
+def compile_value(expr: Expr, schema: tuple[str, ...], context: ExpressionContext) -> ValueFunction:
+    """A function from a row (ids in the order of ``schema``) to the value of ``expr`` or None."""
+    emitter = Emitter(context)
+    emitter.depth = 1
+    result = emitter.value(expr, _slots(schema))
+    emitter.line(f"return {result}")
+    function: ValueFunction = emitter.build("def value(row):", "value")
+    return function
+
+
+def compile_condition(expr: Expr, schema: tuple[str, ...], context: ExpressionContext) -> Condition:
+    """A function from a row to True when the effective boolean value of ``expr`` is true."""
+    emitter = Emitter(context)
+    emitter.depth = 1
+    result = emitter.truth(expr, _slots(schema))
+    emitter.line(f"return {result} is True")
+    function: Condition = emitter.build("def condition(row):", "condition")
+    return function
+
+
+def _slots(schema: tuple[str, ...]) -> dict[str, str]:
+    return {name: f"row[{position}]" for position, name in enumerate(schema)}
+
+
+def _iri(base_iri: str | None, value: Value) -> Maybe:
+    return value if type(value) is NamedNode else oxigraph.ask_with_base("IRI", base_iri, value)
+
+
+def _on_terms(function: TermFunction, *values: Value) -> Maybe:
+    result = function(*map(term_of, values))
+    return None if result is None else value_of(result)
+
+
+_OPERATORS: dict[str, Callable[..., Maybe]] = {
+    "=": compare.equals,
+    "!=": compare.differs,
+    "<": compare.less,
+    "<=": compare.less_or_equal,
+    ">": compare.greater,
+    ">=": compare.greater_or_equal,
+    "+": numeric.add,
+    "-": numeric.subtract,
+    "*": numeric.multiply,
+    "/": numeric.divide,
+    "UNARY-": numeric.negate,
+    "UNARY+": numeric.plus,
+}
+_BOOLEAN = frozenset({"=", "!=", "<", "<=", ">", ">=", "||", "&&", "!", "BOUND", "IN", "NOT IN"})

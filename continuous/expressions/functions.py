@@ -1,0 +1,273 @@
+"""SPARQL built-ins by name (section 17.4 and SPARQL 1.2), as functions on values.
+
+`BUILT_INS` maps the upper-case name to its implementation and the numbers of arguments it takes. An argument
+that is None (error, unbound) never reaches a function here: the caller returns None for it. What is given to
+Oxigraph is so because its rules (Rust's regular expressions and case tables, dates) are its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from urllib.parse import quote
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+
+from .numeric import absolute, ceiling, floor, is_numeric, round_half_up
+from .oxigraph import ask
+from .values import XSD, Decimal18, Float32, Maybe, Value, term_of
+
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_Tag = tuple[str, object]
+
+
+def string_and_tag(value: Value) -> tuple[str, _Tag | None] | None:
+    """The characters and (language, direction) of a string literal; None when it is not one."""
+    if type(value) is str:
+        return value, None
+    if type(value) is Literal and value.language is not None:
+        return value.value, (value.language, value.direction)
+    return None
+
+
+def tagged(text: str, tag: _Tag | None) -> Value:
+    """A string literal with the language tag of its argument."""
+    if tag is None:
+        return text
+    return Literal(text, language=tag[0], direction=tag[1])  # type: ignore[arg-type]
+
+
+def str_(value: Value) -> Maybe:
+    """STR."""
+    kind = type(value)
+    if kind is str:
+        return value
+    if kind is NamedNode:
+        return value.value  # type: ignore[union-attr]
+    if kind is BlankNode or kind is Triple:
+        return None
+    return term_of(value).value  # type: ignore[union-attr]
+
+
+def lang(value: Value) -> Maybe:
+    """LANG."""
+    if type(value) in _NO_LITERAL:
+        return None
+    return (value.language or "") if type(value) is Literal else ""
+
+
+def langdir(value: Value) -> Maybe:
+    """LANGDIR."""
+    if type(value) in _NO_LITERAL:
+        return None
+    return str(value.direction or "") if type(value) is Literal else ""
+
+
+def datatype(value: Value) -> Maybe:
+    """DATATYPE."""
+    kind = type(value)
+    if kind in _DATATYPES:
+        return _DATATYPES[kind]
+    if kind in _NO_LITERAL:
+        return None
+    return term_of(value).datatype  # type: ignore[union-attr]
+
+
+def same_term(a: Value, b: Value) -> bool:
+    """SAMETERM."""
+    return term_of(a) == term_of(b)
+
+
+def strlen(value: Value) -> Maybe:
+    """STRLEN."""
+    found = string_and_tag(value)
+    return None if found is None else len(found[0])
+
+
+def upper(value: Value) -> Maybe:
+    """UCASE."""
+    found = string_and_tag(value)
+    if found is None:
+        return None
+    return tagged(found[0].upper(), found[1]) if found[0].isascii() else ask("UCASE", value)
+
+
+def lower(value: Value) -> Maybe:
+    """LCASE."""
+    found = string_and_tag(value)
+    if found is None:
+        return None
+    return tagged(found[0].lower(), found[1]) if found[0].isascii() else ask("LCASE", value)
+
+
+def substr(value: Value, start: Value, length: Value | None = None) -> Maybe:
+    """SUBSTR: positions count from 1; integers only, as Oxigraph has it."""
+    found = string_and_tag(value)
+    if found is None or type(start) is not int or (length is not None and type(length) is not int):
+        return None
+    first = start - 1
+    end = len(found[0]) if length is None else first + length
+    return tagged(found[0][max(first, 0) : max(end, 0)], found[1])
+
+
+def concat(*values: Value) -> Maybe:
+    """CONCAT: the language stays when all arguments have the same one."""
+    parts: list[str] = []
+    tags: set[_Tag | None] = set()
+    for value in values:
+        found = string_and_tag(value)
+        if found is None:
+            return None
+        parts.append(found[0])
+        tags.add(found[1])
+    return tagged("".join(parts), tags.pop() if len(tags) == 1 else None)
+
+
+def strstarts(value: Value, other: Value) -> Maybe:
+    """STRSTARTS."""
+    found = _compatible(value, other)
+    return None if found is None else found[0].startswith(found[1])
+
+
+def strends(value: Value, other: Value) -> Maybe:
+    """STRENDS."""
+    found = _compatible(value, other)
+    return None if found is None else found[0].endswith(found[1])
+
+
+def contains(value: Value, other: Value) -> Maybe:
+    """CONTAINS."""
+    found = _compatible(value, other)
+    return None if found is None else found[1] in found[0]
+
+
+def strbefore(value: Value, other: Value) -> Maybe:
+    """STRBEFORE."""
+    found = _compatible(value, other)
+    if found is None:
+        return None
+    at = found[0].find(found[1])
+    return "" if at < 0 else tagged(found[0][:at], found[2])
+
+
+def strafter(value: Value, other: Value) -> Maybe:
+    """STRAFTER."""
+    found = _compatible(value, other)
+    if found is None:
+        return None
+    at = found[0].find(found[1])
+    return "" if at < 0 else tagged(found[0][at + len(found[1]) :], found[2])
+
+
+def encode_for_uri(value: Value) -> Maybe:
+    """ENCODE_FOR_URI."""
+    found = string_and_tag(value)
+    return None if found is None else quote(found[0], safe="")
+
+
+def triple(subject: Value, predicate: Value, object_: Value) -> Maybe:
+    """TRIPLE."""
+    if type(subject) not in (NamedNode, BlankNode) or type(predicate) is not NamedNode:
+        return None
+    return Triple(subject, predicate, term_of(object_))  # type: ignore[arg-type]
+
+
+def _part_of_triple(name: str, value: Value) -> Maybe:
+    if type(value) is not Triple:
+        return None
+    from .values import value_of
+
+    return value_of(getattr(value, name))
+
+
+def _hash(name: str, value: Value) -> Maybe:
+    return hashlib.new(name, value.encode()).hexdigest() if type(value) is str else None
+
+
+def _compatible(value: Value, other: Value) -> tuple[str, str, _Tag | None] | None:
+    """Argument compatibility, section 17.4.3.1.2."""
+    first, second = string_and_tag(value), string_and_tag(other)
+    if first is None or second is None or (second[1] is not None and first[1] != second[1]):
+        return None
+    return first[0], second[0], first[1]
+
+
+def _has_direction(value: Value) -> bool:
+    return type(value) is Literal and value.direction is not None
+
+
+_NO_LITERAL = (NamedNode, BlankNode, Triple)
+_DATATYPES: dict[type, NamedNode] = {
+    str: NamedNode(XSD + "string"),
+    int: NamedNode(XSD + "integer"),
+    Decimal18: NamedNode(XSD + "decimal"),
+    float: NamedNode(XSD + "double"),
+    Float32: NamedNode(XSD + "float"),
+    bool: NamedNode(XSD + "boolean"),
+}
+
+BUILT_INS: dict[str, tuple[Callable[..., Maybe], range]] = {
+    "STR": (str_, range(1, 2)),
+    "LANG": (lang, range(1, 2)),
+    "LANGDIR": (langdir, range(1, 2)),
+    "DATATYPE": (datatype, range(1, 2)),
+    "SAMETERM": (same_term, range(2, 3)),
+    "ISIRI": (lambda value: type(value) is NamedNode, range(1, 2)),
+    "ISURI": (lambda value: type(value) is NamedNode, range(1, 2)),
+    "ISBLANK": (lambda value: type(value) is BlankNode, range(1, 2)),
+    "ISLITERAL": (lambda value: type(value) not in _NO_LITERAL, range(1, 2)),
+    "ISNUMERIC": (is_numeric, range(1, 2)),
+    "ISTRIPLE": (lambda value: type(value) is Triple, range(1, 2)),
+    "HASLANG": (lambda value: type(value) is Literal and value.language is not None, range(1, 2)),
+    "HASLANGDIR": (_has_direction, range(1, 2)),
+    "ABS": (absolute, range(1, 2)),
+    "CEIL": (ceiling, range(1, 2)),
+    "FLOOR": (floor, range(1, 2)),
+    "ROUND": (round_half_up, range(1, 2)),
+    "STRLEN": (strlen, range(1, 2)),
+    "UCASE": (upper, range(1, 2)),
+    "LCASE": (lower, range(1, 2)),
+    "SUBSTR": (substr, range(2, 4)),
+    "CONCAT": (concat, range(1_000)),
+    "STRSTARTS": (strstarts, range(2, 3)),
+    "STRENDS": (strends, range(2, 3)),
+    "CONTAINS": (contains, range(2, 3)),
+    "STRBEFORE": (strbefore, range(2, 3)),
+    "STRAFTER": (strafter, range(2, 3)),
+    "ENCODE_FOR_URI": (encode_for_uri, range(1, 2)),
+    "TRIPLE": (triple, range(3, 4)),
+    "SUBJECT": (partial(_part_of_triple, "subject"), range(1, 2)),
+    "PREDICATE": (partial(_part_of_triple, "predicate"), range(1, 2)),
+    "OBJECT": (partial(_part_of_triple, "object"), range(1, 2)),
+    "MD5": (partial(_hash, "md5"), range(1, 2)),
+    "SHA1": (partial(_hash, "sha1"), range(1, 2)),
+    "SHA256": (partial(_hash, "sha256"), range(1, 2)),
+    "SHA384": (partial(_hash, "sha384"), range(1, 2)),
+    "SHA512": (partial(_hash, "sha512"), range(1, 2)),
+}
+
+ASKED: dict[str, range] = {
+    "LANGMATCHES": range(2, 3),
+    "REGEX": range(2, 4),
+    "REPLACE": range(3, 5),
+    "STRLANG": range(2, 3),
+    "STRLANGDIR": range(3, 4),
+    "STRDT": range(2, 3),
+    "YEAR": range(1, 2),
+    "MONTH": range(1, 2),
+    "DAY": range(1, 2),
+    "HOURS": range(1, 2),
+    "MINUTES": range(1, 2),
+    "SECONDS": range(1, 2),
+    "TIMEZONE": range(1, 2),
+    "TZ": range(1, 2),
+    "ADJUST": range(2, 3),
+}
+
+VOLATILE = frozenset({"RAND", "UUID", "STRUUID", "BNODE", "NOW"})
+
+
+def asked(name: str) -> Callable[..., Maybe]:
+    """A built-in that Oxigraph evaluates."""
+    return partial(ask, name)

@@ -1,0 +1,246 @@
+"""Arithmetic with numeric promotion (section 17.3), exact as Oxigraph does it.
+
+Every function takes values or None (error) and gives a value or None. What is not about numbers, dates
+with durations above all, is asked of Oxigraph itself.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .oxigraph import ask
+from .values import (
+    DECIMAL_LIMIT,
+    DECIMAL_ONE,
+    INTEGER_LIMIT,
+    Decimal18,
+    Float32,
+    Maybe,
+    double_of_decimal,
+    single_of_integer,
+    to_single,
+)
+
+_NUMERIC = (int, Decimal18, float, Float32)
+_INT = int
+_HALF = DECIMAL_ONE // 2
+_POWERS = [10**n for n in range(40)]
+
+
+def add(a: Maybe, b: Maybe) -> Maybe:
+    """``a + b``."""
+    kind = type(a)
+    if kind is not type(b) or kind not in _FAST:
+        return _promoted("+", a, b)
+    if kind is float:
+        return a + b  # type: ignore[operator]
+    return _checked(kind, int(a) + int(b))  # type: ignore[arg-type]
+
+
+def subtract(a: Maybe, b: Maybe) -> Maybe:
+    """``a - b``."""
+    kind = type(a)
+    if kind is not type(b) or kind not in _FAST:
+        return _promoted("-", a, b)
+    if kind is float:
+        return a - b  # type: ignore[operator]
+    return _checked(kind, int(a) - int(b))  # type: ignore[arg-type]
+
+
+def multiply(a: Maybe, b: Maybe) -> Maybe:
+    """``a * b``; a decimal product of more than 18 places is an error, as in Oxigraph."""
+    kind = type(a)
+    if kind is not type(b) or kind not in _FAST:
+        return _promoted("*", a, b)
+    if kind is float:
+        return a * b  # type: ignore[operator]
+    if kind is int:
+        return _checked(int, a * b)  # type: ignore[operator]
+    return _decimal_product(int(a), int(b))  # type: ignore[arg-type]
+
+
+def divide(a: Maybe, b: Maybe) -> Maybe:
+    """``a / b``; integers give a decimal, 18 places, cut off."""
+    kind = type(a)
+    if kind is not type(b) or kind not in _FAST:
+        return _promoted("/", a, b)
+    if kind is float:
+        return _float_quotient(a, b)  # type: ignore[arg-type]
+    if kind is int:
+        return _decimal_quotient(a * DECIMAL_ONE, b * DECIMAL_ONE)  # type: ignore[operator]
+    return _decimal_quotient(int(a), int(b))  # type: ignore[arg-type]
+
+
+def negate(a: Maybe) -> Maybe:
+    """Unary minus."""
+    kind = type(a)
+    if kind is float:
+        return -a  # type: ignore[operator]
+    if kind is Float32:
+        return Float32(-a)  # type: ignore[operator]
+    if kind is int or kind is Decimal18:
+        return _checked(kind, -int(a))  # type: ignore[arg-type]
+    return None if a is None or kind in (str, bool) else ask("-", a)
+
+
+def plus(a: Maybe) -> Maybe:
+    """Unary plus."""
+    kind = type(a)
+    if kind in _NUMERIC:
+        return a
+    return None if a is None or kind in (str, bool) else ask("+", a)
+
+
+def absolute(a: Maybe) -> Maybe:
+    """ABS."""
+    kind = type(a)
+    if kind is int or kind is Decimal18:
+        return _checked(kind, abs(int(a)))  # type: ignore[arg-type]
+    if kind is float or kind is Float32:
+        return kind(abs(a))  # type: ignore[arg-type]
+    return None
+
+
+def ceiling(a: Maybe) -> Maybe:
+    """CEIL."""
+    kind = type(a)
+    if kind is Decimal18:
+        return _checked(kind, -(-int(a) // DECIMAL_ONE) * DECIMAL_ONE)  # type: ignore[arg-type]
+    if kind is float or kind is Float32:
+        return kind(_signed(math.ceil, a))  # type: ignore[arg-type]
+    return a if kind is int else None
+
+
+def floor(a: Maybe) -> Maybe:
+    """FLOOR."""
+    kind = type(a)
+    if kind is Decimal18:
+        return _checked(kind, int(a) // DECIMAL_ONE * DECIMAL_ONE)  # type: ignore[arg-type]
+    if kind is float or kind is Float32:
+        return kind(_signed(math.floor, a))  # type: ignore[arg-type]
+    return a if kind is int else None
+
+
+def round_half_up(a: Maybe) -> Maybe:
+    """ROUND: halves go towards positive infinity."""
+    kind = type(a)
+    if kind is Decimal18:
+        return _checked(kind, (int(a) + _HALF) // DECIMAL_ONE * DECIMAL_ONE)  # type: ignore[arg-type]
+    if kind is float or kind is Float32:
+        return ask("ROUND", a)  # type: ignore[arg-type]
+    return a if kind is int else None
+
+
+def as_float(value: int | float) -> float:
+    """A numeric value as a double."""
+    kind = type(value)
+    if kind is Decimal18:
+        return double_of_decimal(int(value))
+    return float(value)
+
+
+def as_single(value: int | float) -> Float32:
+    """A numeric value as a single precision number."""
+    kind = type(value)
+    if kind is Float32:
+        return value  # type: ignore[return-value]
+    if kind is int:
+        return single_of_integer(value)  # type: ignore[arg-type]
+    return to_single(as_float(value))
+
+
+def is_numeric(value: Maybe) -> bool:
+    """True for the four numeric kinds."""
+    return type(value) in _NUMERIC
+
+
+def common(a: int | float, b: int | float) -> tuple[int | float, int | float]:
+    """Both numbers in the smallest kind that takes both: integer < decimal < float < double."""
+    kinds = (type(a), type(b))
+    if float in kinds:
+        return as_float(a), as_float(b)
+    if Float32 in kinds:
+        return as_single(a), as_single(b)
+    if Decimal18 in kinds:
+        return _as_decimal(a), _as_decimal(b)
+    return a, b
+
+
+_FAST = (int, Decimal18, float)
+
+
+def _promoted(operator: str, a: Maybe, b: Maybe) -> Maybe:
+    kind, other = type(a), type(b)
+    if kind not in _NUMERIC or other not in _NUMERIC:
+        if a is None or b is None or kind in _NEVER or other in _NEVER:
+            return None
+        return ask(operator, a, b)
+    a, b = common(a, b)  # type: ignore[arg-type]
+    if type(a) is Float32:
+        result = {"+": add, "-": subtract, "*": multiply, "/": divide}[operator](float(a), float(b))
+        return to_single(result)  # type: ignore[arg-type]
+    return {"+": add, "-": subtract, "*": multiply, "/": divide}[operator](a, b)
+
+
+_NEVER = (str, bool)
+
+
+def _as_decimal(value: int | float) -> Decimal18:
+    return value if isinstance(value, Decimal18) else Decimal18(value * DECIMAL_ONE)
+
+
+def _checked(kind: type, result: Any) -> Maybe:
+    if kind is _INT:
+        return result if -INTEGER_LIMIT <= result < INTEGER_LIMIT else None
+    return Decimal18(result) if -DECIMAL_LIMIT <= result < DECIMAL_LIMIT else None
+
+
+def _decimal_product(a: int, b: int) -> Maybe:
+    product = a * b
+    if product % DECIMAL_ONE:
+        return None
+    if abs(product) >= DECIMAL_LIMIT * DECIMAL_ONE:
+        return None
+    return _checked(Decimal18, product // DECIMAL_ONE)
+
+
+def _zeros(number: int) -> int:
+    """Trailing decimal zeros; none for 0, as Oxigraph counts."""
+    count = 0
+    while number and number % 10 == 0:
+        number //= 10
+        count += 1
+    return count
+
+
+def _decimal_quotient(a: Any, b: Any) -> Maybe:
+    if not b:
+        return None
+    size, divisor, shift = abs(a), abs(b), 0
+    if a:
+        # As far left as 128 bits allow: this many digits are computed before the cut.
+        limit = DECIMAL_LIMIT - 1 if a > 0 else DECIMAL_LIMIT
+        shift = len(str(limit // size)) - 1
+        size *= _POWERS[shift]
+    zeros = _zeros(divisor)
+    divisor //= _POWERS[zeros]
+    shift += zeros - 18
+    if shift < 0:
+        return None
+    result = size // divisor // 10**shift
+    return Decimal18(result if (a < 0) == (b < 0) else -result)
+
+
+def _float_quotient(a: float, b: float) -> float:
+    if b:
+        return a / b
+    if a != a or a == 0 or b != b:
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _signed(rounding: object, number: float) -> float:
+    if not math.isfinite(number):
+        return float(number)
+    return math.copysign(float(rounding(number)), number)  # type: ignore[operator]

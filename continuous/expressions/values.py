@@ -1,0 +1,289 @@
+"""RDF terms as Python values: what expressions compute with.
+
+    xsd:integer   int            xsd:string    str          everything else: the pyoxigraph term itself
+    xsd:decimal   Decimal18      xsd:boolean   bool         (IRIs, blank nodes, triples, language strings,
+    xsd:double    float          dateTime      Moment        durations, unknown datatypes)
+    xsd:float     Float32        date, time    Moment
+
+None is the error of section 17.2 and also an unbound variable. The rules (64-bit integers, decimals of
+18 places in 128 bits, what is an error) are those of Oxigraph's oxsdatatypes, because a recomputation by
+Oxigraph is what every answer is compared with.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+from quadrill.store.dictionary import Term, TermDictionary
+
+XSD: Final = "http://www.w3.org/2001/XMLSchema#"
+DECIMAL_ONE: Final = 10**18
+INTEGER_LIMIT: Final = 2**63
+DECIMAL_LIMIT: Final = 2**127
+
+_INTEGER = NamedNode(XSD + "integer")
+_DECIMAL = NamedNode(XSD + "decimal")
+_DOUBLE = NamedNode(XSD + "double")
+_FLOAT = NamedNode(XSD + "float")
+_TRUE = Literal("true", datatype=NamedNode(XSD + "boolean"))
+_FALSE = Literal("false", datatype=NamedNode(XSD + "boolean"))
+
+
+class Decimal18(int):
+    """An xsd:decimal as the integer value · 10^18. Compare and add only with its own kind."""
+
+    __slots__ = ()
+
+
+class Float32(float):
+    """An xsd:float; always a value that single precision represents."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """An xsd:dateTime, xsd:date or xsd:time that can be compared without asking Oxigraph.
+
+    ``instant`` is seconds · 10^18 from an arbitrary origin, in UTC when ``zoned``. ``kind`` is the local
+    name of the datatype. Two moments of one kind, both zoned or both not, compare by ``instant``.
+    """
+
+    kind: str
+    instant: int
+    zoned: bool
+    term: Literal
+
+
+Value: TypeAlias = int | float | str | bool | Moment | NamedNode | BlankNode | Literal | Triple
+Maybe: TypeAlias = Value | None
+
+
+def value_of(term: Term) -> Value:
+    """The value of a term in the store's form; the term itself where there is no better one."""
+    if not isinstance(term, Literal) or term.language is not None:
+        return term
+    name = term.datatype.value
+    if not name.startswith(XSD):
+        return term
+    text = term.value
+    match name[len(XSD) :]:
+        case "string":
+            return text
+        case "integer":
+            return _integer(text, term)
+        case "decimal":
+            return _decimal(text, term)
+        case "double":
+            return _number(text, term)
+        case "float":
+            number = _number(text, term)
+            return to_single(number) if type(number) is float else number
+        case "boolean":
+            return {"true": True, "false": False}.get(text, term)
+        case ("dateTime" | "date" | "time") as kind:
+            return _moment(kind, text, term)
+        case _:
+            return term
+
+
+def term_of(value: Value) -> Term:
+    """The term of a value, in the store's form."""
+    kind = type(value)
+    if kind is int:
+        return Literal(str(value), datatype=_INTEGER)
+    if kind is Decimal18:
+        return Literal(decimal_text(int(value)), datatype=_DECIMAL)  # type: ignore[arg-type]
+    if kind is float:
+        return Literal(double_text(value), datatype=_DOUBLE)  # type: ignore[arg-type]
+    if kind is str:
+        return Literal(value)  # type: ignore[arg-type]
+    if kind is bool:
+        return _TRUE if value else _FALSE
+    if kind is Float32:
+        return Literal(float_text(value), datatype=_FLOAT)  # type: ignore[arg-type]
+    if kind is Moment:
+        return value.term  # type: ignore[union-attr]
+    return value  # type: ignore[return-value]
+
+
+class ValueTable(dict[int, Maybe]):
+    """Values by term id, filled on first use; id 0 (unbound) has the value None.
+
+    ``id_of`` is the way back. Both are caches: `clear` them whenever memory asks for it.
+    """
+
+    def __init__(self, dictionary: TermDictionary) -> None:
+        super().__init__()
+        self._dictionary = dictionary
+        self._integers: dict[int, int] = {}
+        self._decimals: dict[int, int] = {}
+        self[0] = None
+
+    def __missing__(self, term_id: int) -> Maybe:
+        value = value_of(self._dictionary.terms[term_id])
+        self[term_id] = value
+        return value
+
+    def id_of(self, value: Maybe) -> int:
+        """The id of a value; None (an error, unbound) is 0."""
+        if value is None:
+            return 0
+        return self._dictionary.ids[term_of(value)]
+
+    def clear(self) -> None:
+        """Forget everything that can be computed again."""
+        super().clear()
+        self[0] = None
+
+
+def decimal_text(scaled: int) -> str:
+    """Canonical text of the decimal ``scaled`` / 10^18, as Oxigraph prints it."""
+    sign = "-" if scaled < 0 else ""
+    whole, fraction = divmod(abs(scaled), DECIMAL_ONE)
+    if not fraction:
+        return f"{sign}{whole}"
+    return f"{sign}{whole}.{fraction:018d}".rstrip("0")
+
+
+def double_text(number: float) -> str:
+    """Text of a double as Oxigraph prints it: shortest digits that read back, never an exponent."""
+    if number != number:
+        return "NaN"
+    if number in (float("inf"), float("-inf")):
+        return "INF" if number > 0 else "-INF"
+    if 2.0**49 <= abs(number) < 2.0**51 and abs(number) % 0.5 == 0.25:
+        # Two texts are equally near and short; Rust takes the larger, Python's repr the even one.
+        return f"{int(number)}.{3 if abs(number) % 1 == 0.25 else 8}"
+    return _without_exponent(repr(number))
+
+
+def float_text(number: float) -> str:
+    """Text of a single precision number as Oxigraph prints it: the nearest of the shortest texts."""
+    if not number or not math.isfinite(number):
+        return double_text(float(number))
+    size = Decimal(abs(float(number)))
+    sign = "-" if number < 0 else ""
+    for digits in range(1, 10):
+        unit = Decimal((0, (1,), size.adjusted() - digits + 1))
+        below = size // unit * unit
+        for candidate in sorted((below + unit, below), key=lambda text: abs(text - size)):
+            if to_single(float(candidate)) == abs(number):
+                return sign + _without_exponent(repr(float(candidate)))
+    raise AssertionError(f"nine digits always identify a single precision number, here {number!r}")
+
+
+def to_single(number: float) -> Float32:
+    """Round a double to single precision, ties to even; too large becomes infinite."""
+    try:
+        return Float32(struct.unpack("<f", struct.pack("<f", number))[0])
+    except OverflowError:
+        return Float32(float("inf") if number > 0 else float("-inf"))
+
+
+def single_of_integer(number: int) -> Float32:
+    """Round a 64-bit integer to single precision in one step."""
+    size = abs(number)
+    drop = size.bit_length() - 24
+    if drop <= 0:
+        return Float32(number)
+    kept, rest = size >> drop, size & ((1 << drop) - 1)
+    half = 1 << (drop - 1)
+    if rest > half or (rest == half and kept & 1):
+        kept += 1
+    size = kept << drop
+    return Float32(size if number > 0 else -size)
+
+
+def double_of_decimal(scaled: int) -> float:
+    """The double of a decimal by Oxigraph's steps: drop zeros, then divide two doubles."""
+    if not scaled:
+        return 0.0
+    shift = DECIMAL_ONE
+    while shift != 1 and scaled % 10 == 0:
+        scaled //= 10
+        shift //= 10
+    return float(scaled) / float(shift)
+
+
+def _integer(text: str, term: Literal) -> Value:
+    if not _INTEGER_TEXT.fullmatch(text):
+        return term
+    number = int(text)
+    return number if -INTEGER_LIMIT <= number < INTEGER_LIMIT else term
+
+
+def _decimal(text: str, term: Literal) -> Value:
+    if not _DECIMAL_TEXT.fullmatch(text):
+        return term
+    whole, _, fraction = text.partition(".")
+    fraction = fraction.rstrip("0")
+    if len(fraction) > 18:
+        return term
+    scaled = int((whole if whole not in ("", "-", "+") else whole + "0") + fraction.ljust(18, "0"))
+    return Decimal18(scaled) if -DECIMAL_LIMIT <= scaled < DECIMAL_LIMIT else term
+
+
+def _number(text: str, term: Literal) -> float | Literal:
+    if text in ("INF", "-INF", "NaN"):
+        return float(text.replace("INF", "inf"))
+    return float(text) if _DOUBLE_TEXT.fullmatch(text) else term
+
+
+def _moment(kind: str, text: str, term: Literal) -> Value:
+    found = _MOMENT_TEXT[kind].fullmatch(text)
+    if found is None:
+        return term
+    part = found.groupdict()
+    days = _days(int(part.get("year") or 1972), int(part.get("month") or 12), int(part.get("day") or 31))
+    seconds, _, fraction = (part.get("second") or "0").partition(".")
+    whole = (
+        days * 86_400 + int(part.get("hour") or 0) * 3600 + int(part.get("minute") or 0) * 60 + int(seconds)
+    )
+    zone = part["zone"]
+    if zone and zone != "Z":
+        offset = int(zone[1:3]) * 60 + int(zone[4:6])
+        whole -= (offset if zone[0] == "+" else -offset) * 60
+    return Moment(
+        kind, whole * DECIMAL_ONE + int(fraction[:18].ljust(18, "0") or "0"), zone is not None, term
+    )
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days of the proleptic Gregorian calendar, from an arbitrary origin, for any year."""
+    if month <= 2:
+        year -= 1
+        month += 12
+    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day
+
+
+def _without_exponent(text: str) -> str:
+    sign = "-" if text.startswith("-") else ""
+    mantissa, _, exponent = text.lstrip("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    point = len(whole) + int(exponent or 0)
+    digits = (whole + fraction).rstrip("0") if point < len(whole + fraction) else whole + fraction
+    if point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}" if digits.strip("0") else f"{sign}0"
+    digits = digits.ljust(point, "0")
+    rest = digits[point:].rstrip("0")
+    return f"{sign}{digits[:point]}" + (f".{rest}" if rest else "")
+
+
+_ZONE = r"(?P<zone>Z|[+-]\d\d:\d\d)?"
+_DATE = r"(?P<year>-?\d{4,})-(?P<month>\d\d)-(?P<day>\d\d)"
+_TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d(?:\.\d+)?)"
+_MOMENT_TEXT = {
+    "dateTime": re.compile(f"{_DATE}T{_TIME}{_ZONE}", re.ASCII),
+    "date": re.compile(f"{_DATE}{_ZONE}", re.ASCII),
+    "time": re.compile(f"{_TIME}{_ZONE}", re.ASCII),
+}
+_INTEGER_TEXT = re.compile(r"[+-]?\d+", re.ASCII)
+_DECIMAL_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
+_DOUBLE_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)

@@ -1,0 +1,1 @@
+"""From the algebra to operators and to generated functions."""
