@@ -88,6 +88,7 @@ def replay(
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], object] = time.sleep,
     progress: Callable[[int], None] = lambda _at_ms: None,
+    changed: Callable[[int], None] = lambda _at_ms: None,
 ) -> None:
     """Send the plan's rows at ``speed`` seconds of event time a second, and change the watch list half-way.
 
@@ -98,23 +99,25 @@ def replay(
         clock: seconds, monotonic.
         pause: waits for that many seconds between two pushes. Raising from it ends the replay.
         progress: called with the event time reached, after each round.
+        changed: called with the event time at which the watch list was changed.
     """
     began = clock()
     position = plan.start_ms
     _heartbeats(api, position)
-    changed = False
+    change_sent = False
     while position < plan.end_ms:
         target = min(plan.end_ms, plan.start_ms + int((clock() - began) * speed * 1000))
-        if not changed:
+        if not change_sent:
             target = min(target, plan.change_ms)
         if target > position:
             _push_between(plan, api, position, target)
             _heartbeats(api, target)
             position = target
             progress(position)
-        if not changed and position >= plan.change_ms:
+        if not change_sent and position >= plan.change_ms:
             api.update(text_of("change-watch.ru"))
-            changed = True
+            change_sent = True
+            changed(position)
         elif position < plan.end_ms:
             pause(TICK_SECONDS)
 
