@@ -1,1 +1,12 @@
-"""The query languages: text to syntax tree to algebra."""
+"""The languages: CQELS-QL, RSP-QL*, C-SPARQL and SPARQL, all to one algebra.
+
+    text  --parser.py, builder.py-->  syntax.py  --translate.py-->  algebra.query.ContinuousQuery
+
+Each grammar is a document of its own (``*.lark``) over the shared core ``sparql.lark``.
+"""
+
+from .context import Limits
+from .detect import detect_dialect
+from .parser import parse, warm_up
+
+__all__ = ["Limits", "detect_dialect", "parse", "warm_up"]

@@ -1,0 +1,95 @@
+"""What one translation knows: the text, the dialect, the limits, and the faults found so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyoxigraph import NamedNode
+
+from ..algebra.nodes import Var
+from ..algebra.query import Dialect
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a query text may be.
+
+    characters: of the text. nesting: brackets of all kinds open at the same time. patterns: triple
+    patterns, paths and groups together. operators: operators in one another, of expressions and of the
+    algebra, which also bounds the recursion of everything that walks them.
+    """
+
+    characters: int = 200_000
+    nesting: int = 64
+    patterns: int = 5_000
+    operators: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with the text, at an offset."""
+
+    message: str
+    at: int
+    hint: str | None = None
+    code: str | None = None
+
+
+@dataclass(slots=True)
+class Context:
+    """Shared by the steps of one translation; nothing here outlives it."""
+
+    text: str
+    dialect: Dialect
+    base_iri: str
+    parameters: Mapping[str, Any]
+    limits: Limits
+    faults: list[Fault] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    unsupported: list[Fault] = field(default_factory=list)
+    found_parameters: dict[str, None] = field(default_factory=dict)
+    window_variables: dict[str, NamedNode] = field(default_factory=dict)
+    patterns: int = 0
+    _hidden: int = 0
+    _labels: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self._labels = frozenset(re.findall(r"_:[\w.]+", self.text)) if "_:" in self.text else frozenset()
+
+    @property
+    def continuous(self) -> bool:
+        """True for the dialects that have windows."""
+        return self.dialect != "sparql"
+
+    def fault(self, message: str, at: int, hint: str | None = None, code: str | None = None) -> None:
+        """Note a fault and go on, so that independent faults are reported together."""
+        if not any(known.at == at and known.message == message for known in self.faults):
+            self.faults.append(Fault(message, at, hint, code))
+
+    def missing(self, construct: str, at: int, hint: str | None = None) -> None:
+        """Note a construct that is right but not supported; it is raised when there is no fault."""
+        self.unsupported.append(Fault(construct, at, hint))
+
+    def warn(self, sentence: str) -> None:
+        """Note a sentence for the user, once."""
+        if sentence not in self.warnings:
+            self.warnings.append(sentence)
+
+    def hidden(self) -> Var:
+        """A fresh variable that stands for a blank node or an intermediate value."""
+        while True:
+            self._hidden += 1
+            name = f"_:q{self._hidden}"
+            if name not in self._labels:
+                return Var(name)
+
+    def count_pattern(self, at: int) -> None:
+        """Count one pattern against the limit."""
+        self.patterns += 1
+        if self.patterns == self.limits.patterns + 1:
+            self.fault(
+                f"the query has more than {self.limits.patterns} patterns", at, "Split it into several queries.", "limit"
+            )

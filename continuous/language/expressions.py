@@ -1,0 +1,224 @@
+"""Expressions of the text to algebra expressions: arities, built-ins, aggregates in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyoxigraph import Literal, NamedNode, Triple
+
+from ..algebra import nodes as a
+from ..algebra.nodes import Aggregate, Algebra, Call, Constant, Exists, Expr, FunctionCall, Var
+from . import syntax as s
+from .context import Context
+from .terms import Terms
+from .triples import TripleTranslator, fold
+
+AGGREGATE_NAMESPACE = "urn:quadrill:aggregate:"
+AGGREGATE_IRIS = {
+    AGGREGATE_NAMESPACE + name.lower(): name for name in ("MEDIAN", "STDDEV", "VARIANCE", "PERCENTILE")
+}
+TIMESTAMP_IRI = "http://larkc.eu/csparql/sparql/jena/ext#timestamp"
+
+_ZERO = ("RAND", "NOW", "UUID", "STRUUID")
+_TWO = (
+    "LANGMATCHES", "CONTAINS", "STRSTARTS", "STRENDS", "STRBEFORE", "STRAFTER", "STRLANG", "STRDT", "SAMETERM",
+)  # fmt: skip
+ARITY: dict[str, tuple[int, int | None]] = {
+    **dict.fromkeys(_ZERO, (0, 0)),
+    **dict.fromkeys(_TWO, (2, 2)),
+    "BNODE": (0, 1),
+    "IF": (3, 3),
+    "STRLANGDIR": (3, 3),
+    "TRIPLE": (3, 3),
+    "SUBSTR": (2, 3),
+    "REGEX": (2, 3),
+    "REPLACE": (3, 4),
+    "CONCAT": (0, None),
+    "COALESCE": (0, None),
+}
+SYNONYMS = {"URI": "IRI", "ISURI": "ISIRI"}
+
+
+class Aggregates:
+    """Collects the aggregates of one SELECT (section 18.2.4.1); equal ones share a variable."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.found: dict[Aggregate, Var] = {}
+
+    def variable(self, aggregate: Aggregate) -> Var:
+        """The hidden variable to which the aggregate's value is bound."""
+        known = self.found.get(aggregate)
+        if known is None:
+            known = self.found[aggregate] = self._context.hidden()
+        return known
+
+
+class ExpressionTranslator:
+    """Turns expressions into algebra. Where aggregates may stand, a collector is passed along."""
+
+    def __init__(
+        self,
+        context: Context,
+        terms: Terms,
+        triples: TripleTranslator,
+        pattern: Callable[[s.Group], Algebra],
+    ) -> None:
+        self.context = context
+        self.terms = terms
+        self.triples = triples
+        self._pattern = pattern
+
+    def translate(
+        self,
+        node: s.Expression,
+        aggregates: Aggregates | None = None,
+        *,
+        aliases: dict[str, s.Expression] | None = None,
+        place: str = "FILTER and BIND",
+    ) -> Expr:
+        """The algebra of an expression.
+
+        ``aggregates`` collects set functions; without it they are a fault that names ``place``.
+        ``aliases`` are SELECT aliases to be read as their expressions (HAVING of CQELS-QL).
+        """
+        match node:
+            case s.Variable(name):
+                if aliases and name in aliases:
+                    rest = {alias: value for alias, value in aliases.items() if alias != name}
+                    return self.translate(aliases[name], aggregates, aliases=rest, place=place)
+                return self.triples.variable(node)
+            case s.IriReference() | s.PrefixedName() | s.AKeyword():
+                return Constant(self.terms.iri(node))
+            case s.LiteralText() | s.Number() | s.Boolean():
+                return Constant(self.terms.literal(node))
+            case s.TripleTermText():
+                return self._triple_term(node)
+            case s.ExistsText(group, negated):
+                return Exists(self._pattern(group), negated)
+            case s.SetFunction():
+                return self._set_function(node, aggregates, aliases, place)
+            case s.Operation():
+                return self._operation(node, aggregates, aliases, place)
+            case s.FunctionCallText():
+                return self._function_call(node, aggregates, aliases, place)
+
+    def _operation(
+        self, node: s.Operation, aggregates: Aggregates | None, aliases: dict[str, s.Expression] | None, place: str
+    ) -> Expr:
+        if node.depth > self.context.limits.operators:
+            limit = self.context.limits.operators
+            self.context.fault(
+                f"the expression nests {node.depth} operators, at most {limit} are allowed", node.at, None, "limit"
+            )
+            return Constant(Literal("false"))
+        args = [self.translate(arg, aggregates, aliases=aliases, place=place) for arg in node.args]
+        name = SYNONYMS.get(node.name, node.name)
+        if node.operator:
+            if name in ("&&", "||"):
+                result: Expr = fold(lambda left, right: Call(name, (left, right)), args)
+                return result
+            return Call(name, tuple(args))
+        self._check_arity(name, len(args), node.at)
+        if name == "BOUND" and not isinstance(node.args[0], s.Variable):
+            self.context.fault("BOUND takes a variable", node.at, "Write BOUND(?x).")
+        if name == "TIMESTAMP" and not (len(node.args) == 1 and isinstance(node.args[0], s.Variable)):
+            self.context.fault("timestamp() takes one variable", node.at, "Write timestamp(?x).")
+        return Call(name, tuple(args))
+
+    def _check_arity(self, name: str, given: int, at: int) -> None:
+        least, most = ARITY.get(name, (1, 1))
+        if given < least or (most is not None and given > most):
+            wanted = f"{least}" if least == most else f"{least} or {most}"
+            noun = "argument" if wanted == "1" else "arguments"
+            self.context.fault(f"{name} takes {wanted} {noun}, {given} given", at)
+
+    def _function_call(
+        self, node: s.FunctionCallText, aggregates: Aggregates | None, aliases: dict[str, s.Expression] | None,
+        place: str,
+    ) -> Expr:  # fmt: skip
+        iri = self.terms.iri(node.iri)
+        if iri.value in AGGREGATE_IRIS:
+            argument = node.args[0] if node.args else None
+            name = AGGREGATE_IRIS[iri.value]
+            wanted = 2 if name == "PERCENTILE" else 1
+            if len(node.args) != wanted or argument is None:
+                self.context.fault(f"{name} takes {wanted} arguments, {len(node.args)} given", node.at)
+                return Constant(iri)
+            parameter = node.args[1] if wanted == 2 else None
+            call = s.SetFunction(name, argument, node.distinct, None, parameter, node.at, node.depth)
+            return self._set_function(call, aggregates, aliases, place)
+        if node.distinct:
+            self.context.fault(f"DISTINCT belongs to aggregates, <{iri.value}> is not one", node.at)
+        args = tuple(self.translate(arg, aggregates, aliases=aliases, place=place) for arg in node.args)
+        if iri.value == TIMESTAMP_IRI and self.context.dialect == "csparql":
+            if not (len(node.args) == 1 and isinstance(node.args[0], s.Variable)):
+                self.context.fault(
+                    "timestamp() takes one variable", node.at, "Write timestamp(?x) for a variable of the triple."
+                )
+            return Call("TIMESTAMP", args)
+        return FunctionCall(iri, args)
+
+    def _set_function(
+        self, node: s.SetFunction, aggregates: Aggregates | None, aliases: dict[str, s.Expression] | None, place: str
+    ) -> Expr:
+        if aggregates is None:
+            self.context.fault(
+                f"the aggregate {node.name} cannot stand in {place}",
+                node.at,
+                "Aggregates belong to SELECT, HAVING and ORDER BY; use a sub-query elsewhere.",
+            )
+            return Constant(Literal(""))
+        inside = f"the argument of {node.name}"
+        argument = None
+        if node.argument is not None:
+            argument = self.translate(node.argument, None, aliases=aliases, place=inside)
+        parameter = None
+        if node.parameter is not None:
+            parameter = self.translate(node.parameter, None, place=inside)
+            self._check_percentile(parameter, node.at)
+        separator = None if node.separator is None else self.terms.string(node.separator)
+        return aggregates.variable(Aggregate(node.name, argument, node.distinct, separator, parameter))
+
+    def _check_percentile(self, parameter: Expr, at: int) -> None:
+        value = parameter.term.value if isinstance(parameter, Constant) and isinstance(parameter.term, Literal) else ""
+        try:
+            right = 0 <= float(value) <= 100
+        except ValueError:
+            right = False
+        if not right:
+            self.context.fault(
+                "PERCENTILE takes a constant from 0 to 100 as its second argument", at, "Write PERCENTILE(?x, 95)."
+            )
+
+    def _triple_term(self, node: s.TripleTermText) -> Expr:
+        parts = (node.subject, node.verb, node.object)
+        if any(isinstance(part, (s.Blank, s.Reified)) for part in parts):
+            self.context.fault("an expression cannot hold blank nodes or << >>; only <<( )>> with terms", node.at)
+            return Constant(Literal(""))
+        subject, verb, obj = (self.translate(part) for part in parts)  # type: ignore[arg-type]
+        if isinstance(node.subject, (s.LiteralText, s.Number, s.Boolean, s.TripleTermText)):
+            self.context.fault("the subject of a triple term must be an IRI or a variable", node.at)
+            return Constant(Literal(""))
+        if isinstance(subject, Constant) and isinstance(verb, Constant) and isinstance(obj, Constant):
+            s_term, p_term, o_term = subject.term, verb.term, obj.term
+            if isinstance(s_term, NamedNode) and isinstance(p_term, NamedNode):
+                return Constant(Triple(s_term, p_term, o_term))
+        return Call("TRIPLE", (subject, verb, obj))
+
+
+def variables(expr: Expr) -> dict[Var, None]:
+    """The variables that an expression mentions outside EXISTS."""
+    match expr:
+        case Var():
+            return {expr: None}
+        case Call(_, args) | FunctionCall(_, args):
+            found: dict[Var, None] = {}
+            for arg in args:
+                found.update(variables(arg))
+            return found
+        case _:
+            return {}
+
+
+__all__ = ["AGGREGATE_IRIS", "Aggregates", "ExpressionTranslator", "a", "variables"]

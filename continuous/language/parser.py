@@ -1,0 +1,104 @@
+"""Text to `ContinuousQuery`: the one entry point of the package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from lark import Lark
+from lark.exceptions import UnexpectedInput
+
+from quadrill.store.errors import QueryTextError, UnsupportedError
+
+from ..algebra.query import ContinuousQuery, Dialect
+from . import diagnostics
+from . import syntax as s
+from .builder import SyntaxBuilder
+from .context import Context, Limits
+from .detect import detect_dialect
+from .translate import translate
+
+DIALECTS: tuple[Dialect, ...] = ("cqels", "rspql", "csparql", "sparql")
+
+
+def parse(
+    text: str,
+    *,
+    dialect: Dialect | None = None,
+    base_iri: str = "http://localhost/",
+    parameters: Mapping[str, Any] | None = None,
+    limits: Limits | None = None,
+) -> ContinuousQuery:
+    """Parse a query text of any dialect.
+
+    Args:
+        text: the query.
+        dialect: its dialect; by default the one that its words show (`detect_dialect`).
+        base_iri: what relative IRIs resolve against when the text has no BASE.
+        parameters: registration parameters, JSON values by the name between the dollar signs.
+        limits: how large the text may be.
+
+    Returns:
+        The algebra of the query with its windows, dataset and registration clauses.
+
+    Raises:
+        QueryTextError: the text is wrong, or over a limit (``code`` is then ``limit``); every
+            independent fault is listed in ``faults``.
+        UnsupportedError: the text is right and uses a construct that is missing here.
+    """
+    context = Context(text, dialect or "sparql", base_iri, parameters or {}, limits or Limits())
+    diagnostics.check_size(context)
+    context.dialect = dialect or detect_dialect(text)
+    try:
+        unit = parse_syntax(context)
+        query = translate(unit, context)
+    except RecursionError:
+        raise QueryTextError(
+            "the query is nested too deeply", code="limit", hint="Split it into several queries."
+        ) from None
+    if context.faults:
+        raise diagnostics.error_of(context)
+    if context.unsupported:
+        missing = min(context.unsupported, key=lambda fault: fault.at)
+        place = diagnostics.place_of(context.text, missing.at)
+        raise UnsupportedError(missing.message, hint=missing.hint, **place)
+    return query
+
+
+def parse_syntax(context: Context) -> s.Unit:
+    """Text to syntax tree; raises QueryTextError with every syntax fault that could be told apart."""
+    grammar = grammar_of(context.dialect)
+    try:
+        return grammar.parse(context.text)  # type: ignore[return-value]  # the embedded transformer's result
+    except UnexpectedInput as error:
+        diagnostics.explain(context, grammar, error)
+        raise diagnostics.error_of(context) from None
+
+
+@cache
+def grammar_of(dialect: Dialect) -> Lark:
+    """The LALR parser of a dialect, made once per process (0.2 s)."""
+    source = files(__package__)
+
+    def load(_paths: Any, path: str) -> tuple[str, str]:
+        name = re.split(r"[/\\]", path)[-1]
+        return name, (source / name).read_text(encoding="utf-8")
+
+    return Lark(
+        (source / f"{dialect}.lark").read_text(encoding="utf-8"),
+        parser="lalr",
+        start="unit",
+        maybe_placeholders=True,
+        transformer=SyntaxBuilder(),
+        import_paths=[load],
+        source_path=f"{dialect}.lark",
+    )
+
+
+def warm_up() -> None:
+    """Build every grammar now, so that no request waits for it."""
+    for dialect in DIALECTS:
+        grammar_of(dialect).parse("ASK {}")

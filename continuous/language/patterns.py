@@ -1,0 +1,229 @@
+"""Graph patterns and solution modifiers of the text to algebra: SPARQL 1.1 section 18.2.
+
+https://www.w3.org/TR/sparql11-query/#sparqlQuery. The rules are quoted by their section numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyoxigraph import NamedNode
+
+from ..algebra import nodes as a
+from ..algebra.nodes import Algebra, Bgp, Call, Expr, Term, TriplePattern, Var
+from . import syntax as s
+from .context import Context
+from .expressions import ExpressionTranslator
+from .merged import over_merge
+from .scopes import Scopes
+from .select import SelectTranslator
+from .terms import Terms, is_ground
+from .triples import TripleTranslator, fold
+from .windows import Windows
+
+UNIT = Bgp()
+
+
+class PatternTranslator:
+    """Translates groups; sub-selects go to `SelectTranslator`, which calls back."""
+
+    def __init__(self, context: Context, terms: Terms, windows: Windows) -> None:
+        self.context = context
+        self.terms = terms
+        self.windows = windows
+        self.triples = TripleTranslator(context, terms)
+        self.scopes = Scopes()
+        self.expressions = ExpressionTranslator(context, terms, self.triples, self._exists)
+        self.selects = SelectTranslator(context, self.scopes, self.expressions, self.triples, self.values)
+        self._inside: str | None = None
+        self._depth = 0
+
+    # --- entry points
+
+    def where(self, group: s.Group) -> Algebra:
+        """The WHERE of a whole query. In C-SPARQL patterns outside GRAPH read the merge of all windows."""
+        self._depth += 1
+        pattern = self.group(group)
+        self._depth -= 1
+        return self._merged(pattern)
+
+    def _merged(self, pattern: Algebra) -> Algebra:
+        merges = self.context.dialect == "csparql" and self.windows.declarations
+        return over_merge(pattern) if merges else pattern
+
+    def _exists(self, group: s.Group) -> Algebra:
+        with self.triples.aside():
+            pattern = self.group(group)
+        # Inside WHERE the block around it is merged as a whole; HAVING and SELECT stand outside.
+        return pattern if self._depth else self._merged(pattern)
+
+    def group(self, group: s.Group) -> Algebra:
+        """A group with its filters on top (18.2.2.7)."""
+        pattern, conditions = self._parts(group)
+        for condition in conditions:
+            pattern = a.Filter(condition, pattern)
+        return pattern
+
+    # --- groups
+
+    def _parts(self, group: s.Group) -> tuple[Algebra, list[Expr]]:
+        """The pattern of a group and, apart, the conditions of its own FILTERs."""
+        self.context.count_pattern(group.at)
+        self.triples.new_block()
+        joined: list[Algebra] = []
+        run: list[TriplePattern | a.Path] = []
+        conditions: list[Expr] = []
+        for element in group.elements:
+            match element:
+                case s.Triples():
+                    run.extend(self.triples.patterns(element))
+                    continue
+                case s.FilterClause(condition):
+                    # FILTER does not end a basic graph pattern (5.2.2).
+                    conditions.append(self.expressions.translate(condition))
+                    continue
+            joined.extend(_blocks(run))
+            run = []
+            self.triples.new_block()
+            joined = self._element(element, joined)
+            self.triples.new_block()
+        joined.extend(_blocks(run))
+        return _join(joined), conditions
+
+    def _element(self, element: s.Element, joined: list[Algebra]) -> list[Algebra]:
+        match element:
+            case s.Optional(group):
+                inner, conditions = self._parts(group)
+                condition = None if not conditions else _and(conditions)
+                return [a.LeftJoin(_join(joined), inner, condition)]
+            case s.Without(group):
+                return [a.Minus(_join(joined), self.group(group))]
+            case s.BindClause():
+                return [self._bind(element, _join(joined))]
+            case _:
+                pattern = self._pattern(element)
+                return joined if pattern == UNIT else [*joined, pattern]
+
+    def _pattern(self, element: s.Element) -> Algebra:
+        match element:
+            case s.Alternatives(groups):
+                union: Algebra = fold(a.Union, [self.group(group) for group in groups])
+                return union
+            case s.SubSelect():
+                return self.selects.sub_select(element, self.group(element.where))
+            case s.ValuesBlock():
+                return self.values(element)
+            case s.GraphBlock():
+                return self._graph(element)
+            case s.ServiceBlock():
+                return self._service(element)
+            case s.StreamBlock(name, window, group, at):
+                stream = self.triples.name(name)
+                self._refuse_inside("STREAM", at)
+                return self._window(self.windows.block(stream, window, at), group, "a STREAM block")
+            case s.WindowBlock(name, group, at):
+                window_name = self.triples.name(name)
+                self._refuse_inside("WINDOW", at)
+                self.windows.use(window_name, at)
+                return self._window(window_name, group, "a WINDOW block")
+            case _:
+                raise AssertionError(element)
+
+    def _bind(self, element: s.BindClause, pattern: Algebra) -> Algebra:
+        expression = self.expressions.translate(element.expression)
+        variable = self.triples.variable(element.variable)
+        if variable in self.scopes.of(pattern):
+            self.context.fault(
+                f"BIND cannot set ?{variable.name}: it is already used before it in the same group",
+                element.variable.at,
+                "Choose another name, or compare with FILTER.",
+            )
+        return a.Extend(pattern, variable, expression)
+
+    def values(self, block: s.ValuesBlock) -> a.Values:
+        """Inline data (18.2.2.8)."""
+        variables = tuple(self.triples.variable(variable) for variable in block.variables)
+        if len(set(variables)) < len(variables):
+            self.context.fault("VALUES lists a variable twice", block.at)
+        rows = []
+        for row in block.rows:
+            if len(row.cells) != len(variables):
+                self.context.fault(
+                    f"VALUES has {len(variables)} variables, this row has {len(row.cells)} values", row.at
+                )
+            rows.append(tuple(self._cell(cell) for cell in row.cells))
+        return a.Values(variables, tuple(rows))
+
+    def _cell(self, cell: s.Node | s.Undef) -> Term | None:
+        if isinstance(cell, s.Undef):
+            return None
+        term = self.triples.node(cell, [])
+        if is_ground(term) and not isinstance(term, Var):
+            return term  # type: ignore[return-value]
+        self.context.fault("VALUES holds terms only: no variables and no blank nodes", cell.at)
+        return None
+
+    # --- blocks with a dataset of their own
+
+    def _graph(self, element: s.GraphBlock) -> Algebra:
+        if isinstance(element.name, s.Variable) and element.name.name in self.context.window_variables:
+            window = self.context.window_variables[element.name.name]
+            self._refuse_inside(f"GRAPH ?{element.name.name}, which is a window,", element.at)
+            self.windows.use(window, element.at)
+            return self._window(window, element.group, f"the window ?{element.name.name}")
+        name = self.triples.name(element.name)
+        if self._inside is not None and "window" not in self._inside.lower() and "STREAM" not in self._inside:
+            return a.Graph(name, self.group(element.group))
+        with self._within(self._inside or "GRAPH"):
+            return a.Graph(name, self.group(element.group))
+
+    def _service(self, element: s.ServiceBlock) -> Algebra:
+        name = self.triples.name(element.name)
+        if self._inside is not None and self._inside not in ("GRAPH", "SERVICE"):
+            self.context.missing(f"SERVICE inside {self._inside}", element.at, "Put it beside the block: it means the same.")
+        with self._within("SERVICE"):
+            return a.Service(name, self.group(element.group), element.silent)
+
+    def _window(self, name: NamedNode | Var, group: s.Group, what: str) -> Algebra:
+        with self._within(what):
+            return a.Window(name, self.group(group))
+
+    def _refuse_inside(self, what: str, at: int) -> None:
+        if self._inside is None:
+            return
+        where = self._inside if self._inside not in ("GRAPH", "SERVICE") else f"a {self._inside} block"
+        self.context.fault(
+            f"{what} cannot stand inside {where}", at, "Put the blocks side by side in one group; they join by their variables."
+        )
+
+    @contextmanager
+    def _within(self, what: str) -> Iterator[None]:
+        outer, self._inside = self._inside, what
+        yield
+        self._inside = outer
+
+
+def _blocks(run: list[TriplePattern | a.Path]) -> Iterator[Algebra]:
+    """Adjacent triple patterns are one basic graph pattern; a path stands for itself (18.2.2.5)."""
+    patterns: list[TriplePattern] = []
+    for item in run:
+        if isinstance(item, TriplePattern):
+            patterns.append(item)
+            continue
+        if patterns:
+            yield Bgp(tuple(patterns))
+            patterns = []
+        yield item
+    if patterns:
+        yield Bgp(tuple(patterns))
+
+
+def _join(parts: list[Algebra]) -> Algebra:
+    result: Algebra = fold(a.Join, parts) if parts else UNIT
+    return result
+
+
+def _and(conditions: list[Expr]) -> Expr:
+    result: Expr = fold(lambda left, right: Call("&&", (left, right)), conditions)
+    return result

@@ -1,0 +1,602 @@
+"""The syntax tree: what the text says, before prefixes, scopes and dialects are looked at.
+
+One frozen dataclass per kind of node. ``at`` is the offset of the node's first character in the text,
+from which diagnostics makes line and column. ``depth`` of an expression counts nested operators.
+Grammar files name the rules; `builder.py` makes these nodes while the parser runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+# --- terms --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """``?name`` or ``$name``."""
+
+    name: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class IriReference:
+    """``<text>``, perhaps relative, escapes not yet undone."""
+
+    text: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixedName:
+    """``prefix:local``."""
+
+    text: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class AKeyword:
+    """``a``, which is rdf:type."""
+
+    at: int
+
+
+Iri: TypeAlias = IriReference | PrefixedName | AKeyword
+
+
+@dataclass(frozen=True, slots=True)
+class StringToken:
+    """A quoted string as written, quotes included."""
+
+    text: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralText:
+    """A string with its language tag (``@en--ltr`` as written) or datatype."""
+
+    string: StringToken
+    tag: str | None
+    datatype: Iri | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as written; its form gives the datatype."""
+
+    text: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    """``true`` or ``false``."""
+
+    text: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """``_:label``, or ``[]`` without a label."""
+
+    label: str | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Undef:
+    """``UNDEF`` in inline data."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class TripleTermText:
+    """``<<( s p o )>>``."""
+
+    subject: Node
+    verb: Variable | Iri
+    object: Node
+    at: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reifier:
+    """``~ name``, or ``~`` without one."""
+
+    name: Variable | Iri | Blank | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reified:
+    """``<< s p o ~ name >>``."""
+
+    subject: Node
+    verb: Variable | Iri
+    object: Node
+    reifier: Reifier | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """``( a b c )``; empty for ``()``."""
+
+    items: tuple[Node, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyList:
+    """``[ p o ; … ]``."""
+
+    properties: tuple[Property, ...]
+    at: int
+
+
+Node: TypeAlias = (
+    Variable
+    | IriReference
+    | PrefixedName
+    | AKeyword
+    | LiteralText
+    | Number
+    | Boolean
+    | Blank
+    | TripleTermText
+    | Reified
+    | Collection
+    | PropertyList
+)
+
+# --- triples ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationBlock:
+    """``{| p o ; … |}``."""
+
+    properties: tuple[Property, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """One object with its reifiers and annotation blocks in text order."""
+
+    node: Node
+    annotations: tuple[Reifier | AnnotationBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A verb with its objects."""
+
+    verb: Variable | PathText
+    objects: tuple[Object, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A subject with its properties: one or more triples."""
+
+    node: Node
+    properties: tuple[Property, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Triples:
+    """A run of triples between other graph patterns."""
+
+    subjects: tuple[Subject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PathAlternative:
+    """``a | b``."""
+
+    options: tuple[PathText, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathSequence:
+    """``a / b``."""
+
+    steps: tuple[PathText, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathInverse:
+    """``^a``."""
+
+    path: PathText
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathRepeat:
+    """``a*``, ``a+``, ``a?``."""
+
+    path: PathText
+    modifier: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathNegated:
+    """``!(a|^b)``: pairs of an IRI and whether it is inverse."""
+
+    members: tuple[tuple[Iri, bool], ...]
+    at: int
+
+
+PathText: TypeAlias = (
+    IriReference | PrefixedName | AKeyword | PathAlternative | PathSequence | PathInverse | PathRepeat | PathNegated
+)
+
+# --- expressions --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator or built-in by its upper case name; ``!``-less signs are ``UNARY+`` and ``UNARY-``."""
+
+    name: str
+    args: tuple[Expression, ...]
+    at: int
+    depth: int
+    operator: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCallText:
+    """``iri(args)``."""
+
+    iri: Iri
+    args: tuple[Expression, ...]
+    distinct: bool
+    at: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetFunction:
+    """An aggregate; ``argument`` is None for ``COUNT(*)``."""
+
+    name: str
+    argument: Expression | None
+    distinct: bool
+    separator: StringToken | None
+    parameter: Expression | None
+    at: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExistsText:
+    """``EXISTS {…}`` or ``NOT EXISTS {…}``."""
+
+    group: Group
+    negated: bool
+    at: int
+
+
+Expression: TypeAlias = (
+    Variable
+    | IriReference
+    | PrefixedName
+    | AKeyword
+    | LiteralText
+    | Number
+    | Boolean
+    | TripleTermText
+    | Operation
+    | FunctionCallText
+    | SetFunction
+    | ExistsText
+)
+
+# --- graph patterns -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """``{ … }``: its elements in text order, or one sub-select."""
+
+    elements: tuple[Element, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """``{} UNION {} …``, or a single nested group."""
+
+    groups: tuple[Group, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """``OPTIONAL {}``."""
+
+    group: Group
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """``MINUS {}``."""
+
+    group: Group
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBlock:
+    """``GRAPH name {}``."""
+
+    name: Variable | Iri
+    group: Group
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceBlock:
+    """``SERVICE [SILENT] name {}``."""
+
+    name: Variable | Iri
+    group: Group
+    silent: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilterClause:
+    """``FILTER condition``."""
+
+    condition: Expression
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class BindClause:
+    """``BIND (expression AS ?v)``."""
+
+    expression: Expression
+    variable: Variable
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesBlock:
+    """``VALUES``: the variables and rows of terms."""
+
+    variables: tuple[Variable, ...]
+    rows: tuple[ValuesRow, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesRow:
+    """One row of inline data."""
+
+    cells: tuple[Node | Undef, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBlock:
+    """``STREAM name [window] {}`` of CQELS-QL."""
+
+    name: Variable | Iri
+    window: WindowText
+    group: Group
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowBlock:
+    """``WINDOW name {}`` of RSP-QL*."""
+
+    name: Variable | Iri
+    group: Group
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubSelect:
+    """A sub-query."""
+
+    select: SelectClause
+    where: Group
+    modifiers: Modifiers
+    values: ValuesBlock | None
+
+
+Element: TypeAlias = (
+    Triples
+    | Alternatives
+    | Optional
+    | Without
+    | GraphBlock
+    | ServiceBlock
+    | FilterClause
+    | BindClause
+    | ValuesBlock
+    | StreamBlock
+    | WindowBlock
+    | SubSelect
+)
+
+# --- windows ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DurationText:
+    """A duration: pairs of a number and a unit, or one token (``PT10S``, ``2000``)."""
+
+    parts: tuple[tuple[str, str], ...]
+    at: int
+    words: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InstantText:
+    """The value of STARTING AT: milliseconds or a date and time."""
+
+    value: Number | StringToken
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowText:
+    """What stands in the brackets. ``kind`` is the word of the grammar rule."""
+
+    kind: str
+    at: int
+    width: DurationText | None = None
+    step: DurationText | None = None
+    tumbling: bool = False
+    count: Number | None = None
+    count_step: Number | None = None
+    lateness: DurationText | None = None
+    starting: InstantText | None = None
+    report: str | None = None
+    tick: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowClause:
+    """A window among the dataset clauses.
+
+    ``name`` is the IRI of RSP-QL*, the variable of the 2010 form, None in C-SPARQL.
+    """
+
+    stream: Iri
+    window: WindowText
+    name: Variable | Iri | None
+    at: int
+
+
+# --- query forms --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """``?v`` or ``(expression AS ?v)``."""
+
+    variable: Variable
+    expression: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class SelectClause:
+    """``items`` None is ``*``; ``mode`` is DISTINCT, REDUCED or None."""
+
+    mode: str | None
+    items: tuple[SelectItem, ...] | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """One GROUP BY condition."""
+
+    expression: Expression
+    variable: Variable | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    """One ORDER BY condition."""
+
+    expression: Expression
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Modifiers:
+    """The solution modifiers. ``limit`` and ``offset`` are numbers as written."""
+
+    group_by: tuple[GroupKey, ...] = ()
+    having: tuple[Expression, ...] = ()
+    order_by: tuple[OrderKey, ...] = ()
+    limit: Number | None = None
+    offset: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphClause:
+    """``FROM iri`` or ``FROM NAMED iri``."""
+
+    iri: Iri
+    named: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateGraph:
+    """``GRAPH name { triples }`` in a template, or the triples outside with no name."""
+
+    name: Variable | Iri | None
+    triples: Triples | None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query form with its clauses. ``template`` None in CONSTRUCT means the short form.
+
+    ``describe`` is None for ``DESCRIBE *``.
+    """
+
+    form: str
+    datasets: tuple[GraphClause | WindowClause, ...]
+    where: Group | None
+    modifiers: Modifiers
+    values: ValuesBlock | None
+    at: int
+    select: SelectClause | None = None
+    template: tuple[TemplateGraph, ...] | None = None
+    describe: tuple[Variable | Iri, ...] | None = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """``BASE``, ``PREFIX`` (with its prefix, colon left out) or ``VERSION``."""
+
+    kind: str
+    prefix: str
+    value: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """``REGISTER kind target COMPUTED EVERY d STARTING AT t AS``."""
+
+    kind: str | None
+    iri: Iri | None
+    name: str | None
+    every: DurationText | None
+    starting: InstantText | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The whole text."""
+
+    declarations: tuple[Declaration, ...]
+    register: Register | None
+    query: Query

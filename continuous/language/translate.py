@@ -1,0 +1,184 @@
+"""A syntax tree to a `ContinuousQuery`: the query form with its dataset, windows and registration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal as OneOf
+from typing import cast
+
+from pyoxigraph import NamedNode
+
+from ..algebra import nodes as a
+from ..algebra.nodes import Algebra, TermPattern, TriplePattern, Var
+from ..algebra.query import ContinuousQuery, DatasetClause, Form, Output, TemplateQuad
+from . import syntax as s
+from .context import Context
+from .durations import duration_ms
+from .patterns import UNIT, PatternTranslator
+from .scopes import Scopes
+from .terms import Terms
+from .triples import TripleTranslator
+from .windows import Windows
+
+_OUTPUTS: dict[str, Output] = {"ISTREAM": "istream", "DSTREAM": "dstream", "RSTREAM": "rstream"}
+
+
+def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
+    """The query of a syntax tree. Faults are collected in the context; the caller raises them."""
+    terms = Terms(context, unit.declarations)
+    register = unit.register
+    windows = Windows(context, terms, None)
+    if register is not None and register.starting is not None:
+        windows.t0_ms = windows.instant(register.starting)
+    query = unit.query
+    dataset = _dataset(query, terms, windows)
+    patterns = PatternTranslator(context, terms, windows)
+    where = UNIT if query.where is None else patterns.where(query.where)
+    root = patterns.selects.modified(where, query.modifiers, query.values, query.select)
+    template = _template(query, context, terms)
+    windows.warn_of_unused()
+    _check_stream_variables(windows, root, context)
+    _check_depth(root, context, query.at)
+    _warn_of_parameters(context)
+    every = None
+    if register is not None and register.every is not None:
+        every = duration_ms(context, register.every, "COMPUTED EVERY")
+    return ContinuousQuery(
+        text=context.text,
+        dialect=context.dialect,
+        form=cast(Form, query.form),
+        root=root,
+        columns=_columns(root) if query.form == "select" else (),
+        dataset=dataset,
+        windows=windows.declarations,
+        template=template,
+        describe=_described(query, root, patterns),
+        output=_OUTPUTS.get(register.kind or "") if register else None,
+        register_as=_registered_as(register),
+        result_iri=terms.iri(register.iri) if register and register.iri else None,
+        result_name=register.name if register else None,
+        computed_every_ms=every,
+        t0_ms=windows.t0_ms,
+        report=windows.report,
+        prefixes=dict(terms.prefixes),
+        base_iri=terms.base,
+        parameters=tuple(context.found_parameters),
+        warnings=tuple(context.warnings),
+    )
+
+
+def _registered_as(register: s.Register | None) -> OneOf["query", "stream"] | None:
+    if register is None:
+        return None
+    return "query" if register.kind in (None, "QUERY") else "stream"
+
+
+def _dataset(query: s.Query, terms: Terms, windows: Windows) -> DatasetClause:
+    default: dict[NamedNode, None] = {}
+    named: dict[NamedNode, None] = {}
+    for clause in query.datasets:
+        if isinstance(clause, s.WindowClause):
+            windows.clause(clause)
+        else:
+            (named if clause.named else default)[terms.iri(clause.iri)] = None
+    return DatasetClause(tuple(default), tuple(named))
+
+
+def _columns(root: Algebra) -> tuple[Var, ...]:
+    node = root
+    while not isinstance(node, a.Project):
+        assert isinstance(node, (a.Slice, a.Distinct, a.Reduced))
+        node = node.input
+    return node.vars
+
+
+# --- CONSTRUCT and DESCRIBE
+
+
+def _template(query: s.Query, context: Context, terms: Terms) -> tuple[TemplateQuad, ...]:
+    if query.form != "construct":
+        return ()
+    translator = TripleTranslator(context, terms, template=True)
+    if query.template is not None:
+        graphs = query.template
+    else:
+        # The short form: the pattern is the template, so it may hold nothing but triples.
+        assert query.where is not None
+        blocks = [element for element in query.where.elements if isinstance(element, s.Triples)]
+        graphs = tuple(s.TemplateGraph(None, block) for block in blocks)
+    quads = []
+    for part in graphs:
+        graph = None if part.name is None else translator.name(part.name)
+        triples = [] if part.triples is None else translator.patterns(part.triples)
+        quads += [TemplateQuad(triple, graph) for triple in triples if isinstance(triple, TriplePattern)]
+    return tuple(quads)
+
+
+def _described(query: s.Query, root: Algebra, patterns: PatternTranslator) -> tuple[TermPattern, ...]:
+    if query.form != "describe":
+        return ()
+    if query.describe is None:
+        return tuple(patterns.scopes.visible(root))
+    return tuple(patterns.triples.verb(term) for term in query.describe)
+
+
+# --- checks of the whole
+
+
+def _check_stream_variables(windows: Windows, root: Algebra, context: Context) -> None:
+    """A stream given as a variable must be bound outside the windows."""
+    wanted = {window.stream for window in windows.declarations if isinstance(window.stream, Var)}
+    if not wanted:
+        return
+    scopes = Scopes()
+    bound: set[Var] = set()
+    for node in _outside_windows(root):
+        bound.update(scopes.of(node))
+    for var in wanted - bound:
+        at = context.text.find(f"?{var.name}")
+        context.fault(
+            f"the stream ?{var.name} is bound by no pattern outside the windows", max(at, 0),
+            f"Add a pattern on stored data, for instance ?x :hasStream ?{var.name} .",
+        )  # fmt: skip
+
+
+def _outside_windows(root: Algebra) -> Iterator[Algebra]:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (a.Bgp, a.Path, a.Values)):
+            yield node
+        elif not isinstance(node, a.Window):
+            if isinstance(node, (a.Graph, a.Service)) and isinstance(node.name, Var):
+                yield a.Values((node.name,), ())
+            stack.extend(child for child in _children(node))
+
+
+def _children(node: object) -> Iterator[Algebra]:
+    for name in ("left", "right", "input"):
+        child = getattr(node, name, None)
+        if child is not None:
+            yield child
+
+
+def _check_depth(root: Algebra, context: Context, at: int) -> None:
+    """Bound the recursion of everything that walks the algebra."""
+    deepest = 0
+    stack: list[tuple[object, int]] = [(root, 1)]
+    while stack:
+        node, depth = stack.pop()
+        deepest = max(deepest, depth)
+        if isinstance(node, tuple):
+            stack.extend((item, depth) for item in node)
+        elif not isinstance(node, (a.Bgp, a.Values, a.Var, a.Constant)) and type(node).__module__ == a.__name__:
+            for name in getattr(node, "__slots__", ()):
+                stack.append((getattr(node, name), depth + 1))
+    limit = context.limits.operators
+    if deepest > limit + 2:
+        context.fault(f"the query nests {deepest} operators, at most {limit} are allowed", at, "Split it.", "limit")
+
+
+def _warn_of_parameters(context: Context) -> None:
+    for name in context.parameters:
+        if name not in context.found_parameters:
+            context.warn(f"The parameter {name} is given but does not occur in the query.")

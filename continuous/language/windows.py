@@ -1,0 +1,222 @@
+"""Window clauses and STREAM blocks to window declarations, with what each dialect allows."""
+
+from __future__ import annotations
+
+import difflib
+from typing import NamedTuple
+
+from pyoxigraph import NamedNode
+
+from ..algebra.nodes import Var
+from ..algebra.query import WindowDeclaration, WindowKind, WindowSpec
+from . import syntax as s
+from .context import Context
+from .durations import duration_ms, instant_ms
+from .terms import Terms
+
+WINDOW_NAMESPACE = "urn:quadrill:window:"
+MERGED = NamedNode(WINDOW_NAMESPACE + "merged")
+_GREATEST_COUNT = 10_000_000
+
+# Which dialects have a window, and what to write in the others.
+_DIALECTS: dict[str, tuple[str, ...]] = {
+    "now": ("cqels",),
+    "all": ("cqels",),
+    "triples": ("cqels",),
+    "batch": ("csparql",),
+    "elements": ("rspql",),
+    "range": ("cqels", "rspql", "csparql"),
+    "sliding": ("rspql",),
+}
+_SPELLED = {
+    "now": "[NOW]",
+    "all": "[ALL]",
+    "triples": "[TRIPLES n]",
+    "batch": "[RANGE TRIPLES n]",
+    "elements": "[ELEMENTS n]",
+    "sliding": "[SLIDING d]",
+}
+DIALECT_NAMES = {"cqels": "CQELS-QL", "rspql": "RSP-QL*", "csparql": "C-SPARQL", "sparql": "SPARQL"}
+_INSTEAD = {
+    "cqels": "CQELS-QL has [NOW], [RANGE d SLIDE d], [TRIPLES n] and [ALL].",
+    "rspql": "RSP-QL* has [RANGE PT10S STEP PT5S] and [ELEMENTS n STEP m].",
+    "csparql": "C-SPARQL has [RANGE 10s STEP 5s], [RANGE 10s TUMBLING] and [RANGE TRIPLES n].",
+}
+
+
+class _Key(NamedTuple):
+    stream: NamedNode
+    spec: WindowSpec
+    lateness_ms: int | None
+
+
+class Windows:
+    """The windows of one query, in the order of the text."""
+
+    def __init__(self, context: Context, terms: Terms, t0_ms: int | None) -> None:
+        self.context = context
+        self.terms = terms
+        self.t0_ms = t0_ms
+        self.report: str | None = None
+        self._declarations: dict[NamedNode, WindowDeclaration] = {}
+        self._places: dict[NamedNode, int] = {}
+        self._shared: dict[_Key, NamedNode] = {}
+        self._used: set[NamedNode] = set()
+
+    @property
+    def declarations(self) -> tuple[WindowDeclaration, ...]:
+        """All windows."""
+        return tuple(self._declarations.values())
+
+    # --- clauses and blocks
+
+    def clause(self, clause: s.WindowClause) -> None:
+        """``FROM NAMED WINDOW``, ``FROM STREAM`` and the 2010 form."""
+        stream = self.terms.iri(clause.stream)
+        if isinstance(clause.name, s.Variable):
+            name = self.declare(stream, clause.window, clause.at)
+            if clause.name.name in self.context.window_variables:
+                self.context.fault(f"?{clause.name.name} names two windows", clause.name.at)
+            self.context.window_variables[clause.name.name] = name
+        elif clause.name is None:
+            self._used.add(self.declare(stream, clause.window, clause.at, share=False))
+        else:
+            self.declare(stream, clause.window, clause.at, name=self.terms.iri(clause.name))
+
+    def use(self, name: NamedNode | Var, at: int) -> None:
+        """A WINDOW block reads a window, or with a variable all of them."""
+        if isinstance(name, Var):
+            self._used.update(self._declarations)
+            if not self._declarations:
+                self.context.fault(
+                    f"WINDOW ?{name.name} has no window to range over", at, "Declare one: FROM NAMED WINDOW <w> ON <s> […]"
+                )
+            return
+        self._used.add(name)
+        if name in self._declarations:
+            return
+        declared = [declared.value for declared in self._declarations]
+        near = difflib.get_close_matches(name.value, declared, 1)
+        hint = "Declare it before WHERE: FROM NAMED WINDOW <w> ON <stream> [RANGE PT10S STEP PT5S]"
+        if near:
+            hint = f"Did you mean <{near[0]}>?"
+        elif declared:
+            hint = "Declared: " + ", ".join(f"<{each}>" for each in declared)
+        self.context.fault(f"the window <{name.value}> is not declared", at, hint)
+
+    def block(self, stream: NamedNode | Var, window: s.WindowText, at: int) -> NamedNode:
+        """A STREAM block's window."""
+        name = self.declare(stream, window, at)
+        self._used.add(name)
+        return name
+
+    def declare(
+        self,
+        stream: NamedNode | Var,
+        window: s.WindowText,
+        at: int,
+        *,
+        name: NamedNode | None = None,
+        share: bool = True,
+    ) -> NamedNode:
+        """Add a declaration and give its name; equal unnamed windows on one stream are one."""
+        spec = self._spec(window)
+        lateness = None
+        if window.lateness is not None:
+            lateness = self._lateness(window.lateness)
+        self._words(window)
+        if name is None:
+            key = _Key(stream, spec, lateness) if share and isinstance(stream, NamedNode) else None
+            if key is not None and key in self._shared:
+                return self._shared[key]
+            name = NamedNode(f"{WINDOW_NAMESPACE}{len(self._declarations) + 1}")
+            if key is not None:
+                self._shared[key] = name
+        elif name in self._declarations:
+            self.context.fault(f"the window <{name.value}> is declared twice", at)
+        self._declarations[name] = WindowDeclaration(name, stream, spec, lateness)
+        self._places[name] = at
+        return name
+
+    def warn_of_unused(self) -> None:
+        """Called at the end of the query."""
+        for name, declaration in self._declarations.items():
+            if name not in self._used:
+                stream = declaration.stream.value if isinstance(declaration.stream, NamedNode) else declaration.stream.name
+                label = next(
+                    (f"?{v}" for v, window in self.context.window_variables.items() if window == name), f"<{name.value}>"
+                )
+                self.context.warn(f"The window {label} on <{stream}> is declared but not used.")
+
+    # --- what stands in the brackets
+
+    def _spec(self, window: s.WindowText) -> WindowSpec:
+        dialect = self.context.dialect
+        if dialect not in _DIALECTS[window.kind]:
+            self.context.fault(
+                f"{_SPELLED[window.kind]} is not a window of {DIALECT_NAMES[dialect]}", window.at, _INSTEAD[dialect]
+            )
+        t0 = self.t0_ms
+        if window.starting is not None:
+            t0 = self.instant(window.starting)
+        match window.kind:
+            case "now":
+                return WindowSpec("now")
+            case "all":
+                self.context.warn("The window [ALL] keeps everything since registration: its state grows without bound.")
+                return WindowSpec("all")
+            case "triples" | "batch":
+                kind: WindowKind = "triples" if window.kind == "triples" else "batch"
+                return WindowSpec(kind, count=self._count(window.count, "the number of triples"))
+            case "elements":
+                step = 1 if window.count_step is None else self._count(window.count_step, "STEP")
+                return WindowSpec("elements", count=self._count(window.count, "the number of elements"), step=step)
+            case _:
+                return self._range(window, t0)
+
+    def _range(self, window: s.WindowText, t0: int | None) -> WindowSpec:
+        assert window.width is not None
+        width = duration_ms(self.context, window.width, "the window width")
+        if window.step is None and not window.tumbling and self.context.dialect == "cqels":
+            if window.starting is not None:
+                self.context.fault("STARTING AT needs a grid", window.at, "Add SLIDE: [RANGE 10s SLIDE 5s STARTING AT 0]")
+            return WindowSpec("range", width_ms=width)
+        slide = width
+        if window.step is not None:
+            slide = duration_ms(self.context, window.step, "the window slide")
+        if slide > width:
+            self.context.warn(
+                f"The window slides by {slide} ms but is only {width} ms wide: elements between two windows are never seen."
+            )
+        return WindowSpec("grid", width_ms=width, slide_ms=slide, t0_ms=t0)
+
+    def _count(self, number: s.Number | None, what: str) -> int:
+        assert number is not None
+        if not number.text.isdigit():
+            self.context.fault(f"{what} must be a whole number, not {number.text}", number.at)
+            return 1
+        count = int(number.text[:12])
+        if not 1 <= count <= _GREATEST_COUNT:
+            self.context.fault(f"{what} must be from 1 to {_GREATEST_COUNT}, it is {number.text[:12]}", number.at)
+            return 1
+        return count
+
+    def _lateness(self, text: s.DurationText) -> int:
+        if all(number.strip("0.") in ("", "ms", "s", "m", "h", "d", "ns") for number, _ in text.parts):
+            return 0
+        return duration_ms(self.context, text, "LATENESS")
+
+    def _words(self, window: s.WindowText) -> None:
+        if window.report is not None:
+            if self.report not in (None, window.report):
+                self.context.fault(
+                    f"the windows of a query report alike, here {self.report} and {window.report}", window.at
+                )
+            self.report = window.report
+        if window.tick not in (None, "TIME_DRIVEN"):
+            self.context.missing(f"TICK {window.tick}", window.at, "Windows tick with event time: TICK TIME_DRIVEN.")
+
+    def instant(self, text: s.InstantText) -> int | None:
+        """Milliseconds of a STARTING AT."""
+        value = self.terms.string(text.value) if isinstance(text.value, s.StringToken) else None
+        return instant_ms(self.context, text, value)
