@@ -16,7 +16,7 @@ _RULES: tuple[tuple[Dialect, re.Pattern[str]], ...] = tuple(
     (dialect, re.compile(pattern, re.IGNORECASE))
     for dialect, pattern in (
         ("rspql", r"\bFROM\s+NAMED\s+WINDOW\b"),
-        ("csparql", rf"\bFROM\s+STREAM\b"),
+        ("csparql", r"\bFROM\s+STREAM\b"),
         ("cqels", rf"(?<![\w?$:])STREAM\s*(?:{_WORD}|[?$]\w+)\s*\["),
         ("cqels", rf"(?<![\w?$:])STREAM\s*\["),
         ("cqels", rf"\bFROM\s+NAMED\s*{_WORD}\s*\["),

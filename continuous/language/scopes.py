@@ -21,6 +21,7 @@ from ..algebra.nodes import (
     Reduced,
     Service,
     Slice,
+    Table,
     TriplePattern,
     TripleTerm,
     Union,
@@ -59,11 +60,11 @@ class Scopes:
                 return {**self.of(left), **self.of(right)}
             case Minus(left, _):
                 return self.of(left)
-            case Graph(name, inner) | Window(name, inner) | Service(name, inner):
+            case Graph(name, inner) | Service(name, inner) | Window(name, inner):
                 return {**({name: None} if isinstance(name, Var) else {}), **self.of(inner)}
             case Extend(inner, var, _):
                 return {**self.of(inner), var: None}
-            case Values(vars_, _):
+            case Values(vars_, _) | Table(_, vars_):
                 return dict.fromkeys(vars_)
             case Group(_, keys, aggregates):
                 return dict.fromkeys((*keys, *(var for var, _ in aggregates)))

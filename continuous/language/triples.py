@@ -193,9 +193,9 @@ class TripleTranslator:
     def triple_term(self, node: s.TripleTermText, out: list[TriplePattern | a.Path]) -> a.TripleTerm | Triple:
         """``<<( s p o )>>`` of a pattern: a triple when ground."""
         subject = self.node(node.subject, out)
-        if isinstance(subject, (Literal, Triple, a.TripleTerm)):
-            self.context.fault("the subject of a triple term must be an IRI, a blank node or a variable", node.at)
-            return a.TripleTerm(self.context.hidden(), self.verb(node.verb), self.node(node.object, out))
+        if isinstance(subject, Literal):
+            self.context.fault("the subject of a triple term cannot be a literal", node.at)
+            subject = self.context.hidden()
         return self._triple_term(subject, self.verb(node.verb), self.node(node.object, out))
 
     def _triple_term(
@@ -209,8 +209,8 @@ class TripleTranslator:
     def _reified(self, node: s.Reified, out: list[TriplePattern | a.Path]) -> NamedNode | Var:
         self.context.count_pattern(node.at)
         subject = self.node(node.subject, out)
-        if isinstance(subject, (Literal, Triple, a.TripleTerm)):
-            self.context.fault("the subject of << >> must be an IRI, a blank node, a variable or << >>", node.at)
+        if isinstance(subject, Literal):
+            self.context.fault("the subject of << >> cannot be a literal", node.at)
             subject = self.context.hidden()
         obj = self.node(node.object, out)
         return self._reify(subject, self.verb(node.verb), obj, node.reifier, out)
