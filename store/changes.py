@@ -1,0 +1,136 @@
+"""What a commit changed: the exact quads, the graph names, and RDF Patch as their text.
+
+A `Commit` is the unit of everything that follows the store: triggers, caches, the change feed. Its quads are
+effective changes only (a quad that was there already is not added, one that is deleted and inserted again is
+not changed) in the store's own forms (Oxigraph canonicalises numbers, dates and language tags).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, serialize
+
+GraphName: TypeAlias = NamedNode | BlankNode | DefaultGraph
+
+DEFAULT_GRAPH_KEY = "default"
+"""The key of the default graph in `Commit.graphs`; no IRI can clash with it, for it has no colon."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphChange:
+    """How many quads of one graph a commit added and removed."""
+
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One atomic change of the dataset.
+
+    Attributes:
+        version: the version of the dataset after this commit; versions are contiguous.
+        at_ms: wall clock time of the commit, milliseconds since the epoch.
+        added: the quads that were not there before and are there after.
+        removed: the quads that were there before and are not after.
+        created: names of graphs that are listed after and were not before.
+        dropped: names of graphs that were listed before and are not after.
+        exact: False for a bulk load, whose quads are counted in ``graphs`` and not listed.
+        graphs: per graph (`graph_key`) how many quads were added and removed.
+        cause: what asked for the commit, for instance ``update``; triggers read it to cut loops.
+        changed: False when nothing changed; such a commit takes no version and is not logged.
+    """
+
+    version: int
+    at_ms: int
+    added: tuple[Quad, ...] = ()
+    removed: tuple[Quad, ...] = ()
+    created: tuple[NamedNode | BlankNode, ...] = ()
+    dropped: tuple[NamedNode | BlankNode, ...] = ()
+    exact: bool = True
+    graphs: Mapping[str, GraphChange] = field(default_factory=dict, hash=False)
+    cause: str | None = None
+    changed: bool = True
+
+    def touches(
+        self, graphs: frozenset[GraphName] | None = None, predicates: frozenset[NamedNode] | None = None
+    ) -> bool:
+        """True when the commit may concern a reader of these graphs and these predicates (None: any).
+
+        A graph name that appears or goes concerns only readers who did not restrict the predicates. An
+        inexact commit concerns every reader of its graphs.
+        """
+        if not self.exact:
+            return graphs is None or any(graph_key(name) in self.graphs for name in graphs)
+        if predicates is None:
+            names: set[GraphName] = {quad.graph_name for quad in self.added}
+            names.update(quad.graph_name for quad in self.removed)
+            names.update(self.created)
+            names.update(self.dropped)
+            return bool(names) if graphs is None else not graphs.isdisjoint(names)
+        return any(
+            quad.predicate in predicates and (graphs is None or quad.graph_name in graphs)
+            for quads in (self.added, self.removed)
+            for quad in quads
+        )
+
+
+def graph_key(name: GraphName) -> str:
+    """The text under which a graph is counted: its IRI, ``_:id`` for a blank one, ``default``."""
+    match name:
+        case NamedNode():
+            return name.value
+        case BlankNode():
+            return f"_:{name.value}"
+        case _:
+            return DEFAULT_GRAPH_KEY
+
+
+def graph_of_key(key: str) -> GraphName:
+    """The inverse of `graph_key`."""
+    if key == DEFAULT_GRAPH_KEY:
+        return DefaultGraph()
+    if key.startswith("_:"):
+        return BlankNode(key[2:])
+    return NamedNode(key)
+
+
+def count_graphs(
+    added: Iterable[Quad], removed: Iterable[Quad], names: Iterable[NamedNode | BlankNode] = ()
+) -> dict[str, GraphChange]:
+    """The ``graphs`` member of a commit; ``names`` are graphs created or dropped, counted with zeros."""
+    counts: dict[GraphName, list[int]] = {name: [0, 0] for name in names}
+    for place, quads in enumerate((added, removed)):
+        for quad in quads:
+            counts.setdefault(quad.graph_name, [0, 0])[place] += 1
+    return {graph_key(name): GraphChange(plus, minus) for name, (plus, minus) in counts.items()}
+
+
+def rdf_patch(commit: Commit) -> str:
+    """The commit as one RDF Patch document (https://afs.github.io/rdf-delta/rdf-patch.html).
+
+    Removals come before additions. Graph names that appear or go, for which RDF Patch has no row, are header
+    rows ``H created`` and ``H dropped``; ``H version`` holds the version. Blank nodes keep the store's labels.
+
+    Raises:
+        ValueError: the commit is not exact, so there are no quads to write.
+    """
+    if not commit.exact:
+        raise ValueError(f"commit {commit.version} is a bulk load and has no exact change set")
+    lines = [f'H version "{commit.version}" .']
+    lines += [f"H dropped {name} ." for name in commit.dropped]
+    lines += [f"H created {name} ." for name in commit.created]
+    lines.append("TX .")
+    lines += [f"D {line}" for line in _nquads(commit.removed)]
+    lines += [f"A {line}" for line in _nquads(commit.added)]
+    lines.append("TC .")
+    return "\n".join(lines) + "\n"
+
+
+def _nquads(quads: tuple[Quad, ...]) -> list[str]:
+    data = serialize(quads, format=RdfFormat.N_QUADS) or b""
+    # Only \n ends a line: other line separators may stand unescaped in literals.
+    return data.decode().split("\n")[:-1]

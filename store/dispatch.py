@@ -1,0 +1,100 @@
+"""Subscribers of the store: called once per commit, in order, after the commit is durable and visible."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pyoxigraph import NamedNode
+
+from .changes import Commit, GraphName
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Subscriber:
+    callback: Callable[[Commit], None]
+    graphs: frozenset[GraphName] | None
+    predicates: frozenset[NamedNode] | None
+
+
+class Dispatcher:
+    """Hands commits to subscribers, in the thread of a writer and outside the writer lock.
+
+    One thread hands over at a time. A writer that finds another one handing over leaves its commit to that
+    one and returns: so a subscriber may take locks that writers hold, and may itself write (its commit is handed
+    over after the present one). A subscriber that raises is logged, and the others are called.
+    """
+
+    def __init__(self) -> None:
+        self._queue: deque[Commit] = deque()
+        self._subscribers: tuple[_Subscriber, ...] = ()
+        self._state = threading.Condition()
+        self._busy = False
+        self._delivered = 0
+
+    def subscribe(
+        self,
+        callback: Callable[[Commit], None],
+        graphs: Iterable[GraphName] | None,
+        predicates: Iterable[NamedNode] | None,
+    ) -> Callable[[], None]:
+        """Call ``callback`` for commits that touch the graphs and predicates; gives back the way to stop it."""
+        subscriber = _Subscriber(
+            callback,
+            None if graphs is None else frozenset(graphs),
+            None if predicates is None else frozenset(predicates),
+        )
+        with self._state:
+            self._subscribers = (*self._subscribers, subscriber)
+
+        def unsubscribe() -> None:
+            with self._state:
+                self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
+
+        return unsubscribe
+
+    def enqueue(self, commits: Iterable[Commit]) -> None:
+        """Put commits in line; called in commit order, under the writer lock."""
+        with self._state:
+            self._queue.extend(commits)
+
+    def drain(self) -> None:
+        """Hand over what is in line, unless another thread does."""
+        with self._state:
+            if self._busy:
+                return
+            self._busy = True
+        while True:
+            with self._state:
+                if not self._queue:
+                    self._busy = False
+                    self._state.notify_all()
+                    return
+                commit = self._queue.popleft()
+                subscribers = self._subscribers
+            for subscriber in subscribers:
+                self._call(subscriber, commit)
+            with self._state:
+                self._delivered = commit.version
+                self._state.notify_all()
+
+    def wait_delivered(self, version: int, timeout_s: float) -> bool:
+        """Wait until every commit up to ``version`` has been handed over; False after the time-out."""
+        with self._state:
+            return self._state.wait_for(lambda: self._delivered >= version, timeout_s)
+
+    def begin_at(self, version: int) -> None:
+        """Count from ``version``: earlier commits are history, not news."""
+        self._delivered = version
+
+    def _call(self, subscriber: _Subscriber, commit: Commit) -> None:
+        try:
+            if commit.touches(subscriber.graphs, subscriber.predicates):
+                subscriber.callback(commit)
+        except Exception:
+            log.exception("a subscriber failed on commit %d", commit.version)

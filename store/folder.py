@@ -1,0 +1,159 @@
+"""The data folder: its format version and its lock.
+
+    FORMAT            one line, ``quadrill-data 1``
+    LOCK              held while a process uses the folder
+    quads/            the Oxigraph (RocksDB) database
+    changes.sqlite    the change log (`logs.change_log`)
+
+Other files (the registry's, input logs) may stand beside these.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from .errors import StoreFormatError, StoreLockedError, StoreUnwritableError
+
+FORMAT_VERSION = 1
+UPGRADES: dict[int, Callable[[Path], None]] = {}
+"""From each older version to the next one: a function of the folder. Run under the lock, in order; each must
+be safe to run again after a crash in its middle."""
+
+_NAME = "quadrill-data"
+
+
+class DataFolder:
+    """A folder that this process holds; `close` lets it go."""
+
+    def __init__(self, path: Path, lock: IO[str]) -> None:
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: Path) -> DataFolder:
+        """Make or take the folder, and upgrade an older format.
+
+        Raises:
+            StoreUnwritableError: the folder cannot be made or written.
+            StoreLockedError: another process holds it.
+            StoreFormatError: it is not ours, or of a newer version.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = open(path / "LOCK", "a+", encoding="utf-8")  # noqa: SIM115 - held until close
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        try:
+            _take(lock, path)
+            _check_format(path)
+        except BaseException:
+            lock.close()
+            raise
+        return cls(path, lock)
+
+    @property
+    def quads(self) -> Path:
+        """The database folder."""
+        return self.path / "quads"
+
+    @property
+    def changes(self) -> Path:
+        """The change log's file."""
+        return self.path / "changes.sqlite"
+
+    def close(self) -> None:
+        """Let the folder go."""
+        self._lock.close()
+
+
+def write_format(path: Path) -> None:
+    """Write the FORMAT file, whole or not at all."""
+    try:
+        draft = path / "FORMAT.new"
+        with open(draft, "w", encoding="utf-8") as file:
+            file.write(f"{_NAME} {FORMAT_VERSION}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path / "FORMAT")
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _check_format(path: Path) -> None:
+    file = path / "FORMAT"
+    if not file.exists():
+        if (path / "CURRENT").exists():
+            raise StoreFormatError(
+                f"{path} is a database of Oxigraph itself, not a Quadrill data folder",
+                hint="dump it with `oxigraph dump` and load the dump into a new folder",
+            )
+        if (path / "quads").exists() or (path / "changes.sqlite").exists():
+            raise StoreFormatError(
+                f"{path} holds a database but no FORMAT file", hint="restore the folder from a backup"
+            )
+        write_format(path)
+        return
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreFormatError(f"{file} cannot be read: {error}") from error
+    name, _, number = text.partition(" ")
+    if name != _NAME or not number.isdigit():
+        raise StoreFormatError(f"{file} says {text[:60]!r}, which is no format of Quadrill")
+    version = int(number)
+    if version > FORMAT_VERSION:
+        raise StoreFormatError(
+            f"{path} has data format {version}, this version of Quadrill knows formats up to {FORMAT_VERSION}",
+            hint="use the newer Quadrill that wrote it",
+        )
+    if version < FORMAT_VERSION:
+        for step in range(version, FORMAT_VERSION):
+            if step not in UPGRADES:
+                raise StoreFormatError(f"{path} has data format {version}, from which there is no upgrade")
+            UPGRADES[step](path)
+        write_format(path)
+
+
+def _take(lock: IO[str], path: Path) -> None:
+    try:
+        _lock_file(lock)
+    except OSError as error:
+        lock.seek(0)
+        holder = lock.read(20).strip()
+        raise StoreLockedError(
+            f"the data folder {path} is in use by another process{f' (process {holder})' if holder else ''}",
+            hint="stop that server, or give another folder with --data",
+        ) from error
+    try:
+        lock.seek(0)
+        lock.truncate()
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+if os.name == "nt":  # pragma: no cover - not run on this platform
+
+    def _lock_file(lock: IO[str]) -> None:
+        import msvcrt
+
+        lock.seek(1024)
+        msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+
+else:
+
+    def _lock_file(lock: IO[str]) -> None:
+        import fcntl
+
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _unwritable(path: Path, error: OSError) -> StoreUnwritableError:
+    return StoreUnwritableError(
+        f"the data folder {path} cannot be written: {error.strerror or error}",
+        hint="check the path and its permissions, or give another folder with --data",
+    )

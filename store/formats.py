@@ -1,0 +1,224 @@
+"""RDF and result formats by media type, and RDF read with its traps guarded.
+
+Oxigraph's own lookup ignores parameters and takes aliases that we do not want (``application/json`` as
+JSON-LD, ``text/plain`` as N-Triples), so the tables are ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyoxigraph import Quad, QueryResultsFormat, RdfFormat, parse
+
+from .errors import LimitError, RdfSyntaxError
+
+
+@dataclass(frozen=True, slots=True)
+class RdfType:
+    """An RDF format: its media type first among ``media_types``, file name endings, and whether it holds graphs' names."""
+
+    name: str
+    format: RdfFormat
+    media_types: tuple[str, ...]
+    endings: tuple[str, ...]
+    quads: bool
+
+    @property
+    def media_type(self) -> str:
+        """The media type that answers carry."""
+        return self.media_types[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsType:
+    """A SPARQL results format."""
+
+    name: str
+    format: QueryResultsFormat
+    media_types: tuple[str, ...]
+
+    @property
+    def media_type(self) -> str:
+        """The media type that answers carry."""
+        return self.media_types[0]
+
+
+RDF_TYPES = (
+    RdfType("Turtle", RdfFormat.TURTLE, ("text/turtle", "application/x-turtle"), ("ttl", "turtle"), False),
+    RdfType("N-Triples", RdfFormat.N_TRIPLES, ("application/n-triples",), ("nt",), False),
+    RdfType("RDF/XML", RdfFormat.RDF_XML, ("application/rdf+xml",), ("rdf", "owl", "xml"), False),
+    RdfType("TriG", RdfFormat.TRIG, ("application/trig", "application/x-trig"), ("trig",), True),
+    RdfType("N-Quads", RdfFormat.N_QUADS, ("application/n-quads", "text/x-nquads"), ("nq",), True),
+    RdfType("JSON-LD", RdfFormat.JSON_LD, ("application/ld+json",), ("jsonld",), True),
+)
+
+RESULTS_TYPES = (
+    ResultsType("JSON", QueryResultsFormat.JSON, ("application/sparql-results+json", "application/json")),
+    ResultsType("XML", QueryResultsFormat.XML, ("application/sparql-results+xml", "application/xml", "text/xml")),
+    ResultsType("CSV", QueryResultsFormat.CSV, ("text/csv",)),
+    ResultsType("TSV", QueryResultsFormat.TSV, ("text/tab-separated-values", "text/tsv")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RdfLimits:
+    """Limits on one RDF document.
+
+    Attributes:
+        json_depth: nesting of a JSON-LD document; the parser's memory grows with its square.
+        term_depth: nesting of triple terms; about 20,000 overflow a thread's stack.
+        entity_growth: how many bytes the entities of an RDF/XML document may expand to, as a multiple of its
+            length (and a million bytes are always allowed).
+    """
+
+    json_depth: int = 200
+    term_depth: int = 500
+    entity_growth: int = 10
+
+
+def rdf_format(media_type: str) -> RdfType | None:
+    """The RDF format of a media type (case and parameters ignored), or None."""
+    plain = media_type.partition(";")[0].strip().lower()
+    return next((kind for kind in RDF_TYPES if plain in kind.media_types), None)
+
+
+def results_format(media_type: str) -> ResultsType | None:
+    """The results format of a media type (case and parameters ignored), or None."""
+    plain = media_type.partition(";")[0].strip().lower()
+    return next((kind for kind in RESULTS_TYPES if plain in kind.media_types), None)
+
+
+def guess_rdf_format(name: str) -> RdfType | None:
+    """The RDF format by the ending of a file name or an IRI path, or None."""
+    path = name.partition("?")[0].partition("#")[0].lower().removesuffix(".gz")
+    ending = path.rpartition("/")[2].rpartition(".")[2]
+    return next((kind for kind in RDF_TYPES if ending in kind.endings), None)
+
+
+def parse_rdf(
+    body: bytes,
+    kind: RdfType,
+    *,
+    base_iri: str | None = None,
+    without_named_graphs: bool = False,
+    rename_blank_nodes: bool = True,
+    limits: RdfLimits | None = None,
+) -> Iterator[Quad]:
+    """The quads of a document, in the order of the document; fresh blank node labels by default.
+
+    Drain the iterator in the calling thread.
+
+    Raises:
+        RdfSyntaxError: malformed, with line and column where the parser tells them.
+        LimitError: nested or expanding beyond ``limits``.
+    """
+    check_document(body, kind, limits or RdfLimits())
+    try:
+        quads = parse(
+            body,
+            kind.format,
+            base_iri=base_iri,
+            without_named_graphs=without_named_graphs,
+            rename_blank_nodes=rename_blank_nodes,
+        )
+        yield from quads
+    except SyntaxError as error:
+        raise rdf_error(error, kind) from error
+    except ValueError as error:
+        raise RdfSyntaxError(f"malformed {kind.name}: {error}") from error
+
+
+def rdf_error(error: SyntaxError, kind: RdfType) -> RdfSyntaxError:
+    """A parser's error as ours."""
+    text = str(error.msg or error)
+    message = re.sub(r"^Parser error at line \d+ (?:column \d+)?[^:]*: ", "", text)
+    place = f" at line {error.lineno}, column {error.offset}" if error.lineno is not None else ""
+    hint = None
+    if "IRI" in message and "scheme" in message:
+        hint = "relative IRIs need a base"
+    return RdfSyntaxError(
+        f"malformed {kind.name}{place}: {message}", line=error.lineno, column=error.offset, hint=hint
+    )
+
+
+def check_document(body: bytes, kind: RdfType, limits: RdfLimits) -> None:
+    """Refuse a document that would exhaust the parser's stack or memory.
+
+    Raises:
+        LimitError: it nests too deeply or expands too much.
+        RdfSyntaxError: it is not UTF-8 by its first bytes.
+    """
+    if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise RdfSyntaxError(f"malformed {kind.name}: the text is UTF-16, RDF is read as UTF-8")
+    match kind.name:
+        case "JSON-LD":
+            _check_json_depth(body, limits.json_depth)
+        case "RDF/XML":
+            _check_entities(body, limits.entity_growth)
+        case _:
+            _check_term_depth(body, kind, limits.term_depth)
+
+
+_JSON_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+
+
+def _check_json_depth(body: bytes, limit: int) -> None:
+    depth = 0
+    for match in _JSON_TOKEN.finditer(body):
+        token = match.group()
+        if token in (b"{", b"["):
+            depth += 1
+            if depth > limit:
+                line = body.count(b"\n", 0, match.start()) + 1
+                raise LimitError(f"the JSON-LD document nests deeper than {limit} levels at line {line}", line=line)
+        elif token in (b"}", b"]"):
+            depth -= 1
+
+
+_TERM_TOKEN = re.compile(
+    rb'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|<[^<>\s"{}|^`]*>|#[^\n]*|<<|>>'
+    rb"|'''(?:[^'\\]|\\.|'(?!''))*'''|'(?:[^'\\\n]|\\.)*'",
+    re.DOTALL,
+)
+
+
+def _check_term_depth(body: bytes, kind: RdfType, limit: int) -> None:
+    if body.count(b"<<") <= limit:
+        return
+    depth = 0
+    for match in _TERM_TOKEN.finditer(body):
+        token = match.group()
+        if token == b"<<":
+            depth += 1
+            if depth > limit:
+                line = body.count(b"\n", 0, match.start()) + 1
+                raise LimitError(
+                    f"the triple terms of the {kind.name} document nest deeper than {limit} levels at line {line}",
+                    line=line,
+                )
+        elif token == b">>":
+            depth -= 1
+
+
+_ENTITY = re.compile(rb"<!ENTITY\s+(%\s+)?([^\s%]+)\s+(?:\"([^\"]*)\"|'([^']*)'|(\S+))", re.DOTALL)
+_REFERENCE = re.compile(rb"&([A-Za-z_:][\w:.\-]*);")
+
+
+def _check_entities(body: bytes, growth: int) -> None:
+    if b"<!ENTITY" not in body:
+        return
+    sizes: dict[bytes, int] = {}
+    for parameter, name, double, single, outside in _ENTITY.findall(body):
+        if parameter or outside:
+            raise LimitError("the RDF/XML document declares an external or parameter entity, which is refused")
+        value = double or single
+        inner = sum(sizes.get(used, 0) for used in _REFERENCE.findall(value))
+        sizes.setdefault(name, len(value) + inner)
+    expanded = sum(sizes.get(used, 0) for used in _REFERENCE.findall(body))
+    allowed = max(1_000_000, growth * len(body))
+    if expanded > allowed:
+        raise LimitError(
+            f"the entities of the RDF/XML document expand to {expanded:,} bytes, the limit is {allowed:,}"
+        )

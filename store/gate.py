@@ -1,0 +1,61 @@
+"""The gate between readers that need several queries of one version and the moment a commit becomes visible."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Gate:
+    """Many readers or one writer; a waiting writer goes first, a thread that reads already may read again.
+
+    Single queries do not pass here: each has a snapshot of its own.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._readers = 0
+        self._writers_waiting = 0
+        self._writing = False
+        self._held = threading.local()
+
+    @property
+    def held_here(self) -> bool:
+        """True in a thread that is reading."""
+        return bool(getattr(self._held, "depth", 0))
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """No commit becomes visible inside."""
+        depth: int = getattr(self._held, "depth", 0)
+        with self._changed:
+            while self._writing or (self._writers_waiting and not depth):
+                self._changed.wait()
+            self._readers += 1
+        self._held.depth = depth + 1
+        try:
+            yield
+        finally:
+            self._held.depth = depth
+            with self._changed:
+                self._readers -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """No reader is inside."""
+        with self._changed:
+            self._writers_waiting += 1
+            try:
+                while self._writing or self._readers:
+                    self._changed.wait()
+            finally:
+                self._writers_waiting -= 1
+            self._writing = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()

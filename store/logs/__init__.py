@@ -1,0 +1,1 @@
+"""Durable logs: what the store committed."""

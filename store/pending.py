@@ -1,0 +1,191 @@
+"""Changes that are worked out but not made: a view of the dataset with a layer of effective changes on it.
+
+    StoreView(store)  <-  Pending (the group being committed)  <-  Pending (one request of it)
+
+Invariants of a layer: ``added`` is disjoint from the view below, ``removed`` is contained in it, the two are
+disjoint; the same for ``created`` and ``dropped`` graph names. So a quad deleted and inserted again is no
+change, whatever the number of operations between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
+
+from .changes import GraphName
+
+
+class View(Protocol):
+    """What a layer of changes needs to know of the dataset below it."""
+
+    def contains(self, quad: Quad) -> bool:
+        """True when the quad is there."""
+        ...
+
+    def has_graph(self, name: NamedNode | BlankNode) -> bool:
+        """True when the graph name is listed, with quads or empty."""
+        ...
+
+    def graph_names(self) -> Iterator[NamedNode | BlankNode]:
+        """The listed graph names."""
+        ...
+
+    def quads_of(self, name: GraphName) -> Iterator[Quad]:
+        """The quads of one graph; the iterator stays in the calling thread."""
+        ...
+
+
+class StoreView:
+    """The committed dataset."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def contains(self, quad: Quad) -> bool:
+        """True when the quad is there."""
+        return quad in self._store
+
+    def has_graph(self, name: NamedNode | BlankNode) -> bool:
+        """True when the graph name is listed."""
+        return self._store.contains_named_graph(name)
+
+    def graph_names(self) -> Iterator[NamedNode | BlankNode]:
+        """The listed graph names."""
+        return iter(self._store.named_graphs())
+
+    def quads_of(self, name: GraphName) -> Iterator[Quad]:
+        """The quads of one graph."""
+        return iter(self._store.quads_for_pattern(None, None, None, name))
+
+
+@dataclass(frozen=True, slots=True)
+class NetChange:
+    """What a layer changes in the view below it."""
+
+    added: tuple[Quad, ...] = ()
+    removed: tuple[Quad, ...] = ()
+    created: tuple[NamedNode | BlankNode, ...] = ()
+    dropped: tuple[NamedNode | BlankNode, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.created or self.dropped)
+
+
+class Pending:
+    """A layer of changes over a view; itself a view."""
+
+    def __init__(self, below: View) -> None:
+        self._below = below
+        # Dicts keep the order in which changes were made, so that a commit reads like its request.
+        self._added: dict[Quad, None] = {}
+        self._removed: dict[Quad, None] = {}
+        self._created: dict[NamedNode | BlankNode, None] = {}
+        self._dropped: dict[NamedNode | BlankNode, None] = {}
+
+    # --- the view -----------------------------------------------------------------------------
+
+    def contains(self, quad: Quad) -> bool:
+        """True when the quad is there after the changes of this layer."""
+        if quad in self._added:
+            return True
+        return quad not in self._removed and self._below.contains(quad)
+
+    def has_graph(self, name: NamedNode | BlankNode) -> bool:
+        """True when the graph name is listed after the changes of this layer."""
+        if name in self._created:
+            return True
+        return name not in self._dropped and self._below.has_graph(name)
+
+    def graph_names(self) -> Iterator[NamedNode | BlankNode]:
+        """The graph names listed after the changes of this layer."""
+        for name in self._below.graph_names():
+            if name not in self._dropped:
+                yield name
+        yield from self._created
+
+    def quads_of(self, name: GraphName) -> Iterator[Quad]:
+        """The quads of one graph after the changes of this layer."""
+        for quad in self._below.quads_of(name):
+            if quad not in self._removed:
+                yield quad
+        for quad in self._added:
+            if quad.graph_name == name:
+                yield quad
+
+    # --- changes ------------------------------------------------------------------------------
+
+    def add(self, quad: Quad) -> None:
+        """Add a quad, and list its graph. The quad must be in the store's own form."""
+        if quad in self._removed:
+            del self._removed[quad]
+        elif quad not in self._added and not self._below.contains(quad):
+            self._added[quad] = None
+        else:
+            return
+        name = quad.graph_name
+        if not isinstance(name, DefaultGraph):
+            self.create(name)
+
+    def remove(self, quad: Quad) -> None:
+        """Remove a quad; its graph stays listed."""
+        if quad in self._added:
+            del self._added[quad]
+        elif quad not in self._removed and self._below.contains(quad):
+            self._removed[quad] = None
+
+    def create(self, name: NamedNode | BlankNode) -> None:
+        """List a graph name."""
+        if name in self._dropped:
+            del self._dropped[name]
+        elif name not in self._created and not self._below.has_graph(name):
+            self._created[name] = None
+
+    def clear(self, name: GraphName) -> None:
+        """Remove the quads of a graph; a named one stays listed."""
+        for quad in list(self.quads_of(name)):
+            self.remove(quad)
+
+    def drop(self, name: NamedNode | BlankNode) -> None:
+        """Remove the quads of a named graph and its name."""
+        self.clear(name)
+        if name in self._created:
+            del self._created[name]
+        elif name not in self._dropped and self._below.has_graph(name):
+            self._dropped[name] = None
+
+    def replay(self, change: NetChange) -> None:
+        """Make the changes of another layer or of the log once more."""
+        for name in change.dropped:
+            self.drop(name)
+        for quad in change.removed:
+            self.remove(quad)
+        for name in change.created:
+            self.create(name)
+        for quad in change.added:
+            self.add(quad)
+
+    def net(self) -> NetChange:
+        """What this layer changes."""
+        return NetChange(tuple(self._added), tuple(self._removed), tuple(self._created), tuple(self._dropped))
+
+    def layers(self) -> list[NetChange]:
+        """The changes of all layers, lowest first, without empty ones."""
+        below = self._below.layers() if isinstance(self._below, Pending) else []
+        own = self.net()
+        return [*below, own] if own else below
+
+    def __len__(self) -> int:
+        return len(self._added) + len(self._removed) + len(self._created) + len(self._dropped)
+
+
+def quads_in_graph(quads: Iterable[Quad], name: GraphName) -> list[Quad]:
+    """Triples of the default graph moved into ``name``; quads of named graphs stay."""
+    if isinstance(name, DefaultGraph):
+        return list(quads)
+    return [
+        Quad(quad.subject, quad.predicate, quad.object, name) if isinstance(quad.graph_name, DefaultGraph) else quad
+        for quad in quads
+    ]

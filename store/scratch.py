@@ -1,0 +1,41 @@
+"""Throw-away stores in memory: a fresh one costs microseconds, a long-lived one never frees deleted quads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyoxigraph import Literal, Quad, Store, Triple
+
+_XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+
+
+def scratch_store(quads: Iterable[Quad] = ()) -> Store:
+    """A new store in memory that holds ``quads``."""
+    store = Store()
+    store.extend(quads)
+    return store
+
+
+def in_store_form(quads: Iterable[Quad]) -> list[Quad]:
+    """The quads as a store gives them back: numbers, dates and durations in canonical form.
+
+    Order is kept and duplicates are dropped; quads whose literals are plain strings pass as they are.
+    """
+    result: dict[Quad, None] = {}
+    for quad in quads:
+        if _may_change(quad.object):
+            single = Store()
+            single.add(quad)
+            quad = next(iter(single))
+        result[quad] = None
+    return list(result)
+
+
+def _may_change(term: object) -> bool:
+    match term:
+        case Literal():
+            return term.language is None and term.datatype.value != _XSD_STRING
+        case Triple():
+            return _may_change(term.object) or _may_change(term.subject)
+        case _:
+            return False

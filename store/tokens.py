@@ -1,0 +1,124 @@
+"""The tokens of SPARQL, enough of them to find brackets, operations, templates and SERVICE calls.
+
+Nothing here judges a text: Oxigraph's parser does. What is cut here must only be cut at the same places
+as there, for every text that Oxigraph accepts. Source: SPARQL 1.1 section 19.8 (terminals) and the RDF 1.2
+brackets of SPARQL 1.2. Oxigraph reads ``\\u`` escapes inside IRIs and strings only, never in keywords,
+so no escape can hide a keyword or a bracket.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    IRI = "iri"
+    PNAME = "pname"
+    VAR = "var"
+    BLANK = "blank"
+    STRING = "string"
+    LANG = "lang"
+    NUMBER = "number"
+    WORD = "word"
+    PUNCT = "punct"
+
+
+class Token(NamedTuple):
+    """One token and its place: ``text`` is ``source[start:end]``."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        """The keyword in upper case; empty for every other kind."""
+        return self.text.upper() if self.kind is Kind.WORD else ""
+
+
+_NAME = r"(?:[\w\-]|[^\x00-\x7f])"
+_LOCAL = rf"(?:{_NAME}|:|%[0-9A-Fa-f]{{2}}|\\[_~.\-!$&'()*+,;=/?#@%])"
+_TOKEN = re.compile(
+    r"(?P<skip>(?:[ \t\r\n]+|\#[^\r\n]*)+)"
+    r"|(?P<iri><[^<>\"{}|^`\x00-\x20]*>)"
+    r"|(?P<string>\"\"\"(?:[^\"\\]|\\.|\"(?!\"\"))*\"\"\"|'''(?:[^'\\]|\\.|'(?!''))*'''"
+    r"|\"(?:[^\"\\\r\n]|\\.)*\"|'(?:[^'\\\r\n]|\\.)*')"
+    rf"|(?P<var>[?$](?:\w|[^\x00-\x7f])+)"
+    rf"|(?P<blank>_:{_NAME}(?:{_NAME}|\.+(?={_NAME}))*)"
+    r"|(?P<lang>@[A-Za-z]+(?:-+[A-Za-z0-9]+)*)"
+    r"|(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    rf"|(?P<pname>(?:[^\W\d_]|[^\x00-\x7f])(?:{_NAME}|\.+(?={_NAME}))*:(?:{_LOCAL}|\.+(?={_LOCAL}))*"
+    rf"|:(?:{_LOCAL}|\.+(?={_LOCAL}))*)"
+    r"|(?P<word>[A-Za-z_][\w]*)"
+    r"|(?P<punct><<|>>|\{\||\|\}|\^\^|&&|\|\||!=|<=|>=|.)",
+    re.DOTALL,
+)
+_KINDS = {kind.value: kind for kind in Kind}
+_OPERAND_ENDS = frozenset({Kind.VAR, Kind.NUMBER, Kind.STRING, Kind.LANG})
+_EXPRESSION_STARTS = frozenset("?$(!+-0123456789")
+_OPENERS = frozenset("([{") | {"<<", "{|"}
+_CLOSERS = frozenset(")]}") | {">>", "|}"}
+
+
+def tokens(source: str, start: int = 0) -> Iterator[Token]:
+    """The tokens of a query or an update from ``start`` on, white space and comments left out.
+
+    ``<`` opens an IRI or compares. The terminals decide (the longest match is an IRI) except between the
+    parentheses of an expression, where a text such as ``(?a<?b&&?c>?d)`` is a comparison: an operand stands
+    before the sign and what follows cannot begin an absolute IRI.
+    """
+    at = start
+    open_brackets: list[str] = []
+    previous: Token | None = None
+    match_at = _TOKEN.match
+    while at < len(source):
+        match = match_at(source, at)
+        if match is None:  # cannot happen: the last alternative takes any character
+            raise AssertionError(f"no token at {at}")
+        group = match.lastgroup or "punct"
+        end = match.end()
+        if group == "skip":
+            at = end
+            continue
+        text = match.group()
+        if group == "iri" and _compares(text, previous, open_brackets):
+            group, text, end = "punct", "<", at + 1
+        token = Token(_KINDS[group], text, at, end)
+        if group == "punct":
+            if text in _OPENERS:
+                open_brackets.append(text)
+            elif text in _CLOSERS and open_brackets:
+                open_brackets.pop()
+        yield token
+        previous = token
+        at = end
+
+
+def _compares(text: str, previous: Token | None, open_brackets: list[str]) -> bool:
+    if previous is None or not open_brackets or open_brackets[-1] != "(":
+        return False
+    operand = previous.kind in _OPERAND_ENDS or previous.text == ")"
+    return operand and text[1:2] in _EXPRESSION_STARTS
+
+
+def line_and_column(source: str, offset: int) -> tuple[int, int]:
+    """The line and column of an offset, both from 1."""
+    before = source[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def excerpt_at(source: str, line: int, column: int) -> str | None:
+    """The source line with a caret line under the column; long lines are cut around it."""
+    lines = source.split("\n")
+    if not 1 <= line <= len(lines):
+        return None
+    text = lines[line - 1].rstrip("\r").replace("\t", " ")
+    begin = max(0, column - 1 - 60)
+    shown = text[begin : begin + 120]
+    return f"{shown}\n{' ' * max(0, column - 1 - begin)}^"

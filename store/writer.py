@@ -1,0 +1,414 @@
+"""The only writer: requests in line, one group at a time, log before apply.
+
+    requests -> derive (each sees those before it) -> log: one fsync for the group -> apply: one transaction -> visible
+
+A request that fails leaves no trace and does not disturb its group. One process-wide lock makes updates
+serialisable: Oxigraph's own transactions on disk have no conflict detection and would lose updates.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, QuerySolutions, Store
+
+from .apply import apply_change
+from .changes import Commit, GraphChange, GraphName, count_graphs, graph_key, graph_of_key
+from .dispatch import Dispatcher
+from .errors import ConflictError, QuadrillError, StoreError
+from .gate import Gate
+from .logs.change_log import ChangeLog, SqliteChangeLog
+from .pending import NetChange, Pending, StoreView
+
+_GROUP_REQUESTS = 64
+_GROUP_QUADS = 1_000
+_CHECKPOINT_COMMITS = 5_000
+_CHECKPOINT_QUADS = 500_000
+
+
+class PreconditionError(ConflictError):
+    """The dataset is not at the version that the request asked for: HTTP 412."""
+
+    code = "version-changed"
+
+
+class ApplyError(StoreError):
+    """A commit is in the log but could not be made in the quads; it will be, before the next write or at the next start."""
+
+    code = "apply-failed"
+
+
+@dataclass(slots=True)
+class _Request:
+    derive: Callable[[Pending], None]
+    cause: str | None
+    expected: int | None
+    commit: Commit | None = None
+    error: BaseException | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.commit is not None or self.error is not None
+
+
+class Writer:
+    """Commits changes to one Oxigraph store and its change log.
+
+    Attributes:
+        version: the version that readers see.
+        store: the database; others only read it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        log: ChangeLog,
+        dispatcher: Dispatcher,
+        gate: Gate,
+        *,
+        clock_ms: Callable[[], int],
+        reached: Callable[[str], None],
+    ) -> None:
+        self.store = store
+        self._log = log
+        self._dispatcher = dispatcher
+        self._gate = gate
+        self._clock_ms = clock_ms
+        self._reached = reached
+        self._lock = threading.Lock()
+        self._line: deque[_Request] = deque()
+        self._closed = False
+        self._since_checkpoint = [0, 0]  # commits, quads
+        # Grouping buys shared fsyncs; in memory there are none.
+        self._group_requests = _GROUP_REQUESTS if isinstance(log, SqliteChangeLog) else 1
+        self.version = log.version
+        self.turn = 0
+        """Odd while a commit is becoming visible; readers compare it before and after taking a snapshot."""
+        self.counts: dict[GraphName, int] = {DefaultGraph(): 0}
+        self._recover()
+        dispatcher.begin_at(self.version)
+
+    # --- requests -----------------------------------------------------------------------------
+
+    def submit(self, derive: Callable[[Pending], None], *, cause: str | None, expected: int | None) -> Commit:
+        """Commit what ``derive`` folds into the pending changes it is given.
+
+        Args:
+            derive: called once, under the writer lock, perhaps in another writer's thread.
+            cause: goes into the commit.
+            expected: refuse unless the dataset is at this version.
+
+        Raises:
+            PreconditionError: the version is another one.
+            StoreUnwritableError: the log cannot be written; nothing changed.
+            ApplyError: logged, not yet made.
+        """
+        if self._gate.held_here:
+            raise StoreError(
+                "an update was asked for inside snapshot_read, which holds commits back",
+                hint="leave the snapshot before writing",
+            )
+        request = _Request(derive, cause, expected)
+        self._line.append(request)
+        with self._lock:
+            while not request.done:
+                self._run_group()
+        self._dispatcher.drain()
+        if request.error is not None:
+            error, request.error = request.error, None  # no cycle of error, frame and request
+            try:
+                raise error
+            finally:
+                del error
+        assert request.commit is not None
+        return request.commit
+
+    def exclusively(self, work: Callable[[], None]) -> None:
+        """Run ``work`` while no commit is under way; used by backups."""
+        with self._lock:
+            self._require_open()
+            self._catch_up()
+            work()
+
+    def _run_group(self) -> None:
+        requests: list[_Request] = []
+        try:
+            self._require_open()
+            self._catch_up()
+            self._derive_group(requests)
+        except BaseException as error:
+            for request in requests or [self._line.popleft()]:
+                if request.error is None:
+                    request.commit, request.error = None, error
+            if not isinstance(error, Exception):
+                raise
+
+    def _derive_group(self, requests: list[_Request]) -> None:
+        group = Pending(StoreView(self.store))
+        commits: list[Commit] = []
+        now_ms = self._clock_ms()
+        while self._line and len(requests) < self._group_requests and len(group) <= _GROUP_QUADS:
+            request = self._line.popleft()
+            requests.append(request)
+            version = self.version + len(commits)
+            pending = Pending(group)
+            try:
+                if request.expected is not None and request.expected != version:
+                    raise PreconditionError(
+                        f"the dataset is at version {version}, the request asks for version {request.expected}",
+                        hint="read again and repeat the change",
+                    )
+                request.derive(pending)
+            except Exception as error:
+                request.error = _without_frames(error)
+                continue
+            change = pending.net()
+            request.commit = _commit(change, version, now_ms, request.cause)
+            if change:
+                commits.append(request.commit)
+                group.replay(change)
+        if commits:
+            self._commit(commits, group.net())
+
+    def _commit(self, commits: list[Commit], change: NetChange) -> None:
+        counts = self._new_counts(commits)
+        self._reached("before-log")
+        self._log.append(commits, {graph_key(name): count for name, count in counts.items()})
+        self._reached("after-log")
+        self._make(change, commits[-1].version)
+        self._reached("after-apply")
+        self._take_counts(counts)
+        self._dispatcher.enqueue(commits)
+        self._since_checkpoint[0] += len(commits)
+        self._since_checkpoint[1] += len(change.added) + len(change.removed)
+        if self._since_checkpoint[0] >= _CHECKPOINT_COMMITS or self._since_checkpoint[1] >= _CHECKPOINT_QUADS:
+            self._checkpoint()
+        self._log.trim(commits[-1].at_ms)
+
+    def _make(self, change: NetChange, version: int) -> None:
+        with self._gate.writing():
+            self.turn += 1
+            try:
+                apply_change(self.store, change)
+                self.version = version
+            except (OSError, RuntimeError, ValueError, SyntaxError) as error:
+                raise ApplyError(
+                    f"version {version} is logged but the quads could not be written: {error}",
+                    hint="the commit will be made before the next write, or at the next start",
+                ) from error
+            finally:
+                self.turn += 1
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreError("the store is closed")
+
+    # --- recovery -----------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Bring quads and counts in line with the log, after any end of the process."""
+        log = self._log
+        if not isinstance(log, SqliteChangeLog):
+            return
+        self._replay(log.checkpoint)
+        if log.bulk_pending:
+            self.counts = self._counted()
+            commit = _bulk_commit(log.version + 1, self._clock_ms(), log.counts(), self.counts, "recovered bulk load")
+            if commit is None:
+                log.end_bulk()
+            else:
+                log.replace_counts(_keys(self.counts))
+                log.append([commit], {})
+                self.version = log.version
+        else:
+            self.counts |= {graph_of_key(key): count for key, count in log.counts().items()}
+
+    def _catch_up(self) -> None:
+        """Make what is logged and was not made, after a failed apply."""
+        if self.version < self._log.version:
+            behind = self.version
+            commits = list(self._log.after(behind))
+            self._replay(behind)
+            log = self._log
+            assert isinstance(log, SqliteChangeLog)
+            self.counts = {DefaultGraph(): 0} | {graph_of_key(key): count for key, count in log.counts().items()}
+            self._dispatcher.enqueue(commits)
+
+    def _replay(self, version: int) -> None:
+        """Make every logged commit after ``version`` once more: a change that is there already changes nothing."""
+        if version >= self._log.version:
+            return
+        pending = Pending(StoreView(self.store))
+        last = version
+        for commit in self._log.after(version):
+            self._reached("in-recovery")
+            pending.replay(NetChange(commit.added, commit.removed, commit.created, commit.dropped))
+            last = commit.version
+        self._make(pending.net(), last)
+
+    def checkpoint(self) -> None:
+        """Flush the quads to disk and let the log forget what recovery needed."""
+        with self._lock:
+            self._require_open()
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        if isinstance(self._log, SqliteChangeLog) and self._log.checkpoint < self.version:
+            try:
+                self.store.flush()
+            except OSError as error:
+                raise StoreError(f"the quads could not be flushed: {error}") from error
+            self._reached("after-flush")
+            self._log.mark_checkpoint(self.version)
+        self._since_checkpoint = [0, 0]
+
+    def close(self) -> None:
+        """Checkpoint and close the log; later writes are refused."""
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                if self.version == self._log.version:
+                    self._checkpoint()
+            finally:
+                self._closed = True
+                self._log.close()
+
+    # --- bulk loads ---------------------------------------------------------------------------
+
+    def bulk(self, load: Callable[[Store], None], *, cause: str | None) -> Commit:
+        """Run a bulk load, which bypasses derivation: its commit has counts and no quads.
+
+        Raises:
+            StoreError: the load failed; what Oxigraph had made of it is counted in a commit of its own.
+        """
+        if self._gate.held_here:
+            raise StoreError("a bulk load was asked for inside snapshot_read, which holds commits back")
+        failure: Exception | None = None
+        with self._lock:
+            self._require_open()
+            self._catch_up()
+            log = self._log
+            before = dict(self.counts)
+            if isinstance(log, SqliteChangeLog):
+                log.begin_bulk()
+            try:
+                with self._gate.writing():
+                    self.turn += 1
+                    try:
+                        load(self.store)
+                        self._reached("after-bulk")
+                        if isinstance(log, SqliteChangeLog):
+                            self.store.flush()
+                    finally:
+                        self.turn += 1
+            except Exception as error:
+                failure = error
+            self.counts = self._counted()
+            commit = _bulk_commit(self.version + 1, self._clock_ms(), _keys(before), self.counts, cause)
+            if commit is not None:
+                gone: dict[str, int | None] = {graph_key(name): None for name in before if name not in self.counts}
+                log.append([commit], gone | _keys(self.counts))
+                self.version = commit.version
+                self._dispatcher.enqueue([commit])
+                if isinstance(log, SqliteChangeLog):
+                    log.mark_checkpoint(self.version)
+            elif isinstance(log, SqliteChangeLog):
+                log.end_bulk()
+        self._dispatcher.drain()
+        if failure is not None:
+            raise failure
+        return commit or Commit(self.version, self._clock_ms(), cause=cause, changed=False)
+
+    # --- counts -------------------------------------------------------------------------------
+
+    def _new_counts(self, commits: Iterable[Commit]) -> dict[GraphName, int | None]:
+        """The counts of the graphs that the commits touch, after them; None for a graph that is gone."""
+        after: dict[GraphName, int | None] = {}
+        for commit in commits:
+            for key, change in commit.graphs.items():
+                name = graph_of_key(key)
+                known = after[name] if name in after else self.counts.get(name, 0)
+                after[name] = (known or 0) + change.added - change.removed
+            for dropped in commit.dropped:
+                after[dropped] = None
+        return after
+
+    def _take_counts(self, counts: dict[GraphName, int | None]) -> None:
+        updated = dict(self.counts)  # replaced whole, so that readers need no lock
+        for name, count in counts.items():
+            if count is None:
+                updated.pop(name, None)
+            else:
+                updated[name] = count
+        self.counts = updated
+
+    def _counted(self) -> dict[GraphName, int]:
+        """Every graph counted anew: reads the whole store."""
+        counts: dict[GraphName, int] = {DefaultGraph(): 0}
+        counts |= dict.fromkeys(self.store.named_graphs(), 0)
+        total = self.store.query("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }")
+        named = self.store.query("SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g")
+        assert isinstance(total, QuerySolutions) and isinstance(named, QuerySolutions)
+        for solution in total:
+            counts[DefaultGraph()] = int(solution[0].value)
+        for solution in named:
+            name = solution[0]
+            if isinstance(name, (NamedNode, BlankNode)):
+                counts[name] = int(solution[1].value)
+        return counts
+
+
+def _without_frames(error: Exception) -> Exception:
+    """An error that is an answer, without its frames: they would hold the database open after closing."""
+    link: BaseException | None = error if isinstance(error, QuadrillError) else None
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error
+
+
+def _commit(change: NetChange, version: int, now_ms: int, cause: str | None) -> Commit:
+    if not change:
+        return Commit(version, now_ms, cause=cause, changed=False)
+    names = (*change.created, *change.dropped)
+    return Commit(
+        version + 1,
+        now_ms,
+        change.added,
+        change.removed,
+        change.created,
+        change.dropped,
+        graphs=count_graphs(change.added, change.removed, names),
+        cause=cause,
+    )
+
+
+def _bulk_commit(
+    version: int, now_ms: int, before: dict[str, int], after: dict[GraphName, int], cause: str | None
+) -> Commit | None:
+    """The commit of a bulk load by the counts before and after; None when they are equal."""
+    now = _keys(after)
+    graphs = {}
+    for key in sorted(before.keys() | now.keys()):
+        grown = now.get(key, 0) - before.get(key, 0)
+        if grown or (key in before) != (key in now):
+            graphs[key] = GraphChange(max(grown, 0), max(-grown, 0))
+    if not graphs:
+        return None
+    created = [graph_of_key(key) for key in now if key not in before]
+    return Commit(
+        version,
+        now_ms,
+        created=tuple(name for name in created if not isinstance(name, DefaultGraph)),
+        exact=False,
+        graphs=graphs,
+        cause=cause,
+    )
+
+
+def _keys(counts: dict[GraphName, int]) -> dict[str, int]:
+    return {graph_key(name): count for name, count in counts.items()}
