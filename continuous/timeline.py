@@ -196,16 +196,16 @@ class QueryTimeline:
 
     # --- what the evaluator reads ---------------------------------------------------------------
 
-    def contents(self) -> dict[str, WindowContent | dict[str, WindowContent]]:
+    def contents(self) -> dict[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]:
         """The content of each window by name; for a window on a variable stream, by stream IRI."""
-        found: dict[str, WindowContent | dict[str, WindowContent]] = {}
+        found: dict[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]] = {}
         for declaration in self._windows:
             name = declaration.name.value
             if isinstance(declaration.stream, NamedNode):
-                found[name] = self._operators[(name, declaration.stream.value)].content
+                found[declaration.name] = self._operators[(name, declaration.stream.value)].content
             else:
-                found[name] = {
-                    stream: operator.content
+                found[declaration.name] = {
+                    NamedNode(stream): operator.content
                     for (window, stream), operator in self._operators.items()
                     if window == name
                 }

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
+
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 
 from ..errors import InputError, MediaTypeError

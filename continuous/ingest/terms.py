@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+
 from quadrill.store.scratch import in_store_form
 
 from ..algebra.nodes import Term

@@ -1,0 +1,273 @@
+"""Step 7 of 8: a query's feed. Events with ids, a bounded history, subscribers that never miss one.
+
+Ids are decimal integers from 1, strictly growing, on insert, delete, answer and error events only; progress
+and reset events stand between them. A subscriber attaches atomically: what it gets first (history after an
+id, the current answer) and what comes later neither overlap nor leave a gap. One that is too slow for its
+buffer is disconnected, never skipped: it resumes from the last id it saw.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from .results import one_line
+
+EventKind = OneOf["insert", "delete", "answer", "progress", "reset", "error"]
+NUMBERED: frozenset[EventKind] = frozenset({"insert", "delete", "answer", "error"})
+
+
+@dataclass(frozen=True, slots=True)
+class FeedEvent:
+    """One event: ``data`` is one line of JSON, ``id`` is None for progress and reset."""
+
+    id: int | None
+    kind: EventKind
+    data: str
+
+
+class Subscription:
+    """One subscriber's bounded queue of events.
+
+    Read it with `get` or by iterating in a thread of your own, or give `listen` a callback that wakes your
+    loop and drain with `take`. ``closed`` says that no event will be added; ``overflowed`` that the
+    subscriber was too slow.
+    """
+
+    def __init__(self, feed: Feed, limit: int) -> None:
+        self._feed = feed
+        self._limit = limit
+        self._events: deque[FeedEvent] = deque()
+        self._ready = threading.Condition()
+        self._wake: Callable[[], None] | None = None
+        self.closed = False
+        self.overflowed = False
+
+    def get(self, timeout: float | None = None) -> FeedEvent | None:
+        """The next event; None when there is none within ``timeout`` seconds or after the end."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._ready:
+            while not self._events and not self.closed:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return None
+                self._ready.wait(left)
+            return self._events.popleft() if self._events else None
+
+    def take(self) -> list[FeedEvent]:
+        """All waiting events, at once and without waiting."""
+        with self._ready:
+            events = list(self._events)
+            self._events.clear()
+            return events
+
+    def listen(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` whenever events were added or the feed ended; at once if that is so already.
+
+        It is called in the engine's thread and must only wake another one.
+        """
+        with self._ready:
+            self._wake = callback
+            pending = bool(self._events) or self.closed
+        if pending:
+            callback()
+
+    def close(self) -> None:
+        """Leave the feed."""
+        self._feed.leave(self)
+        self.end()
+
+    @property
+    def exhausted(self) -> bool:
+        """True when the feed has ended and everything was read."""
+        with self._ready:
+            return self.closed and not self._events
+
+    def __iter__(self) -> Subscription:
+        return self
+
+    def __next__(self) -> FeedEvent:
+        event = self.get()
+        if event is None:
+            raise StopIteration
+        return event
+
+    # --- called by the feed ---------------------------------------------------------------------
+
+    def offer(self, events: Sequence[FeedEvent], *, first: bool = False) -> bool:
+        """Add events; False when they do not fit. What the subscriber asked for at first always fits."""
+        with self._ready:
+            if self.closed:
+                return False
+            if not first and len(self._events) + len(events) > self._limit:
+                self.overflowed = True
+                return False
+            self._events.extend(events)
+            self._ready.notify_all()
+            wake = self._wake
+        if wake is not None:
+            wake()
+        return True
+
+    def end(self) -> None:
+        """No more events; those waiting can still be read."""
+        with self._ready:
+            self.closed = True
+            self._ready.notify_all()
+            wake = self._wake
+        if wake is not None:
+            wake()
+
+
+class Feed:
+    """The events of one registered query."""
+
+    def __init__(self, name: str, *, history: int = 10_000, subscriber_buffer: int = 1_000) -> None:
+        """Make an empty feed.
+
+        Args:
+            name: the query's name.
+            history: how many events are kept for those who resume.
+            subscriber_buffer: how many events may wait for one subscriber.
+        """
+        self.name = name
+        self._limit = history
+        self._buffer = subscriber_buffer
+        self._events: deque[FeedEvent] = deque()
+        self._subscribers: list[Subscription] = []
+        self._lock = threading.Lock()
+        self._last_id = 0
+        self._dropped_to = 0
+        self._current: Callable[[], str] | None = None
+        self._ended = False
+
+    @property
+    def last_id(self) -> int:
+        """The id given last, 0 before the first."""
+        return self._last_id
+
+    @property
+    def earliest_id(self) -> int:
+        """The oldest id that a subscriber can still get; the next one when nothing is kept."""
+        return self._dropped_to + 1
+
+    @property
+    def subscribers(self) -> int:
+        """How many are attached."""
+        return len(self._subscribers)
+
+    @property
+    def ended(self) -> bool:
+        """True after the query was dropped."""
+        return self._ended
+
+    def publish(
+        self, events: Sequence[tuple[EventKind, str]], current: Callable[[], str] | None = None
+    ) -> list[int]:
+        """Append events, atomically together with the new current answer; the ids given.
+
+        Args:
+            events: kinds and lines of JSON.
+            current: makes the line of the current answer from now on; called when somebody asks for it.
+        """
+        with self._lock:
+            if current is not None:
+                self._current = current
+            added = []
+            for kind, data in events:
+                number = None
+                if kind in NUMBERED:
+                    self._last_id += 1
+                    number = self._last_id
+                added.append(FeedEvent(number, kind, data))
+            self._events.extend(added)
+            while len(self._events) > self._limit:
+                self._forget(self._events.popleft())
+            slow = [s for s in self._subscribers if added and not s.offer(added)]
+            for subscription in slow:
+                self._subscribers.remove(subscription)
+        for subscription in slow:
+            subscription.end()
+        return [event.id for event in added if event.id is not None]
+
+    def subscribe(self, after_id: int | None = None, snapshot: bool = False) -> Subscription:
+        """Attach a subscriber.
+
+        Args:
+            after_id: begin with the first event after this id; 0 with the oldest kept one; None with the next
+                event. An id that is older than what is kept (or newer than any) gets a reset event with the
+                earliest id, then the current answer.
+            snapshot: begin with the current answer, whose id is that of the last event; the events that
+                ``after_id`` asks for are contained in it.
+        """
+        subscription = Subscription(self, self._buffer)
+        with self._lock:
+            first: list[FeedEvent] = []
+            out_of_reach = after_id is not None and (
+                0 < after_id < self._dropped_to or after_id > self._last_id
+            )
+            if out_of_reach:
+                data = one_line({"earliest": self.earliest_id})
+                first.append(FeedEvent(None, "reset", data))
+            if snapshot or out_of_reach:
+                first.extend(self._snapshot())
+            elif after_id is not None:
+                first.extend(self._after(after_id))
+            subscription.offer(first, first=True)
+            if self._ended:
+                subscription.end()
+            else:
+                self._subscribers.append(subscription)
+        return subscription
+
+    def leave(self, subscription: Subscription) -> None:
+        """Detach a subscriber."""
+        with self._lock:
+            if subscription in self._subscribers:
+                self._subscribers.remove(subscription)
+
+    def current(self) -> str | None:
+        """The line of the current answer, None before the query has one."""
+        with self._lock:
+            return self._current() if self._current is not None else None
+
+    def reset(self) -> None:
+        """The query begins anew under the same name: history is dropped, subscribers are told."""
+        with self._lock:
+            self._events.clear()
+            self._dropped_to = self._last_id
+            self._current = None
+            event = FeedEvent(None, "reset", one_line({"earliest": self.earliest_id}))
+            for subscription in self._subscribers:
+                subscription.offer([event], first=True)
+
+    def close(self) -> None:
+        """End the feed: subscribers get what waits for them, then the end."""
+        with self._lock:
+            self._ended = True
+            ending, self._subscribers = self._subscribers, []
+        for subscription in ending:
+            subscription.end()
+
+    def _forget(self, event: FeedEvent) -> None:
+        if event.id is not None:
+            self._dropped_to = event.id
+
+    def _after(self, after_id: int) -> list[FeedEvent]:
+        """Kept events behind ``after_id``: numbered ones by id, others by their place."""
+        kept = list(self._events)
+        for place, event in enumerate(kept):
+            if event.id is not None and event.id > after_id:
+                while place and kept[place - 1].id is None:
+                    place -= 1
+                return kept[place:]
+        return [] if after_id else kept
+
+    def _snapshot(self) -> list[FeedEvent]:
+        if self._current is None:
+            return []
+        return [FeedEvent(self._last_id or None, "answer", self._current())]

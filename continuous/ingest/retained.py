@@ -1,0 +1,95 @@
+"""The input log of a stream: what was accepted, in order, for queries that start in the past."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ..timeline import Arrival, Idle, StreamInput
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One input of a stream; ``order`` grows over all streams of the engine."""
+
+    order: int
+    input: StreamInput
+
+
+class InputLog(Protocol):
+    """Where accepted inputs are written before a push is answered."""
+
+    durable: bool
+    """True when what was appended survives a crash of the process."""
+
+    def append(self, record: LogRecord) -> None:
+        """Write one input."""
+        ...
+
+    def since(self, from_ms: int) -> Iterator[LogRecord]:
+        """The retained inputs without elements and movements of time before ``from_ms``, in order."""
+        ...
+
+    def retained(self) -> tuple[int, int | None]:
+        """How many elements are kept, and the least event time among them."""
+        ...
+
+
+class MemoryLog:
+    """An input log in memory, bounded by event time and number of elements."""
+
+    durable = False
+
+    def __init__(self, retention_ms: int, max_elements: int) -> None:
+        self.retention_ms = retention_ms
+        self._max_elements = max_elements
+        self._records: deque[LogRecord] = deque()
+        self._elements = 0
+
+    def append(self, record: LogRecord) -> None:
+        """Keep one input, forget what is out of retention."""
+        self._records.append(record)
+        self._elements += _count(record)
+        seen = record.input.after.seen
+        floor = None if seen is None else seen - self.retention_ms
+        while self._records and (
+            self._elements > self._max_elements or (floor is not None and _is_before(self._records[0], floor))
+        ):
+            self._elements -= _count(self._records.popleft())
+
+    def since(self, from_ms: int) -> Iterator[LogRecord]:
+        """Retained inputs from an event time on."""
+        for record in list(self._records):
+            match record.input:
+                case Arrival(elements=elements):
+                    kept = tuple(element for element in elements if element.event_time >= from_ms)
+                    if kept:
+                        yield LogRecord(record.order, replace(record.input, elements=kept))
+                case Idle():
+                    yield record
+                case advance:
+                    watermark = advance.after.watermark()
+                    if watermark is not None and watermark >= from_ms:
+                        yield record
+
+    def retained(self) -> tuple[int, int | None]:
+        """Number of elements and their least event time."""
+        times = [
+            element.event_time
+            for record in self._records
+            if isinstance(record.input, Arrival)
+            for element in record.input.elements
+        ]
+        return len(times), min(times, default=None)
+
+
+def _count(record: LogRecord) -> int:
+    return len(record.input.elements) if isinstance(record.input, Arrival) else 0
+
+
+def _is_before(record: LogRecord, floor: int) -> bool:
+    if isinstance(record.input, Arrival):
+        return all(element.event_time < floor for element in record.input.elements)
+    return (record.input.after.watermark() or 0) < floor

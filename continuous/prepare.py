@@ -1,0 +1,262 @@
+"""From a registration to a prepared query: text parsed, profile, report and output decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from pyoxigraph import NamedNode, Quad
+
+from quadrill.store.errors import QueryTextError, UnsupportedError
+
+from .algebra.query import ContinuousQuery, Output, WindowDeclaration, WindowSpec
+from .element import Row
+from .errors import InputError
+from .registration import Profile, Registration
+from .settings import EngineSettings
+from .streams import last_segment
+from .timeline import Report
+
+_PROFILE_OF = {"cqels": "cqels", "rspql": "rspql", "csparql": "csparql", "sparql": "cqels"}
+_OUTPUT_OF: dict[str, Output] = {"cqels": "istream", "rspql": "rstream", "csparql": "rstream"}
+# Kolibrie's REPORT words; PERIODIC needs a period, which COMPUTED EVERY or the registration gives.
+_REPORT_WORDS = {
+    "ON_WINDOW_CLOSE": "on-window-close",
+    "ON_CONTENT_CHANGE": "on-content-change",
+    "NON_EMPTY_CONTENT": "non-empty",
+    "PERIODIC": "periodic",
+}
+
+
+class StaticPartInfo(Protocol):
+    """What descriptions show of a static part."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def pattern(self) -> str: ...  # noqa: D102
+    @property
+    def variables(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def rows(self) -> int: ...  # noqa: D102
+    @property
+    def version(self) -> int: ...  # noqa: D102
+
+
+class AnswerLike(Protocol):
+    """An answer: its columns, rows and, for ASK, its truth."""
+
+    @property
+    def vars(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def rows(self) -> list[Row]: ...  # noqa: D102
+    @property
+    def boolean(self) -> bool | None: ...  # noqa: D102
+
+
+class Evaluator(Protocol):
+    """What gives the answer of a query over window contents and the dataset at one version."""
+
+    @property
+    def static_version(self) -> int:
+        """The version of the dataset that the static parts reflect."""
+        ...
+
+    def streams_of_variable(self, window_name: NamedNode) -> Any:
+        """The stream IRIs to which a window's variable is bound; None for any."""
+        ...
+
+    def refresh(self) -> bool:
+        """Bring the static parts to the newest version; True when a row changed."""
+        ...
+
+    def answer(self, at: int, contents: Any) -> AnswerLike:
+        """The answer at an instant."""
+        ...
+
+    def construct(self, rows: Any, at: int) -> list[Quad]:
+        """The CONSTRUCT template over rows."""
+        ...
+
+    def static_parts(self) -> Any:
+        """The static parts."""
+        ...
+
+
+Parse = Callable[..., ContinuousQuery]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """Everything decided about a registration before it runs.
+
+    ``result_iri`` names the stream of a CONSTRUCT query's output; for a SELECT it is the name of a feed that
+    no window may read. ``named`` says that text or registration gave that IRI.
+    """
+
+    registration: Registration
+    query: ContinuousQuery
+    name: str | None
+    profile: Profile
+    output: Output
+    report: Report
+    non_empty: bool
+    t0_ms: int | None
+    result_iri: str | None
+    warnings: tuple[str, ...]
+
+    @property
+    def windows(self) -> tuple[WindowDeclaration, ...]:
+        """The declared windows in text order."""
+        return self.query.windows
+
+    @property
+    def open_closed(self) -> bool:
+        """``bounds: open-closed``."""
+        return self.registration.bounds == "open-closed"
+
+    @property
+    def makes_stream(self) -> bool:
+        """True when the output is a stream that windows may read."""
+        return self.query.form == "construct" and self.result_iri is not None
+
+
+def prepare(registration: Registration, settings: EngineSettings, parse: Parse) -> PreparedQuery:
+    """Parse and decide.
+
+    Raises:
+        QueryTextError: the text is wrong.
+        UnsupportedError: it uses something that is missing.
+        InputError: an option does not go with the text.
+    """
+    query = parse(
+        registration.query,
+        dialect=registration.dialect,
+        base_iri=settings.base_iri,
+        parameters=registration.parameters,
+    )
+    if query.form == "describe":
+        raise UnsupportedError("DESCRIBE in a continuous query", hint="Use CONSTRUCT")
+    profile = registration.profile or cast(Profile, _PROFILE_OF[query.dialect])
+    output = _output(registration, query, profile)
+    if query.form == "construct" and output in ("dstream", "changes") and _has_blank_nodes(query):
+        raise UnsupportedError(f"a CONSTRUCT template with blank nodes and output {output}")
+    t0 = registration.t0 if registration.t0 is not None else query.t0_ms
+    report, non_empty = _report(registration, query, profile, t0)
+    iri = registration.result_iri or (query.result_iri.value if query.result_iri is not None else None)
+    name = registration.name or (last_segment(iri) if iri is not None else None) or query.result_name
+    return PreparedQuery(
+        registration=registration,
+        query=query,
+        name=name,
+        profile=profile,
+        output=output,
+        report=report,
+        non_empty=non_empty,
+        t0_ms=t0,
+        result_iri=iri,
+        warnings=(*query.warnings, *_warnings(query)),
+    )
+
+
+def _output(registration: Registration, query: ContinuousQuery, profile: Profile) -> Output:
+    if registration.output is not None:
+        return registration.output
+    if query.output is not None:
+        return query.output
+    # A plain SPARQL text that stays open tells its changes, whatever leaves or comes.
+    if query.dialect == "sparql" and not query.windows:
+        return "changes" if query.form != "construct" or not _has_blank_nodes(query) else "istream"
+    return _OUTPUT_OF[profile]
+
+
+def _has_blank_nodes(query: ContinuousQuery) -> bool:
+    return any(
+        getattr(term, "hidden", False)
+        for quad in query.template
+        for term in (quad.triple.subject, quad.triple.predicate, quad.triple.object, quad.graph)
+    )
+
+
+def _report(
+    registration: Registration, query: ContinuousQuery, profile: Profile, t0: int | None
+) -> tuple[Report, bool]:
+    """When to evaluate, and whether empty windows are left out."""
+    words = {_REPORT_WORDS.get(word.upper(), word) for word in (query.report or "").replace(",", " ").split()}
+    non_empty = registration.non_empty or "non-empty" in words
+    asked = registration.report
+    every = asked if isinstance(asked, int) else query.computed_every_ms
+    if isinstance(asked, int) or (asked is None and query.computed_every_ms is not None):
+        assert every is not None
+        return Report("periodic", every, t0 or 0, registration.strict), non_empty
+    kind = asked
+    if kind is None and "periodic" in words:
+        raise InputError(
+            "REPORT PERIODIC needs its period", hint='Write COMPUTED EVERY PT10S or "report": {"periodic": "10s"}'
+        )
+    if kind is None:
+        kind = next((word for word in ("on-window-close", "on-content-change") if word in words), None)
+    if kind is None:
+        kind = "on-content-change" if profile == "cqels" else "on-window-close"
+    if kind == "on-window-close" and query.windows and not any(_closes(w.spec) for w in query.windows):
+        shown = ", ".join(show_window(w.spec) for w in query.windows)
+        raise InputError(
+            f"no window of the query ever closes ({shown}), so on-window-close would report nothing",
+            hint='Give a window a STEP or SLIDE, or register with "report": "on-content-change"',
+        )
+    return Report(kind, t0_ms=t0 or 0), non_empty  # type: ignore[arg-type]  # one of the two words
+
+
+def _closes(spec: WindowSpec) -> bool:
+    return spec.kind in ("grid", "batch", "elements")
+
+
+def _warnings(query: ContinuousQuery) -> list[str]:
+    found = []
+    for window in query.windows:
+        if window.spec.kind == "all":
+            stream = window.stream.value if isinstance(window.stream, NamedNode) else f"?{window.stream.name}"
+            found.append(f"the window [ALL] on {stream} keeps everything: its state is unbounded")
+    return found
+
+
+def show_window(spec: WindowSpec) -> str:
+    """A window as CQELS-QL, RSP-QL or C-SPARQL writes it."""
+    match spec.kind:
+        case "now":
+            return "[NOW]"
+        case "all":
+            return "[ALL]"
+        case "range":
+            return f"[RANGE {show_duration(spec.width_ms)}]"
+        case "grid":
+            return f"[RANGE {show_duration(spec.width_ms)} STEP {show_duration(spec.slide_ms)}]"
+        case "triples":
+            return f"[TRIPLES {spec.count}]"
+        case "batch":
+            return f"[RANGE TRIPLES {spec.count}]"
+        case "elements":
+            return f"[ELEMENTS {spec.count} STEP {spec.step}]"
+
+
+def show_duration(ms: int) -> str:
+    """Milliseconds in the largest unit that is exact."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if ms and ms % size == 0:
+            return f"{ms // size}{unit}"
+    return f"{ms}ms"
+
+
+def streams_read(query: ContinuousQuery) -> tuple[str, ...]:
+    """The stream IRIs that a text names, in its order, each once."""
+    names = [w.stream.value for w in query.windows if isinstance(w.stream, NamedNode)]
+    return tuple(dict.fromkeys(names))
+
+
+def refuse_solution_stream(iri: str, query_name: str) -> QueryTextError:
+    """The error for a window on the result of a SELECT."""
+    return QueryTextError(
+        f"<{iri}> is the feed of solutions of the query {query_name}; a window can read RDF streams only",
+        hint=f"Register {query_name} with CONSTRUCT instead of SELECT to make its results a stream",
+    )

@@ -1,0 +1,69 @@
+"""Step 7 of 8: solutions as SPARQL Results JSON, quads as N-Quads, each on one line of JSON.
+
+Source: SPARQL 1.2 Query Results JSON Format (https://www.w3.org/TR/sparql12-results-json/), with the members
+``at``, ``version``, ``window`` and ``revises`` of docs/http-api.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
+
+from .algebra.nodes import Term
+from .element import Row
+
+_XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+
+
+def term_json(term: Term) -> dict[str, Any]:
+    """One RDF term as an object of SPARQL Results JSON."""
+    match term:
+        case NamedNode():
+            return {"type": "uri", "value": term.value}
+        case BlankNode():
+            return {"type": "bnode", "value": term.value}
+        case Literal():
+            document: dict[str, Any] = {"type": "literal", "value": term.value}
+            if term.language is not None:
+                document["xml:lang"] = term.language
+                if term.direction is not None:
+                    document["its:dir"] = term.direction.value
+            elif term.datatype.value != _XSD_STRING:
+                document["datatype"] = term.datatype.value
+            return document
+        case _:
+            return {
+                "type": "triple",
+                "value": {
+                    "subject": term_json(term.subject),
+                    "predicate": term_json(term.predicate),
+                    "object": term_json(term.object),
+                },
+            }
+
+
+def bindings(variables: Sequence[str], rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """The ``bindings`` array: unbound variables are left out of a solution."""
+    return [
+        {name: term_json(term) for name, term in zip(variables, row, strict=True) if term is not None}
+        for row in rows
+    ]
+
+
+def solutions(variables: Sequence[str], rows: Iterable[Row]) -> dict[str, Any]:
+    """The members ``head`` and ``results`` of a SELECT answer."""
+    return {"head": {"vars": list(variables)}, "results": {"bindings": bindings(variables, rows)}}
+
+
+def quads_text(quads: Iterable[Quad]) -> str:
+    """Quads as N-Quads, each once, in order."""
+    data = serialize(list(dict.fromkeys(quads)), format=RdfFormat.N_QUADS)
+    return (data or b"").decode()
+
+
+def one_line(document: dict[str, Any]) -> str:
+    """A JSON document on one line (JSON escapes every line break inside strings)."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,328 @@
+"""One registered query at work: timeline, evaluator and relation-to-stream, in the engine's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from typing import Literal as OneOf
+
+from pyoxigraph import NamedNode, Quad
+
+from quadrill.store.changes import Commit
+from quadrill.store.errors import LimitError, QuadrillError
+
+from .element import Row
+from .feeds import EventKind, Feed
+from .meters import Meter
+from .prepare import AnswerLike, Evaluator, PreparedQuery
+from .r2s import difference, emit
+from .results import one_line, quads_text, solutions
+from .s2r.operator import Interval
+from .settings import EngineSettings
+from .timeline import Evaluation, QueryTimeline, Skipped, StreamInput
+
+State = OneOf["running", "paused", "failed"]
+EmitElement = Callable[[int, list[Quad]], None]
+
+
+class RunningQuery:
+    """Feeds inputs to the timeline, evaluates where it says so and publishes what follows.
+
+    Everything but the description is called in the engine's thread. ``emit_element`` is called with the
+    quads of each evaluation of a query whose output is a stream, before anything later happens.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        prepared: PreparedQuery,
+        evaluator: Evaluator,
+        feed: Feed,
+        settings: EngineSettings,
+        *,
+        created_ms: int,
+        emit_element: EmitElement | None = None,
+    ) -> None:
+        self.name = name
+        self.prepared = prepared
+        self.evaluator = evaluator
+        self.feed = feed
+        self.created_ms = created_ms
+        self.state: State = "running"
+        self.error: str | None = None
+        self._settings = settings
+        self._emit_element = emit_element
+        self.timeline = QueryTimeline(
+            prepared.windows,
+            prepared.report,
+            t0_ms=prepared.t0_ms,
+            open_closed=prepared.open_closed,
+            non_empty=prepared.non_empty,
+            max_empty_windows=settings.max_empty_windows,
+            lateness_ms=prepared.registration.lateness,
+            variable_streams=self._streams_of_variable,
+        )
+        self._parts = list(evaluator.static_parts())
+        self._seen_version = evaluator.static_version
+        # The commit after which the static parts have not been looked at yet.
+        self._stale = False
+        self._vars: tuple[str, ...] = tuple(v.name for v in prepared.query.columns)
+        self._previous: Sequence[Row] = ()
+        self._previous_quads: Sequence[Quad] = ()
+        self._boolean: bool | None = None
+        self._last_answer_id: int | None = None
+        self.evaluations = 0
+        self.rows_inserted = 0
+        self.rows_deleted = 0
+        self.answers = 0
+        self.results = Meter()
+        self.inputs = Meter()
+        self.last_result: dict[str, Any] | None = None
+        self.last_refresh: dict[str, Any] | None = None
+        self.refreshes = 0
+
+    # --- inputs ---------------------------------------------------------------------------------
+
+    def begin(self, now_ms: int) -> None:
+        """Just attached: catch up with the store; a query without windows gives its initial answer."""
+        self.refresh(now_ms, "registration")
+        if not self.prepared.windows:
+            self._evaluate(Evaluation(now_ms, "tick"))
+
+    def handle(self, event: StreamInput, now_ms: int) -> None:
+        """Take one input of a stream."""
+        before = self.timeline.taken
+        for step in self.timeline.handle(event):
+            if self.state == "paused":
+                continue
+            if isinstance(step, Skipped):
+                self._tell_skipped(step)
+            else:
+                self._evaluate(step, now_ms)
+        self.inputs.add(now_ms, self.timeline.taken - before)
+        memory = self.prepared.registration.memory
+        if memory is not None and self.timeline.state_size() > memory:
+            size = self.timeline.state_size()
+            raise LimitError(
+                f"the windows of {self.name} hold {size} quads, its limit (memory) is {memory}", limit=memory
+            )
+
+    def commit(self, commit: Commit, now_ms: int) -> None:
+        """The store has a new version."""
+        self._seen_version = max(self._seen_version, commit.version)
+        if self.prepared.registration.refresh != "trigger" or self.evaluator.static_version >= commit.version:
+            return
+        if not self._on_commit or self.state == "paused":
+            self._stale = True
+            return
+        if self.refresh(now_ms, "trigger"):
+            self._after_refresh(commit.at_ms, now_ms)
+
+    def refresh_and_tell(self, now_ms: int, cause: str) -> bool:
+        """Refresh now, by hand or timer, and emit what follows from it."""
+        changed = self.refresh(now_ms, cause)
+        if changed and self._on_commit and self.state == "running":
+            self._after_refresh(now_ms, now_ms)
+        return changed
+
+    def refresh(self, now_ms: int, cause: str) -> bool:
+        """Bring the static parts to the newest version; True when a row changed."""
+        self._stale = False
+        changed = self.evaluator.refresh()
+        self._seen_version = max(self._seen_version, self.evaluator.static_version)
+        self._parts = list(self.evaluator.static_parts())
+        self.refreshes += 1
+        self.last_refresh = {"at": now_ms, "cause": cause, "version": self.version, "changed": changed}
+        if changed:
+            for stream in self.variable_streams():
+                self.timeline.add_stream(stream)
+        return changed
+
+    def resume(self, now_ms: int) -> None:
+        """Running again: an on-content-change query tells what changed since its last event."""
+        if self._on_commit and (self.timeline.instant is not None or not self.prepared.windows):
+            at = self.timeline.instant
+            self._evaluate(Evaluation(now_ms if at is None else at, "tick"), now_ms)
+
+    def fail(self, error: Exception) -> None:
+        """Stop alone: the state says why, the feed gets an error event."""
+        self.state = "failed"
+        message = error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
+        code = error.code if isinstance(error, QuadrillError) else "internal"
+        self.error = message
+        self.feed.publish([("error", one_line({"at": self.timeline.instant, "error": message, "code": code}))])
+
+    # --- what others ask ------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The version of the dataset that the answer reflects: any seen will do without static parts."""
+        return self.evaluator.static_version if self._parts else self._seen_version
+
+    @property
+    def static_parts(self) -> list[Any]:
+        """The static parts at the last refresh."""
+        return self._parts
+
+    def variable_streams(self) -> list[str]:
+        """The streams that windows on variables read now."""
+        found: list[str] = []
+        for window in self.prepared.windows:
+            if not isinstance(window.stream, NamedNode):
+                found.extend(self._streams_of_variable(window.name.value) or ())
+        return found
+
+    def _streams_of_variable(self, window: str) -> list[str] | None:
+        bound = self.evaluator.streams_of_variable(NamedNode(window))
+        return None if bound is None else sorted(stream.value for stream in bound)
+
+    @property
+    def _on_commit(self) -> bool:
+        """True when a commit is an instant of evaluation."""
+        return not self.prepared.windows or self.prepared.report.kind == "on-content-change"
+
+    # --- evaluation -----------------------------------------------------------------------------
+
+    def _after_refresh(self, at_ms: int, now_ms: int) -> None:
+        if not self.prepared.windows:
+            self._evaluate(Evaluation(at_ms, "tick"), now_ms)
+        elif self.timeline.instant is not None:
+            # A commit happens at the query's current instant.
+            self._evaluate(Evaluation(self.timeline.instant, "tick"), now_ms)
+
+    def _evaluate(self, step: Evaluation, now_ms: int = 0) -> None:
+        if self._stale:
+            self.refresh(now_ms, "trigger")
+        answer = self.evaluator.answer(step.at, self.timeline.contents())
+        self.evaluations += 1
+        if not step.revises:
+            revised = None
+        else:
+            revised = self._last_answer_id
+        match self.prepared.query.form:
+            case "ask":
+                events = self._ask(step, answer)
+            case "construct":
+                events = self._construct(step, answer, revised)
+            case _:
+                events = self._select(step, answer, revised)
+        ids = self.feed.publish(events, self._current(step, answer))
+        self._last_answer_id = ids[-1] if ids else (None if not step.revises else self._last_answer_id)
+        if ids:
+            self.results.add(now_ms, len(ids))
+            self.last_result = {"id": ids[-1], "at": step.at, "version": self.version, "emitted": now_ms}
+
+    def _head(self, at: int, window: Interval | None = None, revised: int | None = None) -> dict[str, Any]:
+        document: dict[str, Any] = {"at": at, "version": self.version}
+        if window is not None:
+            document["window"] = {"open": window.open, "close": window.close}
+        if revised is not None:
+            document["revises"] = revised
+        return document
+
+    def _select(self, step: Evaluation, answer: AnswerLike, revised: int | None) -> list[tuple[EventKind, str]]:
+        self._vars = answer.vars
+        emission = emit(self.prepared.output, self._previous, answer.rows)
+        self._previous = answer.rows
+        events: list[tuple[EventKind, str]] = []
+        signs: tuple[tuple[EventKind, Sequence[Row] | None], ...] = (
+            ("delete", emission.delete), ("insert", emission.insert), ("answer", emission.answer),
+        )  # fmt: skip
+        for kind, rows in signs:
+            if rows is None or (kind == "answer" and self._silent(step, bool(rows))):
+                continue
+            self._count(kind, len(rows))
+            document = self._head(step.at, step.window, revised) | solutions(answer.vars, rows)
+            events.append((kind, one_line(document)))
+        return events
+
+    def _ask(self, step: Evaluation, answer: AnswerLike) -> list[tuple[EventKind, str]]:
+        if answer.boolean == self._boolean:
+            return []
+        self._boolean = answer.boolean
+        self.answers += 1
+        document = self._head(step.at, step.window) | {"head": {}, "boolean": answer.boolean}
+        return [("answer", one_line(document))]
+
+    def _construct(
+        self, step: Evaluation, answer: AnswerLike, revised: int | None
+    ) -> list[tuple[EventKind, str]]:
+        signs = self._quads_of(step, answer)
+        events: list[tuple[EventKind, str]] = []
+        for kind, quads in signs:
+            if (kind == "answer" and self._silent(step, bool(quads))) or (kind != "answer" and not quads):
+                continue
+            self._count(kind, len(quads))
+            document = self._head(step.at, step.window, revised) | {"quads": quads_text(quads)}
+            events.append((kind, one_line(document)))
+        streamed = [quad for kind, quads in signs if kind != "delete" for quad in quads]
+        if self.prepared.output == "dstream":
+            streamed = [quad for _, quads in signs for quad in quads]
+        if streamed and self._emit_element is not None and not step.skipped:
+            self._emit_element(step.at, list(dict.fromkeys(streamed)))
+        return events
+
+    def _quads_of(self, step: Evaluation, answer: AnswerLike) -> list[tuple[EventKind, Sequence[Quad]]]:
+        """The quads to emit by kind.
+
+        ISTREAM and RSTREAM instantiate the rows emitted; where quads can be deleted the sets of quads are
+        compared, so that one goes only when no solution yields it any more.
+        """
+        output, previous = self.prepared.output, self._previous
+        self._previous = answer.rows
+        if output == "rstream":
+            return [("answer", self.evaluator.construct(answer.rows, step.at))]
+        if output == "istream":
+            new = difference(answer.rows, previous)
+            return [("insert", self.evaluator.construct(new, step.at))]
+        before = self._previous_quads
+        now = list(dict.fromkeys(self.evaluator.construct(answer.rows, step.at)))
+        self._previous_quads = now
+        gone, come = difference(before, now), difference(now, before)
+        return [("delete", gone)] if output == "dstream" else [("delete", gone), ("insert", come)]
+
+    def _silent(self, step: Evaluation, has_rows: bool) -> bool:
+        """True for an empty answer that is not to be told."""
+        return not has_rows and (step.skipped or self.prepared.non_empty)
+
+    def _count(self, kind: EventKind, rows: int) -> None:
+        if kind == "delete":
+            self.rows_deleted += rows
+        elif kind == "insert":
+            self.rows_inserted += rows
+        else:
+            self.answers += 1
+
+    def _current(self, step: Evaluation, answer: AnswerLike) -> Callable[[], str]:
+        """The line of the current answer, made when somebody asks and then remembered."""
+        head = self._head(step.at, step.window)
+        made: list[str] = []
+
+        def line() -> str:
+            if not made:
+                match self.prepared.query.form:
+                    case "ask":
+                        made.append(one_line(head | {"head": {}, "boolean": answer.boolean}))
+                    case "construct":
+                        quads = self.evaluator.construct(answer.rows, step.at)
+                        made.append(one_line(head | {"quads": quads_text(quads)}))
+                    case _:
+                        made.append(one_line(head | solutions(answer.vars, answer.rows)))
+            return made[0]
+
+        return line
+
+    def empty_answer(self) -> dict[str, Any]:
+        """The current answer before the first evaluation."""
+        head: dict[str, Any] = {"at": None, "version": self.version}
+        match self.prepared.query.form:
+            case "ask":
+                return head | {"head": {}, "boolean": False}
+            case "construct":
+                return head | {"quads": ""}
+            case _:
+                return head | solutions(self._vars, [])
+
+    def _tell_skipped(self, step: Skipped) -> None:
+        document = {"from": step.start, "to": step.end, "skipped": step.skipped}
+        self.feed.publish([("progress", one_line(document))])

@@ -1,0 +1,50 @@
+"""The engine's limits and defaults; the application fills them from its settings table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Limits and defaults of streams, queries and feeds. Times are milliseconds.
+
+    Attributes:
+        base_iri: what relative IRIs of texts, bodies and stream names resolve against.
+        lateness_ms: lateness of streams that are declared without one.
+        idle_timeout_ms: wall clock time after which a silent stream holds nothing back; 0 for never.
+        retention_ms: how far back in event time elements are retained for ``start``.
+        retained_elements: how many elements are retained per stream at most.
+        max_future_ms: how far ahead of clock and watermark an event time may be.
+        max_empty_windows: a longer run of empty reports becomes one progress event.
+        auto_declare: streams named by a query or a push are declared by themselves.
+        queue_elements: elements that may wait for the engine before pushes get 429.
+        push_elements: elements of one push at most.
+        feed_history: events kept per feed.
+        subscriber_buffer: events that may wait for one subscriber.
+        dead_letters: late elements kept per stream.
+        idempotency_keys: keys remembered.
+        max_queries: registered queries at most.
+        tick_ms: how often, at least, clock-driven streams are moved.
+        threaded: False processes everything in the calling thread (tests, offline runs).
+    """
+
+    base_iri: str = "http://localhost/"
+    lateness_ms: int = 0
+    idle_timeout_ms: int = 5_000
+    retention_ms: int = 3_600_000
+    retained_elements: int = 100_000
+    max_future_ms: int = DAY_MS
+    max_empty_windows: int = 1_000
+    auto_declare: bool = True
+    queue_elements: int = 200_000
+    push_elements: int = 100_000
+    feed_history: int = 10_000
+    subscriber_buffer: int = 1_000
+    dead_letters: int = 1_000
+    idempotency_keys: int = 10_000
+    max_queries: int = 10_000
+    tick_ms: int = 1_000
+    threaded: bool = True
