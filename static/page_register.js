@@ -7,6 +7,8 @@ import { EXAMPLES } from "./examples.js";
 import { staticList, windowsList } from "./parts.js";
 import { clearProblem, showProblem } from "./problem.js";
 
+const CHOICES = ["dialect", "output", "bounds", "lateness", "result_iri", "profile", "window_default_graph"];
+const FLAGS = ["non_empty", "strict", "strict_dataset"];
 const KEPT = "quadrill.register.text";
 const problemPlace = byId("problem");
 const outcome = byId("outcome");
@@ -15,7 +17,7 @@ const editor = new Editor(byId("editor"), { onRun: () => validate() });
 /** The registration as the interface takes it; members left empty are left out. */
 function registration() {
   const body = { query: editor.text };
-  for (const id of ["name", "dialect", "output", "bounds", "lateness", "memory"]) {
+  for (const id of ["name", ...CHOICES]) {
     const value = byId(id).value.trim();
     if (value) body[id] = value;
   }
@@ -27,8 +29,8 @@ function registration() {
   else if (refresh) body.refresh = refresh;
   if (byId("t0").value.trim()) body.t0 = instantOf(byId("t0").value);
   if (byId("start").value.trim()) body.start = { from: instantOf(byId("start").value) };
-  if (byId("non_empty").checked) body.non_empty = true;
-  if (byId("strict_dataset").checked) body.strict_dataset = true;
+  if (byId("memory").value) body.memory = Number(byId("memory").value);
+  for (const id of FLAGS) if (byId(id).checked) body[id] = true;
   const parameters = parametersOf(byId("parameters").value);
   if (Object.keys(parameters).length > 0) body.parameters = parameters;
   return body;

@@ -13,7 +13,8 @@ const ENDINGS = { ttl: "text/turtle", trig: "application/trig", nt: "application
 const MAX_COMMITS = 200;
 const state = serverState({ version: 0, graphs: [] });
 // The default graph has the empty name here.
-const quads = new Map(state.graphs.map(({ iri, quads: many }) => [iri || "", many]));
+const quads = new Map(state.graphs.map(({ iri, quads: many }) => [iri, many]));
+const dropped = new Set();
 let version = state.version;
 
 function graphPath(iri) {
@@ -30,7 +31,8 @@ function graphRow([iri, many]) {
   return el("tr", {},
     el("th", { scope: "row" }, iri === "" ? "default graph" : iri),
     el("td", { class: "num" }, count(many)),
-    el("td", { class: "actions" },
+    // A graph that is named by a blank node cannot be asked for by name.
+    iri.startsWith("_:") ? el("td") : el("td", { class: "actions" },
       el("a", { class: "button-link", href: browse(iri) }, "Browse"), " ",
       el("a", { class: "button-link", href: graphPath(iri), download: "graph.ttl" }, "Download"), " ",
       el("button", { type: "button", class: "quiet danger", on: { click: () => drop(iri) } }, iri === "" ? "Clear" : "Drop")));
@@ -56,8 +58,9 @@ function onCommit({ kind, data }) {
   const changes = Object.entries(data.graphs || {});
   for (const [key, change] of changes) {
     const iri = nameOf(key);
+    // The commit of a drop from this page may come after the graph has left the list.
+    if (dropped.delete(iri) && !change.added) continue;
     quads.set(iri, Math.max(0, (quads.get(iri) ?? 0) + (change.added || 0) - (change.removed || 0)));
-    if (change.dropped) quads.delete(iri);
   }
   showGraphs();
   byId("no-changes").hidden = true;
@@ -79,11 +82,13 @@ async function drop(iri) {
   if (!window.confirm(`${iri === "" ? "Clear the default graph" : `Drop the graph ${iri}`}?`)) return;
   clearProblem(byId("problem"));
   try {
+    if (iri !== "") dropped.add(iri);
     await call("DELETE", graphPath(iri));
     document.activeElement.blur();
     if (iri !== "") quads.delete(iri);
     showGraphs();
   } catch (problem) {
+    dropped.delete(iri);
     showProblem(byId("problem"), problem);
   }
 }

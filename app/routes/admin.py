@@ -13,10 +13,11 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from flask import Blueprint, Response, current_app, g, redirect, render_template, request, send_from_directory
-from pyoxigraph import NamedNode
+from pyoxigraph import DefaultGraph
 from werkzeug.wrappers import Response as AnyResponse
 
 import quadrill.static
+from quadrill.store.changes import graph_key
 from quadrill.store.errors import NotFoundError
 
 from .. import negotiation
@@ -137,7 +138,7 @@ def _protect(response: AnyResponse) -> AnyResponse:
 def local_target(asked: str | None) -> str:
     """Where to go after signing in: a path of this server, else the first page.
 
-    A target such as ``//evil.example/`` or ``/\\evil.example`` would lead away from here.
+    A target that begins with two slashes, or holds a backslash, would lead away from here.
     """
     if not asked or not asked.startswith("/") or asked.startswith("//") or "\\" in asked:
         return "/"
@@ -147,7 +148,9 @@ def local_target(asked: str | None) -> str:
     return asked
 
 
-def _page(here: str, template: str, first_state: Callable[[], dict[str, Any]] | None = None, **values: Any) -> AnyResponse:
+def _page(
+    here: str, template: str, first_state: Callable[[], dict[str, Any]] | None = None, **values: Any
+) -> AnyResponse:
     """A page with its first state; the way to the login form for those who may not read."""
     identity: Identity | None = g.get("identity")
     if identity is None:
@@ -162,11 +165,15 @@ def _require_reader() -> None:
     """Raises: HttpError 401 without a token, 403 when its role does not allow reading."""
     identity: Identity | None = g.get("identity")
     if identity is None:
-        raise HttpError(401, "this server needs a token", code="unauthorised",
-                        hint="Send it as `Authorization: Bearer TOKEN`, or log in on the page.",
-                        headers={"WWW-Authenticate": 'Bearer realm="quadrill"'})
+        raise HttpError(
+            401, "this server needs a token", code="unauthorised",
+            hint="Send it as `Authorization: Bearer TOKEN`, or log in on the page.",
+            headers={"WWW-Authenticate": 'Bearer realm="quadrill"'},
+        )
     if not identity.may("read"):
-        raise HttpError(403, f"this needs the role read, the token has the role {identity.role}", code="forbidden")
+        raise HttpError(
+            403, f"this needs the role read, the token has the role {identity.role}", code="forbidden"
+        )
 
 
 def _render(status: int, template: str, **values: Any) -> Response:
@@ -177,7 +184,9 @@ def _render(status: int, template: str, **values: Any) -> Response:
 
 
 def _message(status: int, title: str, detail: str, hint: str | None) -> Response:
-    return _render(status, "message.html", here="queries", pages=_pages(), title=title, detail=detail, hint=hint)
+    return _render(
+        status, "message.html", here="queries", pages=_pages(), title=title, detail=detail, hint=hint
+    )
 
 
 def _pages() -> list[dict[str, str]]:
@@ -203,9 +212,10 @@ def _store_state() -> dict[str, Any]:
         if quads.version == version:
             break
     graphs = [
-        {"iri": graph.value if isinstance(graph, NamedNode) else None, "quads": many} for graph, many in counts.items()
+        {"iri": "" if isinstance(graph, DefaultGraph) else graph_key(graph), "quads": many}
+        for graph, many in counts.items()
     ]
-    return {"version": version, "graphs": sorted(graphs, key=lambda graph: graph["iri"] or "")}
+    return {"version": version, "graphs": sorted(graphs, key=lambda graph: str(graph["iri"]))}
 
 
 def _vary(response: AnyResponse) -> AnyResponse:

@@ -1,0 +1,96 @@
+"""A headless Chromium for the tests of the admin page."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMEDRIVER = shutil.which("chromedriver")
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--window-size=1360,1000",
+)
+PATIENCE_SECONDS = 30
+
+T = TypeVar("T")
+
+
+@contextmanager
+def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
+    """A browser with a fresh profile; it ends with the block."""
+    options = Options()
+    options.binary_location = str(CHROMIUM)
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(str(CHROMEDRIVER)))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+class Page:
+    """What a person does on the page: look, click, type, wait."""
+
+    def __init__(self, driver: webdriver.Chrome, base: str) -> None:
+        self.driver = driver
+        self.base = base.rstrip("/")
+
+    def open(self, path: str) -> None:
+        self.driver.get(self.base + path)
+
+    def one(self, css: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, css)
+
+    def all(self, css: str) -> list[WebElement]:
+        return self.driver.find_elements(By.CSS_SELECTOR, css)
+
+    def text(self, css: str) -> str:
+        return str(self.driver.execute_script(
+            "return [...document.querySelectorAll(arguments[0])].map((node) => node.innerText).join('\\n')",
+            css,
+        ))
+
+    def click(self, css: str) -> None:
+        self.one(css).click()
+
+    def write(self, css: str, text: str) -> None:
+        field = self.one(css)
+        field.send_keys(Keys.CONTROL, "a")
+        field.send_keys(text or Keys.DELETE)
+
+    def until(self, what: Callable[[], T], hint: str) -> T:
+        """Wait until ``what`` gives something true."""
+        def look(_driver: Any) -> T:
+            return what()
+
+        found: T = WebDriverWait(self.driver, PATIENCE_SECONDS, poll_frequency=0.1).until(
+            look, f"{hint}; the page shows: {self.text('main')[:2000]}"
+        )
+        return found
+
+    def until_text(self, css: str, part: str) -> str:
+        """Wait until the elements show ``part``."""
+        self.until(lambda: part in self.text(css), f"no {part!r} in {css}")
+        return self.text(css)
+
+    def complaints(self) -> list[str]:
+        """What the browser's console holds against the page; refused requests are the tests' own."""
+        return [
+            entry["message"] for entry in self.driver.get_log("browser")
+            if entry["level"] in ("SEVERE", "WARNING") and "Failed to load resource" not in entry["message"]
+        ]

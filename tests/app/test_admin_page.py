@@ -1,0 +1,334 @@
+"""The admin page in a real browser: what a person sees and what the page refuses to run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from quadrill.app import running
+from quadrill.app.config import load_settings
+
+from .browser import CHROMEDRIVER, CHROMIUM, Page, chromium
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None or CHROMEDRIVER is None, reason="no chromium or no chromedriver on the PATH"
+    ),
+]
+
+TOKEN = "a-token-of-this-test-only"
+PREFIX = "PREFIX ex: <http://example.org/>\n"
+LIVE = PREFIX + (
+    "SELECT ?sensor ?value ?room WHERE {\n"
+    "  STREAM ex:readings [NOW] { ?sensor ex:value ?value }\n"
+    "  GRAPH ex:rooms { ?sensor ex:in ?room }\n"
+    "}"
+)
+ROOMS = PREFIX + """INSERT DATA { GRAPH ex:rooms {
+    ex:s1 ex:in "kitchen" . ex:s2 ex:in "<script>document.title=1</script>" } }"""
+
+
+@contextlib.contextmanager
+def _server(**settings: object) -> Iterator[str]:
+    values = {"data": ":memory:", "port": 0, **settings}
+    with running.serve(load_settings(overrides=values, environment={})) as server:
+        yield server.url.rstrip("/")
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    with _server() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    with chromium(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture
+def page(driver: object, base: str) -> Iterator[Page]:
+    shown = Page(driver, base)  # type: ignore[arg-type]
+    shown.complaints()
+    yield shown
+    assert shown.complaints() == []
+
+
+@pytest.fixture
+def client(base: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=base, timeout=30) as started:
+        yield started
+        for query in started.get("/queries").json()["queries"]:
+            started.delete(f"/queries/{query['name']}").raise_for_status()
+        for stream in started.get("/streams").json()["streams"]:
+            started.delete("/streams", params={"iri": stream["iri"]}).raise_for_status()
+        _update(started, "DROP ALL")
+
+
+def _update(client: httpx.Client, text: str) -> None:
+    headers = {"Content-Type": "application/sparql-update"}
+    client.post("/update", content=text, headers=headers).raise_for_status()
+
+
+def _register(client: httpx.Client, name: str, text: str, **options: object) -> None:
+    client.post("/queries", json={"name": name, "query": text, **options}).raise_for_status()
+
+
+def _push(client: httpx.Client, turtle: str, at: int, stream: str = "http://example.org/readings") -> None:
+    client.post(
+        "/streams", params={"iri": stream, "at": at, "wait": "true"}, content=turtle,
+        headers={"Content-Type": "text/turtle"},
+    ).raise_for_status()
+
+
+def _error_place(page: Page) -> str:
+    """The text that is selected in the editor."""
+    return str(page.driver.execute_script(
+        "const area = document.getElementById('text');"
+        "return area.value.slice(area.selectionStart, area.selectionEnd)"
+    ))
+
+
+def test_a_wrong_query_shows_its_error_at_the_place_and_a_right_one_shows_its_rows_live(
+    page: Page, client: httpx.Client
+) -> None:
+    _update(client, ROOMS)
+    page.open("/ui/register")
+    page.write("#name", "in-rooms")
+    page.write("#text", LIVE.replace("[NOW]", "[NOWHERE]"))
+    page.click("#register")
+    page.until_text("#problem", "Line 3")
+    assert page.text("#problem .excerpt").count("^") == 1
+    assert page.text(".gutter .wrong-line") == "3"
+    assert _error_place(page) == "NOWHERE"
+    assert page.text(".paint .wrong") == "NOWHERE"
+    assert client.get("/queries").json()["queries"] == []
+
+    page.write("#text", LIVE)
+    assert page.all(".paint .wrong") == []
+    page.click("#register")
+    page.until(lambda: "/ui/queries/in-rooms" in page.driver.current_url, "the query's own page")
+    page.until_text("#feed-state", "live")
+    assert page.text("h1") == "in-rooms"
+    assert page.text("#text") == LIVE
+
+    _push(client, PREFIX + "ex:s1 ex:value 21 .", 1000)
+    _push(client, PREFIX + "ex:s1 ex:value 22 .", 2000)
+    page.until_text("#live tbody", "22")
+    newest, oldest = page.text("#live tbody").splitlines()[0], page.text("#live tbody").splitlines()[-1]
+    assert "insert" in newest and "22" in newest and "kitchen" in newest
+    assert "1970-01-01 00:00:02" in newest
+    assert "insert" in oldest and "21" in oldest
+    page.until_text("#counters", "2")
+
+
+def test_a_script_in_the_data_is_text_on_every_page(page: Page, client: httpx.Client) -> None:
+    _update(client, ROOMS)
+    _register(client, "hostile", LIVE + "\n# </script><script>document.title='run'</script>")
+    page.open("/ui/queries/hostile")
+    page.until_text("#feed-state", "live")
+    _push(client, PREFIX + "ex:s2 ex:value '<img src=x onerror=document.title=1>' .", 1000)
+    page.until_text("#live tbody", "<script>document.title=1</script>")
+    assert "<img src=x onerror=document.title=1>" in page.text("#live tbody")
+    page.click("#tab-answer")
+    page.until_text("#answer", "<script>document.title=1</script>")
+    assert "</script><script>" in page.text("#text")
+    assert page.driver.title == "hostile · Quadrill"
+    assert page.all("main script, main img") == []
+
+
+def test_a_query_is_paused_resumed_and_dropped_from_the_list(page: Page, client: httpx.Client) -> None:
+    _register(client, "listed", LIVE)
+    page.open("/")
+    row = 'tr[data-name="listed"]'
+    page.until_text(f'{row} [data-field="state"]', "running")
+    assert "Waiting:" in page.text("tr.message")
+    page.click(f'{row} button[data-action="pause"]')
+    page.until_text(f'{row} [data-field="state"]', "paused")
+    assert client.get("/queries/listed").json()["state"] == "paused"
+    page.click(f'{row} button[data-action="resume"]')
+    page.until_text(f'{row} [data-field="state"]', "running")
+    page.click(f'{row} button[data-action="drop"]')
+    page.driver.switch_to.alert.accept()
+    page.until(lambda: page.all(row) == [], "the row goes away")
+    page.until_text("main", "No continuous query is registered yet")
+
+
+def test_validation_shows_the_plan_and_registers_nothing(page: Page, client: httpx.Client) -> None:
+    page.open("/ui/register")
+    page.write("#text", LIVE)
+    page.click("#validate")
+    page.until_text("#outcome", "The query is right")
+    assert "http://example.org/readings" in page.text("#outcome")
+    assert "Plan" in page.text("#outcome")
+    assert client.get("/queries").json()["queries"] == []
+
+
+def test_a_query_whose_name_is_taken_can_replace_the_other(page: Page, client: httpx.Client) -> None:
+    _register(client, "taken", LIVE)
+    page.open("/ui/register")
+    page.write("#name", "taken")
+    page.write("#text", LIVE.replace("[NOW]", "[RANGE 5s]"))
+    page.click("#register")
+    page.until_text("#problem", "409")
+    page.click("#replace")
+    page.until(lambda: "/ui/queries/taken" in page.driver.current_url, "the replaced query's page")
+    assert "[RANGE 5s]" in client.get("/queries/taken").json()["query"]
+
+
+def test_the_sparql_tab_shows_rows_terms_booleans_and_graphs(page: Page, client: httpx.Client) -> None:
+    _update(client, PREFIX + """INSERT DATA {
+        ex:a ex:p 7 , "sept"@fr , "2013-01-06"^^<http://www.w3.org/2001/XMLSchema#gDay> , "<b>bold</b>" ,
+             <<( ex:x ex:y "z" )>> , _:blank }""")
+    page.open("/ui/sparql")
+    page.write("#text", PREFIX + "SELECT ?v ?none WHERE { ex:a ex:p ?v } ORDER BY ?v")
+    page.click("#run")
+    page.until_text("#timing", "6 rows")
+    shown = page.text("#result tbody")
+    for part in ("7", "sept@fr", "2013-01-06^^xsd:gDay", "<b>bold</b>", "<<( ex:x ex:y z )>>", "_:"):
+        assert part in shown
+    assert len(page.all("#result td.num")) == 1
+    assert page.text("#downloads").split() == ["Download", "CSV", "TSV", "JSON"]
+
+    page.write("#text", "ASK {}")
+    page.click("#run")
+    page.until_text("#result", "true")
+    page.write("#text", PREFIX + "CONSTRUCT { ?s ex:q ?v } WHERE { ?s ex:p ?v FILTER(isNumeric(?v)) }")
+    page.click("#run")
+    page.until_text("#result", "http://example.org/q")
+
+
+def test_the_sparql_tab_marks_errors_and_updates_the_store(page: Page, client: httpx.Client) -> None:
+    page.open("/ui/sparql")
+    page.write("#text", "SELECT *\nWHERE { ?s ?p }")
+    page.click("#run")
+    page.until_text("#problem", "Line 2")
+    assert page.text(".gutter .wrong-line") == "2"
+
+    before = int(page.text("#store-version"))
+    page.click("#mode-update")
+    page.write("#text", PREFIX + "INSERT DATA { GRAPH ex:g { ex:a ex:b ex:c } }")
+    page.click("#run")
+    page.until_text("#result", "The update is done")
+    assert int(page.text("#store-version")) == before + 1
+    asked = client.get("/query", params={"query": PREFIX + "ASK { GRAPH ex:g { ex:a ex:b ex:c } }"},
+                       headers={"Accept": "application/sparql-results+json"})
+    assert asked.json()["boolean"] is True
+
+
+def test_a_long_answer_is_shown_in_pages(page: Page, client: httpx.Client) -> None:
+    _update(client, PREFIX + "INSERT DATA {" + "".join(f"ex:s ex:n {n} ." for n in range(450)) + "}")
+    page.open("/ui/sparql")
+    page.write("#text", PREFIX + "SELECT ?n { ?s ex:n ?n } ORDER BY ?n")
+    page.click("#run")
+    page.until_text("#timing", "450 rows")
+    assert len(page.all("#result tbody tr")) == 200
+    page.until_text("#result", "200 of 450 rows shown")
+    page.click("#result button.quiet")
+    page.click("#result button.quiet")
+    assert len(page.all("#result tbody tr")) == 450
+    assert not page.one("#result button.quiet").is_displayed()
+
+
+def test_the_store_page_shows_sizes_and_commits_as_they_happen(page: Page, client: httpx.Client) -> None:
+    _update(client, ROOMS)
+    page.open("/ui/store")
+    page.until_text("#feed-state", "live")
+    page.until_text("#graphs", "http://example.org/rooms")
+    _update(client, PREFIX + "DELETE DATA { GRAPH ex:rooms { ex:s1 ex:in 'kitchen' } };"
+                    "INSERT DATA { ex:a ex:b 1, 2, 3 . GRAPH ex:new { ex:a ex:b 1 } }")
+    page.until_text("#changes tbody", "http://example.org/new")
+    assert "+0 −1 http://example.org/rooms" in page.text("#changes tbody")
+    assert "+3 −0 default graph" in page.text("#changes tbody")
+    rows = {row.text.split("\n")[0].split(" Browse")[0] for row in page.all("#graphs tbody tr")}
+    assert {"default graph 3", "http://example.org/new 1", "http://example.org/rooms 1"} <= rows
+
+
+def test_a_push_gives_a_receipt_and_a_wrong_body_its_position(page: Page, client: httpx.Client) -> None:
+    _register(client, "reader", LIVE)
+    page.open("/ui/streams")
+    page.until_text("#streams", "http://example.org/readings")
+    assert "reader" in page.text("#streams tbody")
+    page.write("#push-stream", "readings")
+    page.write("#push-at", "5000")
+    page.click("#push button[type=submit]")
+    page.until_text("#receipt", "1 element accepted")
+    page.until_text("#streams tbody", "1970-01-01 00:00:05")
+    page.write("#push-at", "6000")
+    page.write("#push-body", "PREFIX ex: <http://example.org/>\nex:s1 ex:value .")
+    page.click("#push button[type=submit]")
+    page.until_text("#push-problem", "Line 2")
+    assert page.text("#push-editor .gutter .wrong-line") == "2"
+
+
+def test_a_stream_is_declared_and_dropped_from_the_page(page: Page, client: httpx.Client) -> None:
+    page.open("/ui/streams")
+    page.write("#declare-iri", "http://example.org/doors")
+    page.write("#declare-lateness", "2s")
+    page.click("#declare button[type=submit]")
+    page.until_text("#streams tbody", "http://example.org/doors")
+    page.until_text("#streams tbody", "lateness 2 s")
+    page.click("#streams button.danger")
+    page.driver.switch_to.alert.accept()
+    page.until_text("main", "No stream yet")
+    assert client.get("/streams").json()["streams"] == []
+
+
+def test_the_page_works_by_keyboard_alone(page: Page, client: httpx.Client) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page.open("/ui/sparql")
+    page.write("#text", "ASK {}")
+    page.one("#text").send_keys(Keys.CONTROL, Keys.ENTER)
+    page.until_text("#result", "true")
+    page.one("#mode-query").send_keys(Keys.ARROW_RIGHT)
+    assert page.driver.switch_to.active_element.get_attribute("id") == "mode-update"
+    page.until_text("#run", "Run update")
+    unlabelled = page.driver.execute_script(
+        "return [...document.querySelectorAll('input, select, textarea')]"
+        ".filter((field) => field.labels.length === 0).map((field) => field.id)"
+    )
+    assert unlabelled == []
+
+
+def test_a_lost_connection_is_shown_and_the_feed_resumes(driver: object, tmp_path: Path) -> None:
+    with _server(data=str(tmp_path / "data")) as url:
+        port = int(url.rsplit(":", 1)[1])
+        page = Page(driver, url)  # type: ignore[arg-type]
+        with httpx.Client(base_url=url, timeout=30) as client:
+            _update(client, ROOMS)
+            _register(client, "kept", LIVE)
+            page.open("/ui/queries/kept")
+            page.until_text("#feed-state", "live")
+    page.until_text("#feed-state", "reconnecting")
+    page.until_text("#connection", "no connection")
+    again = _server(data=str(tmp_path / "data"), port=port)
+    with again as url, httpx.Client(base_url=url, timeout=30) as client:
+        page.until_text("#feed-state", "live")
+        _push(client, PREFIX + "ex:s1 ex:value 33 .", 1000)
+        page.until_text("#live tbody", "33")
+        page.until_text("#connection", "connected")
+        page.driver.get("about:blank")
+
+
+def test_with_a_token_the_page_asks_for_it_and_then_works(driver: object) -> None:
+    with _server(token=TOKEN) as url:
+        page = Page(driver, url)  # type: ignore[arg-type]
+        page.open("/ui/store")
+        page.until_text("h1", "Sign in")
+        page.write("input[name=token]", "a-token-nobody-knows")
+        page.click("main button.primary")
+        page.until_text("#problem", "401")
+        page.write("input[name=token]", TOKEN)
+        page.click("main button.primary")
+        page.until(lambda: page.driver.current_url.endswith("/ui/store"), "back at the page asked for")
+        page.until_text("#feed-state", "live")
+        page.click("header form button")
+        page.until_text("h1", "Sign in")
+        page.driver.get("about:blank")
