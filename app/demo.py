@@ -20,7 +20,7 @@ from .demo_data import QUERY_FILES
 from .demo_replay import Plan, replay
 from .demo_summary import FeedFollower, FeedTally, Screen
 
-# 05:00 in New York on 6 January 2013: the first flights leave in mist.
+# 05:00 in New York on 6 January 2013: the first flights leave in poor visibility.
 DEFAULT_FROM = "2013-01-06T10:00:00Z"
 DEFAULT_SPEED = 2400.0
 SETTLE_SECONDS = 60.0

@@ -1,0 +1,307 @@
+"""The demo from end to end, every row of its four feeds compared with what plain Python makes of the CSV."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from importlib.resources import files
+from typing import Any
+
+import httpx
+import pytest
+
+from quadrill.app import running
+from quadrill.app.config import load_settings
+from quadrill.app.demo import _last_ids, play
+from quadrill.app.demo_client import DemoClient
+from quadrill.app.demo_replay import Plan
+from quadrill.app.demo_summary import FeedTally, Screen, events
+
+START = datetime(2013, 1, 6, 10, tzinfo=UTC)
+END = datetime(2013, 1, 6, 20, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+WATCHED_FIRST = {"MIA": "thunderstorms", "FLL": "thunderstorms"}
+WATCHED_LATER = {"ATL": "fog", "ORD": "snow"}
+Event = tuple[str, dict[str, Any]]
+Cells = tuple[str | None, ...]
+
+
+def ms(moment: datetime) -> int:
+    return int(moment.timestamp()) * 1000
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    packed = files("quadrill.app.demo_data").joinpath(f"{name}.csv.gz").read_bytes()
+    return list(csv.DictReader(io.StringIO(gzip.decompress(packed).decode())))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The rows that each feed must give, made from the CSV files without any code of the product."""
+
+    flights: list[dict[str, str]]
+    left: dict[str, datetime]
+    change: datetime
+
+    @classmethod
+    def read(cls) -> Expected:
+        left = {}
+        flights = []
+        for row in rows("flights"):
+            if row["dep_delay"] == "NA":
+                continue
+            minutes = int(row["minute"]) + int(row["dep_delay"])
+            moment = datetime.fromisoformat(row["time_hour"]) + timedelta(minutes=minutes)
+            if START <= moment < END:
+                flights.append(row)
+                left[cls.number(row)] = moment
+        flights.sort(key=lambda row: left[cls.number(row)])
+        return cls(flights, left, left[cls.number(flights[len(flights) // 2])])
+
+    @staticmethod
+    def number(row: dict[str, str]) -> str:
+        return row["carrier"] + row["flight"]
+
+    def moment(self, row: dict[str, str]) -> datetime:
+        return self.left[self.number(row)]
+
+    def late_departures(self) -> Counter[Cells]:
+        airlines = {row["carrier"]: row["name"] for row in rows("airlines")}
+        planes = {row["tailnum"]: f"{row['manufacturer']} {row['model']}" for row in rows("planes")}
+        airports = {row["faa"]: row["name"] for row in rows("airports")}
+        return Counter(
+            (
+                self.number(row), airlines[row["carrier"]], planes.get(row["tailnum"]),
+                airports.get(row["dest"]), row["dep_delay"],
+            )
+            for row in self.flights if int(row["dep_delay"]) >= 15
+        )  # fmt: skip
+
+    def poor_visibility(self) -> Counter[Cells]:
+        airports = {row["faa"]: row["name"] for row in rows("airports")}
+        miles = {
+            (row["origin"], datetime.fromisoformat(row["time_hour"])): row["visib"]
+            for row in rows("weather")
+            if row["visib"] != "NA" and float(row["visib"]) <= 6
+        }
+        found = Counter[Cells]()
+        for row in self.flights:
+            key = row["origin"], self.moment(row).replace(minute=0)
+            if key in miles and key[1] >= START:
+                found[self.number(row), airports[row["origin"]], miles[key], row["dep_delay"]] += 1
+        return found
+
+    def mean_delays(self) -> dict[str, list[tuple[str, Fraction, int]]]:
+        """By hour: airline, mean delay and departures, worst first."""
+        airlines = {row["carrier"]: row["name"] for row in rows("airlines")}
+        delays: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for row in self.flights:
+            hour = self.moment(row).strftime("%Y-%m-%dT%Hh")
+            delays[hour][airlines[row["carrier"]]].append(int(row["dep_delay"]))
+        return {
+            hour: sorted(
+                ((name, Fraction(sum(each), len(each)), len(each)) for name, each in of_hour.items()),
+                key=lambda row: (-row[1], row[0]),
+            )
+            for hour, of_hour in delays.items()
+        }
+
+    def watched(self) -> tuple[Counter[tuple[int, str]], Counter[tuple[int, str]]]:
+        """(instant, flight) of each row that comes, and of each that goes."""
+        come, gone = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+        for row in self.flights:
+            moment = self.moment(row)
+            if row["dest"] in WATCHED_LATER and moment + HOUR >= self.change:
+                seen = max(moment, self.change)
+            elif row["dest"] in WATCHED_FIRST:
+                seen = moment
+            else:
+                continue
+            come[ms(seen), self.number(row)] += 1
+            if moment + HOUR < END:
+                gone[ms(moment + HOUR) + 1, self.number(row)] += 1
+        return come, gone
+
+
+@dataclass(frozen=True)
+class Outcome:
+    feeds: dict[str, list[Event]]
+    tallies: dict[str, FeedTally]
+    printed: str
+    plan: Plan
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    """The demo's replay at the highest speed, and all events of its feeds as a client gets them."""
+    printed = io.StringIO()
+    plan = Plan.between(ms(START), ms(END))
+    with running.serve(load_settings(overrides={"data": ":memory:", "port": 0}, environment={})) as server:
+        with DemoClient(server.url, {}) as client:
+            client.set_up()
+            last_ids: dict[str, int] = {}
+
+            def settled() -> dict[str, int]:
+                last_ids.update(_last_ids(server.services.engine))
+                return last_ids
+
+            tallies = play(
+                plan, client, server.url, {}, speed=1e9, screen=Screen(printed), stop=threading.Event(),
+                last_ids=settled,
+            )  # fmt: skip
+        feeds = {name: read_feed(server.url, name, last_id) for name, last_id in last_ids.items()}
+    return Outcome(feeds, tallies, printed.getvalue(), plan)
+
+
+@pytest.fixture(scope="module")
+def expected() -> Expected:
+    return Expected.read()
+
+
+def read_feed(url: str, name: str, last_id: int) -> list[Event]:
+    found: list[Event] = []
+    headers = {"Accept": "text/event-stream"}
+    with (
+        httpx.Client(trust_env=False, timeout=20) as http,
+        http.stream("GET", f"{url}queries/{name}/results?from=0", headers=headers) as response,
+    ):
+        for kind, event_id, data in events(response.iter_lines()):
+            found.append((kind, json.loads(data)))
+            if event_id is not None and event_id >= last_id:
+                break
+    return found
+
+
+def bindings(event: Event, *names: str) -> list[Cells]:
+    return [tuple(row.get(name, {}).get("value") for name in names) for row in event[1]["results"]["bindings"]]
+
+
+def test_each_late_departure_is_told_once_with_the_names_that_are_known(
+    outcome: Outcome, expected: Expected
+) -> None:
+    feed = outcome.feeds["late-departures"]
+    assert {kind for kind, _ in feed} == {"insert"}
+    names = ("flight", "airline", "aircraft", "destination", "delay")
+    got = Counter(row for event in feed for row in bindings(event, *names))
+    assert got == expected.late_departures()
+    assert sum(got.values()) > 50
+    assert any(aircraft is None for _, _, aircraft, _, _ in got)
+
+
+def test_a_late_departure_is_told_at_the_instant_at_which_it_left(
+    outcome: Outcome, expected: Expected
+) -> None:
+    for event in outcome.feeds["late-departures"]:
+        for (flight,) in bindings(event, "flight"):
+            assert flight is not None
+            assert event[1]["at"] == ms(expected.left[flight])
+
+
+def test_departures_in_poor_visibility_are_those_of_the_hour_of_such_a_report(
+    outcome: Outcome, expected: Expected
+) -> None:
+    feed = outcome.feeds["poor-visibility"]
+    got = Counter(row for event in feed for row in bindings(event, "flight", "from", "miles", "delay"))
+    assert got == expected.poor_visibility()
+    assert sum(got.values()) > 50
+
+
+def test_the_mean_delays_of_each_hour_come_when_it_closes_worst_first(
+    outcome: Outcome, expected: Expected
+) -> None:
+    got: dict[str, list[tuple[str, Fraction, int]]] = {}
+    for kind, document in outcome.feeds["mean-delay"]:
+        if not document.get("results", {}).get("bindings"):
+            continue
+        event_rows = bindings((kind, document), "hour", "airline", "meanDelay", "departures")
+        (hour,) = {row[0] for row in event_rows}
+        assert kind == "insert"
+        assert hour is not None and hour not in got
+        opened = datetime.strptime(hour, "%Y-%m-%dT%Hh").replace(tzinfo=UTC)
+        assert document["at"] == ms(opened + HOUR)
+        got[hour] = [
+            (str(airline), Fraction(str(mean)), int(str(count))) for _, airline, mean, count in event_rows
+        ]
+    wanted = expected.mean_delays()
+    assert got.keys() == wanted.keys()
+    for hour, wanted_rows in wanted.items():
+        assert [(row[0], row[2]) for row in got[hour]] == [(row[0], row[2]) for row in wanted_rows]
+        for (_, mean, _), (_, wanted_mean, _) in zip(got[hour], wanted_rows, strict=True):
+            assert abs(mean - wanted_mean) < Fraction(1, 10**9)
+
+
+def test_rows_of_watched_destinations_come_and_go_at_the_right_instants(
+    outcome: Outcome, expected: Expected
+) -> None:
+    come, gone = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+    for event in outcome.feeds["watched-destinations"]:
+        for (flight,) in bindings(event, "flight"):
+            assert event[0] in ("insert", "delete")
+            (come if event[0] == "insert" else gone)[event[1]["at"], str(flight)] += 1
+    wanted_come, wanted_gone = expected.watched()
+    assert come == wanted_come
+    assert gone == wanted_gone
+
+
+def test_the_insert_half_way_changes_the_answer_by_itself(outcome: Outcome, expected: Expected) -> None:
+    at_change = [
+        event for event in outcome.feeds["watched-destinations"]
+        if event[0] == "insert" and set(bindings(event, "reason")) & {("fog",), ("snow",)}
+    ]  # fmt: skip
+    first = at_change[0]
+    assert first[1]["at"] == outcome.plan.change_ms == ms(expected.change)
+    flights = [str(flight) for (flight,) in bindings(first, "flight")]
+    assert flights and all(ms(expected.left[flight]) < outcome.plan.change_ms for flight in flights)
+    before = [document["version"] for _, document in outcome.feeds["watched-destinations"]
+              if document["at"] < outcome.plan.change_ms]  # fmt: skip
+    assert first[1]["version"] > max(before)
+
+
+def test_the_live_summary_ends_with_the_counts_of_the_feeds(outcome: Outcome, expected: Expected) -> None:
+    assert "Half-way: Atlanta and Chicago are put on the watch list." in outcome.printed
+    come, gone = expected.watched()
+    late = sum(expected.late_departures().values())
+    last = outcome.printed.rsplit("2013-01-06T20:00:00Z", 1)[1]
+    assert f"late-departures       {late:5} rows" in last
+    assert f"watched-destinations  {sum(come.values()):5} in, {sum(gone.values())} out" in last
+    assert outcome.tallies["mean-delay"].added == sum(len(rows) for rows in expected.mean_delays().values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--speed", "0"], 2, "not a positive number"),
+        (["--speed", "fast"], 2, "not a positive number"),
+        (["--seconds", "-1"], 2, "not a positive number"),
+        (["--from", "yesterday"], 2, "is no time"),
+        (["--from", "99999999999999999999"], 2, "is no time"),
+        (["--from", "2020-01-01"], 1, "no flight left between 2020-01-01"),
+    ],
+)
+def test_a_wrong_option_is_one_clear_sentence(arguments: list[str], code: int, words: str) -> None:
+    command = [sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == code
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_command_shows_all_four_feeds_within_its_seconds() -> None:
+    command = [sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--seconds", "5"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("Quadrill is ready at http://127.0.0.1:")
+    last = ended.stdout.rsplit("2013-01-06T13:20:00Z", 1)[1]
+    for name in ("late-departures", "poor-visibility", "mean-delay", "watched-destinations"):
+        (line,) = (line for line in last.splitlines() if line.strip().startswith(name))
+        assert "nothing yet" not in line
+    assert "Traceback" not in ended.stderr
