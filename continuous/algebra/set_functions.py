@@ -1,0 +1,267 @@
+"""The set functions (SPARQL 1.1 section 18.5.1) and the statistical ones, with every choice fixed.
+
+An error or an unbound value makes SUM, AVG, MIN, MAX, GROUP_CONCAT and the statistical functions an error
+(unbound); SAMPLE and COUNT pass over it. An empty group gives SUM and AVG 0, GROUP_CONCAT the empty
+string, the others no value. Sums and means of doubles are correctly rounded (`math.fsum`), those of
+integers and decimals exact; a quotient of decimals keeps 18 digits after the point and an integer 64 bits,
+as in the store. SAMPLE is the least term, GROUP_CONCAT works in term order.
+
+MEDIAN is the middle value in value order, or the mean of the two middle ones; PERCENTILE with parameter p
+interpolates linearly at rank p/100 * (n - 1), so that PERCENTILE 50 equals MEDIAN. VARIANCE and STDDEV
+are those of a sample (divisor n - 1), as doubles; a single value has none.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from decimal import ROUND_DOWN, Context, Decimal, localcontext
+from fractions import Fraction
+
+from pyoxigraph import Literal, NamedNode
+
+from .nodes import Term
+from .order import FLOAT_TYPES, INTEGER_TYPES, NUMERIC_TYPES, XSD, total_key
+
+NATIVE = frozenset(("COUNT",))
+"""Set functions whose result leaves no choice: the store's own implementation serves."""
+
+STATISTICAL = frozenset(("MEDIAN", "STDDEV", "VARIANCE", "PERCENTILE"))
+"""The set functions that SPARQL does not have."""
+
+_INTEGER, _DECIMAL, _FLOAT, _DOUBLE = (NamedNode(XSD + name) for name in ("integer", "decimal", "float", "double"))
+_PRECISE = Context(prec=120)
+_MAX_INTEGER = 2**63 - 1
+_MAX_DECIMAL = Decimal(2**127 - 1).scaleb(-18)
+_QUANTUM = Decimal(1).scaleb(-18)
+
+Number = int | Decimal | float
+
+
+class NotNumericError(ValueError):
+    """A value that a numeric set function cannot take, or a result out of the range of its type."""
+
+
+def set_function(
+    name: str, values: Sequence[Term], *, separator: str | None = None, parameter: float | None = None,
+) -> Term | None:
+    """The value of a set function over a multiset of bound values, or None for an error.
+
+    ``values`` are already distinct where DISTINCT was asked for. ``parameter`` is PERCENTILE's.
+    """
+    try:
+        match name:
+            case "SUM":
+                return _sum(values)
+            case "AVG":
+                return _average(values)
+            case "MIN" | "SAMPLE":
+                return min(values, key=total_key) if values else None
+            case "MAX":
+                return max(values, key=total_key) if values else None
+            case "GROUP_CONCAT":
+                return _group_concat(values, " " if separator is None else separator)
+            case "MEDIAN":
+                return _percentile(values, 50.0)
+            case "PERCENTILE":
+                return _percentile(values, 50.0 if parameter is None else parameter)
+            case "VARIANCE":
+                return _double(_variance(values))
+            case "STDDEV":
+                return _double(math.sqrt(_variance(values)))
+    except NotNumericError:
+        return None
+    raise ValueError(f"unknown set function {name}")
+
+
+def numeric_value(term: Term) -> tuple[Number, NamedNode]:
+    """The value of a numeric literal and the type it counts as: integer, decimal, float or double."""
+    if isinstance(term, Literal):
+        datatype = term.datatype.value
+        try:
+            if datatype in INTEGER_TYPES:
+                return int(term.value), _INTEGER
+            if datatype in FLOAT_TYPES:
+                return float(term.value.replace("INF", "inf")), _DOUBLE if datatype.endswith("double") else _FLOAT
+            if datatype in NUMERIC_TYPES:
+                return Decimal(term.value), _DECIMAL
+        except (ArithmeticError, ValueError) as error:
+            raise NotNumericError(str(error)) from error
+    raise NotNumericError(f"{term} is not a number")
+
+
+def promoted(values: Sequence[Term]) -> tuple[list[Number], NamedNode]:
+    """The values in the widest type among them (XPath numeric type promotion)."""
+    pairs = [numeric_value(term) for term in values]
+    types = {datatype for _, datatype in pairs}
+    for widest in (_DOUBLE, _FLOAT):
+        if widest in types:
+            return [float(number) for number, _ in pairs], widest
+    if _DECIMAL in types:
+        return [Decimal(number) for number, _ in pairs], _DECIMAL
+    return [number for number, _ in pairs], _INTEGER
+
+
+def number_literal(value: Number, datatype: NamedNode) -> Literal:
+    """The literal of a value in the store's canonical form; raises NotNumericError when out of range."""
+    if datatype == _INTEGER:
+        if not -_MAX_INTEGER - 1 <= value <= _MAX_INTEGER:
+            raise NotNumericError(f"integer {value} is beyond 64 bits")
+        return Literal(str(value), datatype=_INTEGER)
+    if datatype == _DECIMAL:
+        decimal = Decimal(value)
+        if abs(decimal) > _MAX_DECIMAL:
+            raise NotNumericError(f"decimal {value} is out of range")
+        text = f"{decimal.normalize(_PRECISE):f}"
+        return Literal("0" if text == "-0" else text, datatype=_DECIMAL)
+    return Literal(float_text(float(value), single=datatype == _FLOAT), datatype=datatype)
+
+
+def float_text(value: float, *, single: bool = False) -> str:
+    """The lexical form of a double (or float) as the store writes it: shortest digits, no exponent."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "INF" if value > 0 else "-INF"
+    text = f"{Decimal(_shortest_single(value) if single else repr(value)):f}"
+    return text[:-2] if text.endswith(".0") else text
+
+
+def _shortest_single(value: float) -> str:
+    rounded = struct.unpack("f", struct.pack("f", value))[0]
+    for digits in range(1, 10):
+        text = f"{value:.{digits}g}"
+        if struct.unpack("f", struct.pack("f", float(text)))[0] == rounded:
+            return text
+    return repr(rounded)
+
+
+def _double(value: float) -> Literal:
+    return number_literal(value, _DOUBLE)
+
+
+def float_sum(values: Sequence[float]) -> float:
+    """The correctly rounded sum; infinities and NaN as in IEEE 754, a sum out of range is an infinity."""
+    try:
+        return math.fsum(values)
+    except ValueError:
+        return math.nan
+    except OverflowError:
+        exact = sum(map(Fraction, values))
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def _total(numbers: Sequence[Number], datatype: NamedNode) -> Number:
+    if datatype in (_DOUBLE, _FLOAT):
+        return float_sum([float(number) for number in numbers])
+    if datatype == _DECIMAL:
+        with localcontext(_PRECISE):
+            return sum((Decimal(number) for number in numbers), Decimal(0))
+    return sum(int(number) for number in numbers)
+
+
+def _quotient(dividend: Number, divisor: int) -> Decimal:
+    with localcontext(_PRECISE):
+        return (Decimal(dividend) / divisor).quantize(_QUANTUM, rounding=ROUND_DOWN)
+
+
+def _sum(values: Sequence[Term]) -> Literal:
+    numbers, datatype = promoted(values)
+    return number_literal(_total(numbers, datatype), datatype)
+
+
+def _average(values: Sequence[Term]) -> Literal:
+    if not values:
+        return Literal("0", datatype=_INTEGER)
+    numbers, datatype = promoted(values)
+    return _mean_literal(numbers, datatype)
+
+
+def _mean_literal(numbers: Sequence[Number], datatype: NamedNode) -> Literal:
+    if datatype in (_DOUBLE, _FLOAT):
+        return number_literal(float(_total(numbers, datatype)) / len(numbers), datatype)
+    return number_literal(_quotient(_total(numbers, datatype), len(numbers)), _DECIMAL)
+
+
+def _group_concat(values: Sequence[Term], separator: str) -> Literal:
+    """CONCAT's typing: strings only; a language tag is kept when all values share it."""
+    ordered = sorted(values, key=total_key)
+    languages = set()
+    for term in ordered:
+        if not isinstance(term, Literal) or (term.language is None and term.datatype.value != XSD + "string"):
+            raise NotNumericError(f"{term} is not a string")
+        languages.add((term.language, term.direction))
+    text = separator.join(term.value for term in ordered if isinstance(term, Literal))
+    if len(languages) == 1:
+        language, direction = languages.pop()
+        if language is not None:
+            return Literal(text, language=language, direction=direction)
+    return Literal(text)
+
+
+def _percentile(values: Sequence[Term], percent: float) -> Term | None:
+    """Linear interpolation between the two values next to the rank; the value itself when it is one."""
+    if not values or not 0 <= percent <= 100:
+        return None
+    promoted(values)
+    ordered = sorted(values, key=total_key)
+    rank = Decimal(str(percent)) * (len(ordered) - 1) / 100
+    below = int(rank)
+    share = rank - below
+    if not share:
+        return ordered[below]
+    numbers, datatype = promoted(ordered[below : below + 2])
+    low, high = numbers
+    if datatype in (_DOUBLE, _FLOAT):
+        low, high = float(low), float(high)
+        if share == Decimal("0.5"):
+            return number_literal(float_sum([low, high]) / 2, datatype)
+        return number_literal(low + (high - low) * float(share), datatype)
+    with localcontext(_PRECISE):
+        between = Decimal(low) + (Decimal(high) - Decimal(low)) * share
+        return number_literal(between.quantize(_QUANTUM, rounding=ROUND_DOWN), _DECIMAL)
+
+
+def _variance(values: Sequence[Term]) -> float:
+    if len(values) < 2:
+        raise NotNumericError("the variance of a sample needs two values")
+    numbers, datatype = promoted(values)
+    if datatype in (_DOUBLE, _FLOAT):
+        mean = float_sum([float(number) for number in numbers]) / len(numbers)
+        return float_sum([(float(number) - mean) ** 2 for number in numbers]) / (len(numbers) - 1)
+    with localcontext(_PRECISE):
+        exact = [Decimal(number) for number in numbers]
+        centre = sum(exact, Decimal(0)) / len(exact)
+        return float(sum(((each - centre) ** 2 for each in exact), Decimal(0)) / (len(exact) - 1))
+
+
+Factory = Callable[[], "Accumulator"]
+
+
+class Accumulator:
+    """One group's running value, with the two methods that pyoxigraph calls for a custom aggregate."""
+
+    def __init__(
+        self, name: str, *, distinct: bool, separator: str | None = None, parameter: float | None = None,
+        skip: Term | None = None,
+    ) -> None:
+        self._name = name
+        self._distinct = distinct
+        self._separator = separator
+        self._parameter = parameter
+        self._skip = skip
+        self._values: list[Term] = []
+
+    def accumulate(self, term: Term) -> None:
+        """Called by Oxigraph for each value of the group; it stops at the first error and gives unbound."""
+        if term != self._skip:
+            self._values.append(term)
+
+    def finish(self) -> Term | None:
+        """Called by Oxigraph at the end of the group."""
+        values = list(dict.fromkeys(self._values)) if self._distinct else self._values
+        return set_function(self._name, values, separator=self._separator, parameter=self._parameter)

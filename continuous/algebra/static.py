@@ -1,0 +1,247 @@
+"""Splits a query into its static parts and the rest (docs/semantics.md, section 6).
+
+A static part is a maximal sub-pattern without a window and without anything that changes from one
+evaluation to the next (NOW, RAND, ...). In a join group the static operands are gathered and split into
+components that share variables, so that no part is ever a cross product; each keeps the columns that the
+rest of the query mentions, and all its rows with their multiplicities. Before:
+
+    Join(Window(w, A), Join(Bgp(?x :p ?y . ?u :q ?v), Filter(e, B(?y))))
+
+after, when e mentions only ?y:
+
+    Join(Window(w, A), Join(Table(0: Bgp(?x :p ?y), Filter(e, B)), Table(1: Bgp(?u :q ?v))))
+
+Inside EXISTS the variables of the group that is tested are substituted before evaluation (section 18.6), so
+there a part is only what gives the same rows with and without that substitution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from quadrill.store.errors import UnsupportedError
+
+from .build import (
+    UNIT,
+    all_nodes,
+    conjuncts,
+    expressions,
+    join,
+    map_children,
+    map_expressions,
+    map_patterns,
+    sub_expressions,
+)
+from .nodes import (
+    Algebra,
+    Bgp,
+    Call,
+    Exists,
+    Expr,
+    Extend,
+    Filter,
+    FunctionCall,
+    Graph,
+    Join,
+    LeftJoin,
+    Minus,
+    NamedNode,
+    Path,
+    Service,
+    Table,
+    Union,
+    Values,
+    Var,
+    Window,
+)
+from .variables import NO_NAMES, Names, certain, expression_variables, in_scope, mentioned, triple_variables
+
+VOLATILE = frozenset(("NOW", "RAND", "UUID", "STRUUID", "BNODE"))
+"""Built-ins whose value depends on the evaluation."""
+
+VOLATILE_PREFIX = "urn:quadrill:function:"
+"""Namespace of the functions that stand for them once they are rewritten."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticPattern:
+    """One static part: its name (also of its `Table`), its pattern, and the columns that are kept."""
+
+    name: str
+    pattern: Algebra
+    vars: tuple[Var, ...]
+
+
+def is_volatile(expr: Expr) -> bool:
+    """True when the expression itself calls something that differs between evaluations."""
+    return any(
+        (isinstance(each, Call) and each.name in VOLATILE)
+        or (isinstance(each, FunctionCall) and each.iri.value.startswith(VOLATILE_PREFIX))
+        for each in sub_expressions(expr))
+
+
+def is_static(node: Algebra) -> bool:
+    """True when neither a window nor a volatile function occurs in the pattern, in EXISTS neither."""
+    return not any(
+        isinstance(each, Window) or any(map(is_volatile, expressions(each))) for each in all_nodes(node))
+
+
+def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPattern, ...]]:
+    """The query with a `Table` in the place of each static part, and the parts.
+
+    ``keep`` are the variables that the caller reads from the solutions of the root. Raises
+    UnsupportedError for a volatile function inside SERVICE, or inside a sub-query in ``GRAPH ?g``.
+    """
+    splitter = _Splitter()
+    rest = splitter.split(root, _Context())
+    parts = splitter.parts
+    names = [mentioned(part) for part in parts]
+    outside = keep | mentioned(rest)
+    columns = []
+    for index, part in enumerate(parts):
+        elsewhere = outside.union(*(each for other, each in enumerate(names) if other != index))
+        columns.append(tuple(Var(name) for name in sorted(in_scope(part) & elsewhere)))
+    tables = {str(index): Table(str(index), kept) for index, kept in enumerate(columns)}
+    return _set_columns(rest, tables), tuple(
+        StaticPattern(str(index), part, columns[index]) for index, part in enumerate(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """Where the splitter stands: inside which GRAPH, and which variables EXISTS substitutes."""
+
+    graph: NamedNode | Var | None = None
+    substituted: Names = NO_NAMES
+
+
+class _Splitter:
+    def __init__(self) -> None:
+        self.parts: list[Algebra] = []
+
+    def split(self, node: Algebra, at: _Context) -> Algebra:
+        """The node with its static sub-patterns taken out."""
+        if isinstance(node, Join) or self._is_part(node, at):
+            return self._split_group(node, [], at)
+        match node:
+            case Window():
+                return node
+            case Filter():
+                return self._split_filter(node, at)
+            case Graph(name, inner):
+                if isinstance(name, Var) and not _distributes_over_graphs(inner):
+                    raise UnsupportedError(
+                        "NOW() in a sub-query of GRAPH ?variable",
+                        hint="move the FILTER or BIND that uses it out of the GRAPH block")
+                return self.split(inner, replace(at, graph=name))
+            case Service():
+                raise UnsupportedError("NOW() or RAND() inside SERVICE", hint="move it out of the SERVICE block")
+            case Union(left, right) | Minus(left, right) | LeftJoin(left, right, _):
+                changed: Algebra = replace(node, left=self.split(left, at), right=self.split(right, at))
+                return self._split_expressions(changed, in_scope(left) | in_scope(right), at)
+            case Bgp() | Path() | Values() | Table():
+                return node
+            case _:
+                changed = replace(node, input=self.split(node.input, at))
+                return self._split_expressions(changed, in_scope(node.input), at)
+
+    def _split_filter(self, node: Filter, at: _Context) -> Algebra:
+        """Conditions over one static component alone go into it; the others stay above, in their order."""
+        inner: Algebra = node
+        conditions: list[Expr] = []
+        while isinstance(inner, Filter):
+            conditions.insert(0, inner.condition)
+            inner = inner.input
+        result = self._split_group(inner, conditions, at)
+        for condition in conditions:
+            result = self._split_expressions(Filter(condition, result), in_scope(inner), at)
+        return result
+
+    def _split_group(self, node: Algebra, conditions: list[Expr], at: _Context) -> Algebra:
+        """Gather the static operands of a join group; what a part takes of ``conditions`` is removed there."""
+        operands = conjuncts(node)
+        static = [each for each in operands if self._is_part(each, at)]
+        rest = [self.split(each, at) for each in operands if not self._is_part(each, at)]
+        components = [join(*static)] if isinstance(at.graph, Var) and static else _components(static)
+        for component in components:
+            bound = certain(component)
+            for condition in list(conditions):
+                if expression_variables(condition) <= bound and is_static(Filter(condition, UNIT)):
+                    conditions.remove(condition)
+                    component = Filter(condition, component)
+            rest.append(self._table(component, at))
+        return join(*rest)
+
+    def _table(self, part: Algebra, at: _Context) -> Algebra:
+        """A new part; inline data needs none."""
+        if isinstance(part, Values) and not isinstance(at.graph, Var):
+            return part
+        self.parts.append(part if at.graph is None else Graph(at.graph, part))
+        return Table(str(len(self.parts) - 1), ())
+
+    def _is_part(self, node: Algebra, at: _Context) -> bool:
+        if not is_static(node):
+            return False
+        used = at.substituted & mentioned(node)
+        return not used or _commutes_with_substitution(node, used)
+
+    def _split_expressions(self, node: Algebra, bound: Names, at: _Context) -> Algebra:
+        """Split the patterns of EXISTS; the variables in scope where they are tested are substituted."""
+        inside = replace(at, substituted=at.substituted | bound)
+        return map_expressions(node, lambda expr: map_patterns(expr, lambda pattern: self.split(pattern, inside)))
+
+
+def _components(operands: Sequence[Algebra]) -> list[Algebra]:
+    """The operands joined to components that share no variable; triple patterns count one by one."""
+    groups: list[tuple[Names, list[Algebra]]] = []
+    for operand in operands:
+        pieces = [Bgp((each,)) for each in operand.patterns] if isinstance(operand, Bgp) else [operand]
+        for piece in pieces:
+            names = in_scope(piece)
+            touching = [group for group in groups if group[0] & names]
+            groups = [group for group in groups if not group[0] & names]
+            merged = names.union(*(group[0] for group in touching))
+            groups.append((merged, [each for group in touching for each in group[1]] + [piece]))
+    return [join(*members) for _, members in groups]
+
+
+def _distributes_over_graphs(node: Algebra) -> bool:
+    """True when ``GRAPH ?g { node }`` is the node with each static leaf inside ``GRAPH ?g``."""
+    if is_static(node):
+        return True
+    match node:
+        case Join(left, right) | Union(left, right) | LeftJoin(left, right, _):
+            return _distributes_over_graphs(left) and _distributes_over_graphs(right)
+        case Filter(_, inner) | Extend(inner, _, _):
+            return _distributes_over_graphs(inner)
+        case _:
+            return False
+
+
+def _commutes_with_substitution(node: Algebra, used: Names) -> bool:
+    """True when substituting ``used`` into the pattern gives what joining its rows with them gives."""
+    if not used & mentioned(node):
+        return True
+    match node:
+        case Bgp() | Path():
+            return True
+        case Values(variables, _):
+            return used & {var.name for var in variables} <= certain(node)
+        case Join(left, right) | Union(left, right):
+            return _commutes_with_substitution(left, used) and _commutes_with_substitution(right, used)
+        case Graph(_, inner):
+            return _commutes_with_substitution(inner, used)
+        case Filter(condition, inner):
+            free = expression_variables(condition) & used
+            exists = any(isinstance(each, Exists) for each in sub_expressions(condition))
+            return free <= certain(inner) and not (exists and free) and _commutes_with_substitution(inner, used)
+        case _:
+            return False
+
+
+def _set_columns(node: Algebra, tables: dict[str, Table]) -> Algebra:
+    """The query with the columns of each table filled in."""
+    if isinstance(node, Table):
+        return tables.get(node.name, node)
+    node = map_expressions(node, lambda expr: map_patterns(expr, lambda pattern: _set_columns(pattern, tables)))
+    return map_children(node, lambda child: _set_columns(child, tables))

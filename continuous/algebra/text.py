@@ -1,0 +1,328 @@
+"""The algebra as SPARQL 1.2 text that Oxigraph accepts and reads back as the same algebra.
+
+Every group is written so that the translation of SPARQL 1.1 section 18.2.2 gives the node again: a
+FILTER stands at the end of a group of its own, a LeftJoin whose right side is a Filter keeps it apart
+from its condition, grouping and solution modifiers become sub-selects. Blank nodes of patterns are written
+as variables with a reserved prefix.
+
+With `Choices` the text also fixes what SPARQL leaves open (docs/semantics.md, section 1): set functions
+become custom aggregates, ORDER BY sorts by keys of the total order with all columns as tie-breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from pyoxigraph import NamedNode, Triple
+
+from quadrill.store.errors import UnsupportedError
+
+from . import nodes as n
+from .nodes import Algebra, Expr, Term, Var
+from .set_functions import STATISTICAL
+from .variables import in_scope, mentioned
+
+INFIX = frozenset(("||", "&&", "=", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/"))
+
+
+class Choices(Protocol):
+    """Names for what the text calls by custom functions; the evaluation registers them with Oxigraph."""
+
+    def aggregate(self, aggregate: n.Aggregate) -> NamedNode | None:
+        """The custom aggregate that computes this set function; None to leave it to the store."""
+        ...
+
+    def skipped(self, aggregate: n.Aggregate) -> Term | None:
+        """The term that stands for an error which the aggregate passes over; None when errors count."""
+        ...
+
+    @property
+    def value_order(self) -> NamedNode:
+        """The function of one argument that gives the key of `order.value_text`."""
+        ...
+
+    @property
+    def total_order(self) -> NamedNode:
+        """The function of one argument that gives the key of `order.total_text`."""
+        ...
+
+    def function(self, name: str) -> NamedNode | None:
+        """The custom function that replaces a built-in without arguments (NOW), or None."""
+        ...
+
+
+TableText = Mapping[str, Sequence[Mapping[int, NamedNode]]]
+"""How the rows of a `Table` are stored: for each set of bound columns the predicate of each column.
+A row is a node with one quad per bound column (and, without any, one quad of the predicate -1)."""
+
+
+def to_text(node: Algebra) -> str:
+    """The pattern as one SELECT query of all its visible columns, in plain SPARQL.
+
+    >>> from .nodes import Bgp, TriplePattern, Var
+    >>> to_text(Bgp((TriplePattern(Var("s"), NamedNode("http://p"), Var("o")),)))
+    'SELECT ?o ?s WHERE { ?s <http://p> ?o . }'
+    """
+    return SparqlText(node).select()
+
+
+def term_text(term: Term | NamedNode) -> str:
+    """A ground term as SPARQL writes it."""
+    if isinstance(term, Triple):
+        return f"<<( {term_text(term.subject)} {term.predicate} {term_text(term.object)} )>>"
+    return str(term)
+
+
+class SparqlText:
+    """Prints one query; names of blank node variables are numbered over the whole of it."""
+
+    def __init__(self, root: Algebra, *, choices: Choices | None = None, tables: TableText | None = None) -> None:
+        self._root = root
+        self._choices = choices
+        self._tables = tables or {}
+        self._hidden: dict[str, str] = {}
+        self._fresh = 0
+        self._prefix = "_h"
+        while any(name.startswith(self._prefix) for name in mentioned(root)):
+            self._prefix += "_"
+
+    # --- whole queries -------------------------------------------------------------------------
+
+    def select(self, columns: Iterable[str] | None = None) -> str:
+        """The root as a SELECT query; ``columns`` (default: all visible) matter only for a bare pattern."""
+        node = self._root
+        if isinstance(node, (n.Project, n.Slice, n.Distinct, n.Reduced)):
+            return self._sub_select(node)
+        names = sorted(name for name in in_scope(node) if not name.startswith("_:")) if columns is None else columns
+        return self._sub_select(n.Project(node, tuple(map(Var, names))))
+
+    def ask(self) -> str:
+        """The root as an ASK query."""
+        return f"ASK {{ {self._body(self._root)} }}"
+
+    # --- groups --------------------------------------------------------------------------------
+
+    def _body(self, node: Algebra) -> str:
+        """The text between the braces of a group that translates to ``node``."""
+        match node:
+            case n.Join(left, right):
+                return f"{self._sequence(left)} {self._element(right, left)}".strip()
+            case n.LeftJoin(left, right, condition):
+                return f"{self._sequence(left)} {self._optional(right, condition)}".strip()
+            case n.Minus(left, right):
+                return f"{self._sequence(left)} MINUS {{ {self._body(right)} }}".strip()
+            case n.Filter(condition, inner):
+                return f"{self._body(inner)} FILTER({self.expression(condition)})".strip()
+            case n.Extend(inner, var, expr):
+                return f"{self._sequence(inner)} BIND({self.expression(expr)} AS {self._var(var)})".strip()
+            case _:
+                return self._element(node, None)
+
+    def _sequence(self, node: Algebra) -> str:
+        """The text of ``node`` with which a group may begin; a FILTER must not reach the rest of the group."""
+        if isinstance(node, n.Filter):
+            return f"{{ {self._body(node)} }}"
+        return self._body(node)
+
+    def _optional(self, right: Algebra, condition: Expr | None) -> str:
+        """OPTIONAL reads a FILTER at the end of its group as the condition of the left join."""
+        if isinstance(right, n.Filter):
+            condition = n.Constant(_TRUE) if condition is None else condition
+            inner = f"{{ {self._body(right)} }}"
+        else:
+            inner = self._body(right)
+        if condition is not None:
+            inner += f" FILTER({self.expression(condition)})"
+        return f"OPTIONAL {{ {inner} }}"
+
+    def _element(self, node: Algebra, left: Algebra | None) -> str:
+        """The text of ``node`` as one member of a group; ``left`` is what stands before it, if anything."""
+        match node:
+            case n.Bgp(patterns):
+                return " ".join(self._triple(pattern) for pattern in patterns)
+            case n.Path(subject, path, object_):
+                return f"{self._term(subject)} {self._path(path)} {self._term(object_)} ."
+            case n.Union():
+                return " UNION ".join(f"{{ {self._body(each)} }}" for each in _branches(node))
+            case n.Graph(name, inner):
+                return f"GRAPH {self._term(name)} {{ {self._body(inner)} }}"
+            case n.Service(name, inner, silent):
+                return f"SERVICE {'SILENT ' if silent else ''}{self._term(name)} {{ {self._body(inner)} }}"
+            case n.Values(variables, rows):
+                return self._values(variables, rows)
+            case n.Table():
+                rows_text = self._rows(node)
+                # The rows are looked up by what is bound so far: a hash join would scan the whole table.
+                return f"LATERAL {{ {rows_text} }}" if left is not None else rows_text
+            case n.Group() | n.OrderBy() | n.Project() | n.Distinct() | n.Reduced() | n.Slice():
+                return f"{{ {self._sub_select(node)} }}"
+            case n.Window():
+                raise UnsupportedError("WINDOW", "a window can not be written in SPARQL: it has no dataset here")
+            case _:
+                return f"{{ {self._body(node)} }}"
+
+    # --- sub-selects ---------------------------------------------------------------------------
+
+    def _sub_select(self, node: Algebra) -> str:
+        limits, distinct, ordered = "", "", False
+        sliced = isinstance(node, n.Slice)
+        if isinstance(node, n.Slice):
+            limits = f" OFFSET {node.offset}" if node.offset else ""
+            limits += f" LIMIT {node.limit}" if node.limit is not None else ""
+            node = node.input
+        if isinstance(node, (n.Distinct, n.Reduced)):
+            distinct = "DISTINCT " if isinstance(node, n.Distinct) else "REDUCED "
+            node = node.input
+        if isinstance(node, n.Project):
+            variables, node = node.vars, node.input
+        elif isinstance(node, n.Group) and not sliced and not distinct:
+            return self._group(node)
+        else:
+            variables = tuple(Var(name) for name in sorted(in_scope(node)))
+        conditions: tuple[n.OrderCondition, ...] = ()
+        if isinstance(node, n.OrderBy):
+            ordered, conditions, node = True, node.conditions, node.input
+        head = " ".join(map(self._var, variables)) or f"(true AS {self._fresh_name()})"
+        order = self._order(conditions, variables) if ordered or sliced else ""
+        return f"SELECT {distinct}{head} WHERE {{ {self._body(node)} }}{order}{limits}"
+
+    def _order(self, conditions: Sequence[n.OrderCondition], columns: Sequence[Var]) -> str:
+        parts = []
+        for each in conditions:
+            text = self.expression(each.expr)
+            if self._choices is not None:
+                text = f"{self._choices.value_order}({text})"
+            parts.append(f"{'DESC' if each.descending else 'ASC'}({text})")
+        if self._choices is not None:
+            parts += [f"ASC({self._choices.total_order}({self._var(column)}))" for column in columns]
+        return " ORDER BY " + " ".join(parts) if parts else ""
+
+    def _group(self, node: n.Group) -> str:
+        body = node.input
+        if any(each.name == "COUNT" and each.distinct and each.expr is None for _, each in node.aggregates):
+            visible = sorted(name for name in in_scope(body) if not name.startswith("_:"))
+            body = n.Project(body, tuple(map(Var, visible)))
+        head = [self._var(key) for key in node.keys]
+        head += [f"({self._aggregate(aggregate)} AS {self._var(var)})" for var, aggregate in node.aggregates]
+        if not head:
+            head = [f"(COUNT(*) AS {self._fresh_name()})"]
+        keys = " GROUP BY " + " ".join(map(self._var, node.keys)) if node.keys else ""
+        return f"SELECT {' '.join(head)} WHERE {{ {self._body(body)} }}{keys}"
+
+    def _aggregate(self, node: n.Aggregate) -> str:
+        if node.expr is None:
+            return f"{node.name}({'DISTINCT ' if node.distinct else ''}*)"
+        argument = self.expression(node.expr)
+        custom = self._choices.aggregate(node) if self._choices is not None else None
+        if custom is not None:
+            assert self._choices is not None
+            skipped = self._choices.skipped(node)
+            return f"{custom}({argument})" if skipped is None else f"{custom}(COALESCE({argument}, {skipped}))"
+        if node.name in STATISTICAL:
+            raise UnsupportedError(node.name, f"SPARQL has no set function {node.name}")
+        separator = "" if node.separator is None else f"; SEPARATOR={n.Literal(node.separator)}"
+        return f"{node.name}({'DISTINCT ' if node.distinct else ''}{argument}{separator})"
+
+    # --- leaves --------------------------------------------------------------------------------
+
+    def _triple(self, pattern: n.TriplePattern) -> str:
+        return f"{self._term(pattern.subject)} {self._term(pattern.predicate)} {self._term(pattern.object)} ."
+
+    def _term(self, term: n.TermPattern | NamedNode) -> str:
+        match term:
+            case Var():
+                return self._var(term)
+            case n.TripleTerm(subject, predicate, object_):
+                return f"<<( {self._term(subject)} {self._term(predicate)} {self._term(object_)} )>>"
+            case _:
+                return term_text(term)
+
+    def _var(self, var: Var) -> str:
+        if not var.hidden:
+            return f"?{var.name}"
+        if var.name not in self._hidden:
+            self._hidden[var.name] = self._fresh_name()
+        return self._hidden[var.name]
+
+    def _fresh_name(self) -> str:
+        self._fresh += 1
+        return f"?{self._prefix}{self._fresh}"
+
+    def _values(self, variables: Sequence[Var], rows: Iterable[Sequence[Term | None]]) -> str:
+        head = " ".join(map(self._var, variables))
+        body = " ".join(
+            "(" + " ".join("UNDEF" if term is None else term_text(term) for term in row) + ")" for row in rows)
+        return f"VALUES ({head}) {{ {body} }}"
+
+    def _rows(self, table: n.Table) -> str:
+        shapes = self._tables.get(table.name, ())
+        if not shapes:
+            return "VALUES () { }"
+        texts = []
+        for shape in shapes:
+            row = self._fresh_name()
+            texts.append(" ".join(
+                f"{row} {predicate} {self._var(table.vars[column]) if column >= 0 else self._fresh_name()} ."
+                for column, predicate in shape.items()))
+        return texts[0] if len(texts) == 1 else " UNION ".join(f"{{ {text} }}" for text in texts)
+
+    def _path(self, path: n.PathExpr) -> str:
+        match path:
+            case n.Link(iri):
+                return str(iri)
+            case n.Inverse(inner):
+                return f"(^{self._path(inner)})"
+            case n.Sequence(left, right):
+                return f"({self._path(left)}/{self._path(right)})"
+            case n.Alternative(left, right):
+                return f"({self._path(left)}|{self._path(right)})"
+            case n.ZeroOrMore(inner):
+                return f"({self._path(inner)}*)"
+            case n.OneOrMore(inner):
+                return f"({self._path(inner)}+)"
+            case n.ZeroOrOne(inner):
+                return f"({self._path(inner)}?)"
+            case n.NegatedSet(forward, inverse):
+                return "!(" + "|".join([*map(str, forward), *(f"^{iri}" for iri in inverse)]) + ")"
+
+    # --- expressions ---------------------------------------------------------------------------
+
+    def expression(self, expr: Expr) -> str:
+        """An expression, fully parenthesised."""
+        match expr:
+            case Var():
+                return self._var(expr)
+            case n.Constant(term):
+                return term_text(term)
+            case n.Exists(pattern, negated):
+                return f"{'NOT ' if negated else ''}EXISTS {{ {self._body(pattern)} }}"
+            case n.FunctionCall(iri, args):
+                return f"{iri}({', '.join(map(self.expression, args))})"
+            case n.Call(name, args):
+                return self._call(name, [self.expression(each) for each in args])
+
+    def _call(self, name: str, args: list[str]) -> str:
+        if name in INFIX:
+            return f"({args[0]} {name} {args[1]})"
+        if name == "!":
+            return f"(! {args[0]})"
+        if name in ("UNARY-", "UNARY+"):
+            return f"({name[-1]} {args[0]})"
+        if name in ("IN", "NOT IN"):
+            return f"({args[0]} {name} ({', '.join(args[1:])}))"
+        if not args and self._choices is not None:
+            custom = self._choices.function(name)
+            if custom is not None:
+                return f"{custom}()"
+        return f"{name}({', '.join(args)})"
+
+
+_TRUE = n.Literal("true", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#boolean"))
+
+
+def _branches(node: Algebra) -> list[Algebra]:
+    """The branches of a left-deep Union."""
+    if isinstance(node, n.Union):
+        return [*_branches(node.left), node.right]
+    return [node]

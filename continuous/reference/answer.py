@@ -1,0 +1,53 @@
+"""What goes into the reference evaluator and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from pyoxigraph import NamedNode
+
+from ..element import Row
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationOptions:
+    """The settings of one query that change what its text means.
+
+    ``name`` is the query's name: RAND, UUID, STRUUID, BNODE and the blank nodes of CONSTRUCT derive from it.
+    ``window_default_graph`` says what a window's patterns outside GRAPH match: the ``union`` of all graphs
+    of its elements, or their ``default`` graph (Definition 16.5 of the RSP-QL* paper). ``strict_dataset``
+    gives CQELS-QL SPARQL's own rule for FROM NAMED without FROM. ``quoted_asserted``: annotated triples
+    count as asserted, on all streams or on those listed.
+    """
+
+    name: str = ""
+    window_default_graph: OneOf["union", "default"] = "union"
+    strict_dataset: bool = False
+    quoted_asserted: bool | frozenset[NamedNode] = False
+    base_iri: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer at one instant.
+
+    ``rows`` are in ORDER BY order when ``ordered``; otherwise their order means nothing. ``boolean`` is
+    ASK's answer. For CONSTRUCT the rows are the solutions over all visible variables of the WHERE clause.
+    """
+
+    vars: tuple[str, ...]
+    rows: list[Row] = field(default_factory=list)
+    ordered: bool = False
+    boolean: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StaticPart:
+    """What `EXPLAIN` and the descriptions show of one static part."""
+
+    name: str
+    pattern: str
+    variables: tuple[str, ...]
+    rows: int
+    version: int

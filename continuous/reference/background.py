@@ -1,0 +1,110 @@
+"""Evaluates static parts on the quad store, all at one version of the background dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyoxigraph import DefaultGraph, NamedNode
+
+from ..algebra.build import all_nodes
+from ..algebra.graphs import expand
+from ..algebra.nodes import Algebra, Distinct, Graph, OrderBy, Project, Reduced, Slice, Var
+from ..algebra.query import ContinuousQuery
+from ..algebra.static import StaticPattern
+from ..algebra.text import SparqlText
+from ..algebra.variables import in_scope
+from ..element import Row
+from .answer import EvaluationOptions
+from .functions import Functions
+
+if TYPE_CHECKING:
+    from quadrill.store.quads import QuadStore, SnapshotReader
+
+_ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
+
+
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """The graphs of one evaluation; None and None are the whole dataset."""
+
+    default: tuple[NamedNode | DefaultGraph, ...] | None
+    named: tuple[NamedNode, ...] | None
+
+
+class Background:
+    """The background dataset as one query sees it (docs/semantics.md, section 1).
+
+    In CQELS-QL FROM NAMED without FROM leaves the default graph in place, and FROM without FROM NAMED the
+    named graphs; the other dialects, and CQELS-QL under ``strict_dataset``, follow SPARQL 1.1 section 13.2.
+    """
+
+    def __init__(
+        self, query: ContinuousQuery, store: QuadStore, options: EvaluationOptions, functions: Functions,
+    ) -> None:
+        self._clause = query.dataset
+        self._lenient = query.dialect == "cqels" and not options.strict_dataset
+        self._store = store
+        self._functions = functions
+
+    @property
+    def newest(self) -> int:
+        """The newest version of the store."""
+        return self._store.version
+
+    def evaluate(self, parts: Sequence[StaticPattern]) -> tuple[int, list[list[Row]]]:
+        """The version read and the rows of each part, in ORDER BY order where it has one."""
+        with self._store.snapshot_read() as snapshot:
+            dataset = self._dataset(snapshot)
+            return snapshot.version, [self._rows(snapshot, part, dataset) for part in parts]
+
+    def _rows(self, snapshot: SnapshotReader, part: StaticPattern, dataset: Dataset) -> list[Row]:
+        if any(isinstance(each, Graph) for each in all_nodes(part.pattern)):
+            pattern = expand(part.pattern, lambda: self._named(snapshot, dataset))
+        else:
+            pattern = part.pattern
+        text = static_text(pattern, part.vars, self._functions)
+        return self._solutions(snapshot, text, len(part.vars), dataset)
+
+    def _solutions(self, snapshot: SnapshotReader, text: str, width: int, dataset: Dataset) -> list[Row]:
+        with snapshot.query(
+            text, default_graphs=dataset.default, named_graphs=dataset.named,
+            custom_functions=self._functions.functions, custom_aggregates=self._functions.aggregates,
+        ) as result:
+            return [row[:width] for row in result.rows()]
+
+    def _dataset(self, snapshot: SnapshotReader) -> Dataset:
+        default, named = self._clause.default, self._clause.named
+        if not default and not named:
+            return Dataset(None, None)
+        if self._lenient and not default:
+            return Dataset((DefaultGraph(),), named)
+        if self._lenient and not named:
+            return Dataset(default, tuple(self._named(snapshot, Dataset(None, None))))
+        return Dataset(default, named)
+
+    def _named(self, snapshot: SnapshotReader, dataset: Dataset) -> list[NamedNode]:
+        """The named graphs that GRAPH ranges over. Blank graph names can not be written in a text."""
+        rows = self._solutions(snapshot, _ALL_GRAPHS, 1, dataset)
+        return sorted((row[0] for row in rows if isinstance(row[0], NamedNode)), key=str)
+
+
+def static_text(pattern: Algebra, columns: Sequence[Var], functions: Functions) -> str:
+    """The text that the store evaluates for a static part."""
+    if isinstance(pattern, (Project, Distinct, Reduced, Slice)):
+        if tuple(columns) == projected(pattern):
+            return SparqlText(pattern, choices=functions).select()
+        pattern = Project(pattern, tuple(columns))
+    return SparqlText(pattern, choices=functions).select(var.name for var in columns)
+
+
+def projected(node: Algebra) -> tuple[Var, ...]:
+    """The columns of a SELECT, in its order; of another pattern its visible variables by name."""
+    while isinstance(node, (Distinct, Reduced, Slice, OrderBy)):
+        node = node.input
+    if isinstance(node, Project):
+        return node.vars
+    return tuple(Var(name) for name in sorted(in_scope(node)) if not name.startswith("_:"))

@@ -1,0 +1,205 @@
+"""The reference evaluator: the answer at each instant by recomputing it with Oxigraph.
+
+It is the meaning of a query in one page of code: static parts are evaluated on the quad store at one
+version of the dataset, their rows and the windows' contents stand in one scratch store, and the query, its
+windows turned to graphs, is evaluated there at each instant. docs/decisions/0030-recompute-on-one-store.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyoxigraph import NamedNode, Quad
+
+from quadrill.store.errors import UnsupportedError
+
+from ..algebra.build import all_nodes
+from ..algebra.nodes import Algebra, Table, Var, Window
+from ..algebra.query import ContinuousQuery
+from ..algebra.reify import assert_quoted, canonical_content, has_reifiers
+from ..algebra.static import StaticPattern, is_static, split_static
+from ..algebra.text import SparqlText
+from ..element import Row, WindowContent
+from .answer import Answer, EvaluationOptions, StaticPart
+from .background import Background, projected, static_text
+from .functions import Functions
+from .prepare import is_ordered, prepare
+from .plan import MERGED, GraphNames, WindowKey, WindowPlan, windows_with_graphs
+from .template import Template
+from .workspace import LoadedGraph, LoadedTable, LoadedWindow, Workspace
+
+if TYPE_CHECKING:
+    from quadrill.store.quads import QuadStore
+
+_TEXTS_KEPT = 16
+
+Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
+
+
+class ReferenceEvaluator:
+    """Evaluates one continuous query; not thread-safe, used by one thread at a time.
+
+    Raises UnsupportedError or QueryTextError at construction for what it cannot evaluate.
+    """
+
+    def __init__(self, query: ContinuousQuery, store: QuadStore, options: EvaluationOptions) -> None:
+        if query.form == "describe":
+            raise UnsupportedError("DESCRIBE", "DESCRIBE is not supported as a continuous query",
+                                   hint="write a CONSTRUCT that says which triples you want")
+        self._query = query
+        self._options = options
+        self._functions = Functions(options.name, {})
+        self._root = prepare(query)
+        self._uses_graphs = windows_with_graphs(self._root)
+        self._columns = query.columns if query.form == "select" else projected(self._root)
+        self._ordered = is_ordered(self._root)
+        self._rest, self._parts = self._split()
+        self._background = Background(query, store, options, self._functions)
+        self._template = Template(query.template, self._columns, options.name)
+        self._workspace = Workspace()
+        self._names = GraphNames()
+        self._tables = [LoadedTable(part.name, len(part.vars)) for part in self._parts]
+        self._rows: list[list[Row]] = [[] for _ in self._parts]
+        self._windows: dict[WindowKey, LoadedWindow] = {}
+        self._merged = LoadedGraph(self._names.window((MERGED, None))) if self._reads_merged() else None
+        self._texts: dict[object, str] = {}
+        self.static_version = -1
+        self.refresh()
+        self.answer(0, {})
+
+    def refresh(self) -> bool:
+        """Evaluate the static parts again, all at the newest version; True when any row changed."""
+        version, results = self._background.evaluate(self._parts)
+        changed = False
+        for index, rows in enumerate(results):
+            if self._is_whole(index):
+                different = rows != self._rows[index]
+            else:
+                counted = Counter(rows)
+                different = counted != Counter(self._rows[index])
+                if different:
+                    self._tables[index].load(counted, self._workspace)
+            if different:
+                self._rows[index] = rows
+                changed = True
+        self.static_version = version
+        return changed
+
+    def answer(self, at: int, contents: Contents) -> Answer:
+        """The answer at instant ``at`` (milliseconds) over the windows' contents; a window left out is empty.
+
+        A window whose stream is a variable is given as contents by stream IRI.
+        """
+        if self._parts and self._is_whole(0):
+            return self._shape(self._rows[0])
+        self._load(contents)
+        self._functions.begin(at)
+        text = self._text(contents)
+        if self._query.form == "ask":
+            return self._shape([()] if self._workspace.boolean(text, self._functions) else [])
+        return self._shape(self._workspace.solutions(text, len(self._columns), self._functions))
+
+    def construct(self, rows: Sequence[Row], at: int) -> list[Quad]:
+        """The template over some rows of an answer at ``at``: distinct quads in the order of the rows."""
+        return self._template.quads(rows, at)
+
+    def static_parts(self) -> list[StaticPart]:
+        """What each static part is and how many rows it has."""
+        return [
+            StaticPart(
+                part.name, static_text(part.pattern, part.vars, self._functions),
+                tuple(var.name for var in part.vars), len(rows), self.static_version)
+            for part, rows in zip(self._parts, self._rows, strict=True)]
+
+    def streams_of_variable(self, window_name: NamedNode) -> frozenset[NamedNode] | None:
+        """The streams to which static data bind a window's variable stream; None when they do not bind it."""
+        variable = next((each.stream for each in self._query.windows if each.name == window_name), None)
+        if not isinstance(variable, Var):
+            return frozenset() if variable is None else frozenset((variable,))
+        found: set[NamedNode] = set()
+        bound = False
+        for part, rows in zip(self._parts, self._rows, strict=True):
+            if variable in part.vars:
+                bound = True
+                index = part.vars.index(variable)
+                found |= {row[index] for row in rows if isinstance(row[index], NamedNode)}
+        return frozenset(found) if bound else None
+
+    # --- preparation ---------------------------------------------------------------------------
+
+    def _split(self) -> tuple[Algebra, tuple[StaticPattern, ...]]:
+        if is_static(self._root):
+            whole = StaticPattern("0", self._root, self._columns)
+            return Table("0", self._columns), (whole,)
+        return split_static(self._root, frozenset(var.name for var in self._columns))
+
+    def _is_whole(self, index: int) -> bool:
+        """True for the one part of a query without windows: its rows are the answer, in their order."""
+        return index == 0 and isinstance(self._rest, Table) and len(self._parts) == 1
+
+    def _reads_merged(self) -> bool:
+        return any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(self._rest))
+
+    def _shape(self, rows: list[Row]) -> Answer:
+        if self._query.form == "ask":
+            return Answer((), [], False, bool(rows))
+        return Answer(tuple(var.name for var in self._columns), rows, self._ordered)
+
+    # --- one evaluation ------------------------------------------------------------------------
+
+    def _load(self, contents: Contents) -> None:
+        given = dict(self._keyed(contents))
+        for key in self._windows.keys() - given.keys():
+            given[key] = {}
+        for key, content in given.items():
+            if key not in self._windows:
+                self._windows[key] = LoadedWindow(
+                    key, self._names, union=self._options.window_default_graph == "union",
+                    graphs=self._uses_graphs, merged=self._merged)
+            self._windows[key].load(self._canonical(key, content), self._workspace)
+
+    def _keyed(self, contents: Contents) -> list[tuple[WindowKey, WindowContent]]:
+        keyed: list[tuple[WindowKey, WindowContent]] = []
+        for declaration in self._query.windows:
+            content = contents.get(declaration.name, {})
+            if isinstance(declaration.stream, Var):
+                keyed += [((declaration.name, stream), each) for stream, each in content.items()]  # type: ignore[misc]
+            else:
+                keyed.append(((declaration.name, None), content))  # type: ignore[arg-type]
+        return keyed
+
+    def _canonical(self, key: WindowKey, content: WindowContent) -> WindowContent:
+        if not has_reifiers(content):
+            return content
+        if self._asserts_quoted(key):
+            content = assert_quoted(content)
+        return canonical_content(content)
+
+    def _asserts_quoted(self, key: WindowKey) -> bool:
+        setting = self._options.quoted_asserted
+        if isinstance(setting, bool):
+            return setting
+        name, stream = key
+        streams = [stream] + [each.stream for each in self._query.windows if each.name == name]
+        return any(each in setting for each in streams)
+
+    def _text(self, contents: Contents) -> str:
+        """The text over the evaluation store; made again when streams, shapes of rows or graph names change."""
+        streams = {
+            each.name: tuple(sorted(contents.get(each.name, {}), key=str))  # type: ignore[type-var]
+            for each in self._query.windows if isinstance(each.stream, Var)}
+        tables = {part.name: table.shapes for part, table in zip(self._parts, self._tables, strict=True)}
+        key = (tuple(streams.items()), tuple(tuple(tuple(each) for each in shapes) for shapes in tables.values()))
+        if key in self._texts:
+            return self._texts[key]
+        names = {key: window.graph_names for key, window in self._windows.items()}
+        plan = WindowPlan(self._query.windows, self._names, streams, names)  # type: ignore[arg-type]
+        text = SparqlText(plan.rewrite(self._rest), choices=self._functions, tables=tables)
+        result = text.ask() if self._query.form == "ask" else text.select(var.name for var in self._columns)
+        if not plan.reads_names:
+            if len(self._texts) > _TEXTS_KEPT:
+                self._texts.clear()
+            self._texts[key] = result
+        return result

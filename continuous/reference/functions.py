@@ -1,0 +1,141 @@
+"""The functions and aggregates that an evaluation gives to Oxigraph: choices fixed, NOW and RAND repeatable."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from pyoxigraph import BlankNode, Literal, NamedNode
+
+from quadrill.store.errors import QueryTextError
+
+from ..algebra.nodes import Aggregate, Constant, Term
+from ..algebra.order import XSD, total_text, value_text
+from ..algebra.set_functions import NATIVE, Accumulator, NotNumericError, numeric_value
+from ..algebra.static import VOLATILE_PREFIX
+from ..algebra.volatile import UNBOUND
+
+Function = Callable[..., Term | None]
+
+_VALUE_ORDER = NamedNode("urn:quadrill:order:value")
+_TOTAL_ORDER = NamedNode("urn:quadrill:order:total")
+_NOW = NamedNode(VOLATILE_PREFIX + "NOW")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instant_literal(at_ms: int) -> Literal:
+    """An instant in milliseconds as the xsd:dateTime that NOW() gives."""
+    moment = _EPOCH + timedelta(milliseconds=at_ms)
+    text = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    millis = at_ms % 1000
+    fraction = f".{millis:03d}".rstrip("0") if millis else ""
+    return Literal(f"{text}{fraction}Z", datatype=NamedNode(XSD + "dateTime"))
+
+
+class Functions:
+    """The custom functions of one query; also the `Choices` of its texts.
+
+    ``at`` is set before each evaluation; NOW() is that instant, and RAND, UUID, STRUUID, BNODE derive from
+    (query name, instant, place in the text, row, how many equal rows went before).
+    """
+
+    def __init__(self, name: str, extensions: dict[NamedNode, Function]) -> None:
+        self._name = name
+        self._at = 0
+        self._seen: Counter[tuple[Term, ...]] = Counter()
+        self._aggregates: dict[Aggregate, NamedNode] = {}
+        self.aggregates: dict[NamedNode, Callable[[], Accumulator]] = {}
+        self.functions: dict[NamedNode, Function] = {
+            **extensions,
+            _VALUE_ORDER: lambda term: Literal(value_text(term)),
+            _TOTAL_ORDER: lambda term: Literal(total_text(term)),
+            _NOW: self._now,
+            NamedNode(VOLATILE_PREFIX + "RAND"): self._rand,
+            NamedNode(VOLATILE_PREFIX + "UUID"): lambda *row: NamedNode(f"urn:uuid:{self._uuid(row)}"),
+            NamedNode(VOLATILE_PREFIX + "STRUUID"): lambda *row: Literal(str(self._uuid(row))),
+            NamedNode(VOLATILE_PREFIX + "BNODE"): lambda *row: BlankNode("b" + self._digest(row)[:32]),
+            NamedNode(VOLATILE_PREFIX + "BNODE:named"): self._named_blank_node,
+        }
+
+    def begin(self, at_ms: int) -> None:
+        """Called by the evaluator before each evaluation."""
+        self._at = at_ms
+        self._seen.clear()
+
+    # --- Choices -------------------------------------------------------------------------------
+
+    value_order = _VALUE_ORDER
+    total_order = _TOTAL_ORDER
+
+    def aggregate(self, aggregate: Aggregate) -> NamedNode | None:
+        """One custom aggregate per set function with its options."""
+        if aggregate.name in NATIVE:
+            return None
+        if aggregate not in self._aggregates:
+            iri = NamedNode(f"urn:quadrill:aggregate:{len(self._aggregates)}")
+            self._aggregates[aggregate] = iri
+            self.aggregates[iri] = _factory(aggregate, self.skipped(aggregate))
+        return self._aggregates[aggregate]
+
+    def skipped(self, aggregate: Aggregate) -> Term | None:
+        """SAMPLE passes over errors."""
+        return UNBOUND if aggregate.name == "SAMPLE" else None
+
+    def function(self, name: str) -> NamedNode | None:
+        """NOW is a custom function, so that one text serves all instants."""
+        return _NOW if name == "NOW" else None
+
+    # --- functions of the row ------------------------------------------------------------------
+
+    def _now(self) -> Term:
+        return instant_literal(self._at)
+
+    def _digest(self, row: tuple[Term, ...]) -> str:
+        self._seen[row] += 1
+        return self._hash(row, self._seen[row])
+
+    def _hash(self, row: tuple[Term, ...], count: int) -> str:
+        text = "\x00".join([self._name, str(self._at), str(count), *map(str, row)])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _rand(self, *row: Term) -> Term:
+        number = int(self._digest(row)[:13], 16) / 2**52
+        return Literal(repr(number), datatype=NamedNode(XSD + "double"))
+
+    def _uuid(self, row: tuple[Term, ...]) -> uuid.UUID:
+        return uuid.UUID(self._digest(row)[:32], version=4)
+
+    def _named_blank_node(self, *row: Term) -> Term | None:
+        """BNODE(label): the same node for the same label in the same row (section 17.4.2.9)."""
+        label = row[0]
+        if not isinstance(label, Literal) or label.datatype.value != XSD + "string":
+            return None
+        return BlankNode("b" + self._hash(row, 0)[:32])
+
+
+def _factory(aggregate: Aggregate, skip: Term | None) -> Callable[[], Accumulator]:
+    parameter = percentile_parameter(aggregate)
+
+    def new() -> Accumulator:
+        return Accumulator(
+            aggregate.name, distinct=aggregate.distinct, separator=aggregate.separator, parameter=parameter, skip=skip)
+
+    return new
+
+
+def percentile_parameter(aggregate: Aggregate) -> float | None:
+    """PERCENTILE's constant; raises QueryTextError when it is not a number from 0 to 100."""
+    if aggregate.name != "PERCENTILE":
+        return None
+    try:
+        if not isinstance(aggregate.parameter, Constant):
+            raise NotNumericError("the percentile must be a constant")
+        value = float(numeric_value(aggregate.parameter.term)[0])
+    except NotNumericError as error:
+        raise QueryTextError(f"PERCENTILE: {error}", hint="write PERCENTILE(?x, 95)") from error
+    if not 0 <= value <= 100:
+        raise QueryTextError(f"PERCENTILE: the percentile must be between 0 and 100, is {value:g}")
+    return value

@@ -1,0 +1,131 @@
+"""Windows become graphs: the query as plain SPARQL over one evaluation store.
+
+The evaluation store (`Workspace`) holds, for window k,
+
+    graph urn:quadrill:window:k           the triples that patterns outside GRAPH match
+    graph urn:quadrill:window:k:graph:n   the quads of the n-th graph name met in it
+    graph urn:quadrill:window:k:names     <urn:quadrill:window:k:graph:n> <urn:quadrill:name> graph name
+
+so that nothing of a window can be seen outside its block and nothing else inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from pyoxigraph import BlankNode, NamedNode
+
+from quadrill.store.errors import QueryTextError
+
+from ..algebra.build import all_nodes, join, map_children, map_expressions, map_patterns, union
+from ..algebra.graphs import evaluates_by_graph
+from ..algebra.nodes import Algebra, Bgp, Graph, TriplePattern, Values, Var, Window
+from ..algebra.query import WindowDeclaration
+
+MERGED = NamedNode("urn:quadrill:window:merged")
+"""The window of C-SPARQL's patterns outside GRAPH: all windows and the background graphs in one."""
+
+NAME = NamedNode("urn:quadrill:name")
+
+WindowKey = tuple[NamedNode, NamedNode | None]
+"""A window and, where its stream is a variable, one of the streams."""
+
+GraphName = NamedNode | BlankNode
+
+
+@dataclass(slots=True)
+class GraphNames:
+    """The names that windows and their graphs have in the evaluation store; given once, never changed."""
+
+    _windows: dict[WindowKey, str] = field(default_factory=dict)
+    _graphs: dict[tuple[WindowKey, GraphName], NamedNode] = field(default_factory=dict)
+
+    def window(self, key: WindowKey) -> NamedNode:
+        """The graph of what patterns outside GRAPH match."""
+        return NamedNode(self._prefix(key))
+
+    def names(self, key: WindowKey) -> NamedNode:
+        """The graph that maps the window's own graphs to their original names."""
+        return NamedNode(self._prefix(key) + ":names")
+
+    def graph(self, key: WindowKey, name: GraphName) -> NamedNode:
+        """The graph that holds the quads of one graph name in the window."""
+        if (key, name) not in self._graphs:
+            self._graphs[key, name] = NamedNode(f"{self._prefix(key)}:graph:{len(self._graphs)}")
+        return self._graphs[key, name]
+
+    def _prefix(self, key: WindowKey) -> str:
+        return self._windows.setdefault(key, f"urn:quadrill:window:{len(self._windows)}")
+
+
+class WindowPlan:
+    """Rewrites one query for given streams of variable windows and graph names of the contents."""
+
+    def __init__(
+        self, windows: Iterable[WindowDeclaration], names: GraphNames, streams: Mapping[NamedNode, Iterable[NamedNode]],
+        contents: Mapping[WindowKey, Iterable[GraphName]],
+    ) -> None:
+        self._windows = {each.name: each for each in windows}
+        self._names = names
+        self._streams = streams
+        self._contents = contents
+        self._fresh = count(1)
+        self.reads_names = False
+        """True when the text depends on which graph names the contents have."""
+
+    def rewrite(self, node: Algebra) -> Algebra:
+        """The query with each Window as GRAPH over the evaluation store."""
+        if isinstance(node, Window):
+            if isinstance(node.name, Var):
+                variable = node.name
+                return union(
+                    join(self._window(name, node), Values((variable,), ((name,),))) for name in self._windows)
+            return self._window(node.name, node)
+        node = map_expressions(node, lambda expr: map_patterns(expr, self.rewrite))
+        return map_children(node, self.rewrite)
+
+    def _window(self, name: NamedNode, node: Window) -> Algebra:
+        if name == MERGED:
+            return self._inside((MERGED, None), node.input)
+        declaration = self._windows.get(name)
+        if declaration is None:
+            raise QueryTextError(f"the window <{name.value}> is not declared", hint="add FROM NAMED WINDOW ... ON ...")
+        stream = declaration.stream
+        if not isinstance(stream, Var):
+            return self._inside((name, None), node.input)
+        return union(
+            join(self._inside((name, each), node.input), Values((stream,), ((each,),)))
+            for each in self._streams.get(name, ()))
+
+    def _inside(self, key: WindowKey, node: Algebra) -> Algebra:
+        return Graph(self._names.window(key), self._graphs_inside(key, node))
+
+    def _graphs_inside(self, key: WindowKey, node: Algebra) -> Algebra:
+        """GRAPH inside a window ranges over the graph names of its elements only."""
+        if isinstance(node, Window):
+            raise QueryTextError("a window inside a window is an error")
+        if isinstance(node, Graph):
+            inner = self._graphs_inside(key, node.input)
+            if not isinstance(node.name, Var):
+                return Graph(self._names.graph(key, node.name), inner)
+            if evaluates_by_graph(node.input):
+                graph: NamedNode | Var = Var(f"_:graph{next(self._fresh)}")
+                return join(self._name_of(key, graph, node.name), Graph(graph, inner))
+            self.reads_names = True
+            graphs = [self._names.graph(key, each) for each in self._contents.get(key, ())]
+            return union(join(self._name_of(key, each, node.name), Graph(each, inner)) for each in graphs)
+        node = map_expressions(
+            node, lambda expr: map_patterns(expr, lambda pattern: self._graphs_inside(key, pattern)))
+        return map_children(node, lambda child: self._graphs_inside(key, child))
+
+    def _name_of(self, key: WindowKey, graph: NamedNode | Var, name: Var) -> Algebra:
+        return Graph(self._names.names(key), Bgp((TriplePattern(graph, NAME, name),)))
+
+
+def windows_with_graphs(root: Algebra) -> bool:
+    """True when some window's block uses GRAPH, so that the graphs of elements must be kept apart."""
+    return any(
+        isinstance(each, Graph)
+        for window in all_nodes(root) if isinstance(window, Window) for each in all_nodes(window.input))
