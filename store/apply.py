@@ -76,7 +76,9 @@ def _quads_text(
     if in_default:
         operations.append(_by_number(functions, f"{names}:t", verb, "?s ?p ?o", in_default, "spo"))
     if in_named:
-        operations.append(_by_number(functions, f"{names}:q", verb, "GRAPH ?g { ?s ?p ?o }", in_named, "spog"))
+        operations.append(
+            _by_number(functions, f"{names}:q", verb, "GRAPH ?g { ?s ?p ?o }", in_named, "spog")
+        )
 
 
 def _ground_text(quad: Quad) -> str:
@@ -103,7 +105,9 @@ def _by_number(
     return f"{verb} {{ {template} }} WHERE {{ VALUES ?i {{ {numbers(len(quads))} }} {' '.join(binds)} }}"
 
 
-def term_function(rows: Sequence[Sequence[Term | DefaultGraph | None]], place: int) -> Callable[..., Term | None]:
+def term_function(
+    rows: Sequence[Sequence[Term | DefaultGraph | None]], place: int
+) -> Callable[..., Term | None]:
     """A function for Oxigraph: the number of a row to its term at ``place``; None leaves it unbound."""
 
     def term(number: Literal) -> Term | None:

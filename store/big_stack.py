@@ -25,7 +25,7 @@ def with_big_stack(work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             results.append(work())
-        except BaseException as error:  # noqa: BLE001 - carried over to the caller's thread
+        except BaseException as error:
             errors.append(error)
 
     with _stack_size_lock:

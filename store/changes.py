@@ -112,8 +112,9 @@ def count_graphs(
 def rdf_patch(commit: Commit) -> str:
     """The commit as one RDF Patch document (https://afs.github.io/rdf-delta/rdf-patch.html).
 
-    Removals come before additions. Graph names that appear or go, for which RDF Patch has no row, are header
-    rows ``H created`` and ``H dropped``; ``H version`` holds the version. Blank nodes keep the store's labels.
+    Removals come before additions. Graph names that appear or go, for which RDF Patch has no row, are
+    header rows ``H created`` and ``H dropped``; ``H version`` holds the version. Blank nodes keep the
+    store's labels.
 
     Raises:
         ValueError: the commit is not exact, so there are no quads to write.

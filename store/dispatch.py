@@ -26,8 +26,8 @@ class Dispatcher:
     """Hands commits to subscribers, in the thread of a writer and outside the writer lock.
 
     One thread hands over at a time. A writer that finds another one handing over leaves its commit to that
-    one and returns: so a subscriber may take locks that writers hold, and may itself write (its commit is handed
-    over after the present one). A subscriber that raises is logged, and the others are called.
+    one and returns: so a subscriber may take locks that writers hold, and may itself write (its commit is
+    handed over after the present one). A subscriber that raises is logged, and the others are called.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Dispatcher:
         graphs: Iterable[GraphName] | None,
         predicates: Iterable[NamedNode] | None,
     ) -> Callable[[], None]:
-        """Call ``callback`` for commits that touch the graphs and predicates; gives back the way to stop it."""
+        """Call ``callback`` for commits that touch the graphs and predicates; gives back the way to stop."""
         subscriber = _Subscriber(
             callback,
             None if graphs is None else frozenset(graphs),

@@ -1,18 +1,18 @@
 """The root of every error of this project, and the errors of the store.
 
-    QuadrillError                 code, message, hint
-    ├── StoreError
-    │   ├── StoreLockedError      another process holds the folder
-    │   ├── StoreFormatError      the folder has an unknown format version
-    │   ├── StoreUnwritableError  the folder cannot be written
-    │   ├── UpdateError           an update failed in evaluation
-    │   └── RdfSyntaxError        malformed RDF, with its position
-    ├── QueryTextError            a query text is wrong: line, column, excerpt, hint
-    ├── UnsupportedError          a right text that names a construct that is missing
-    ├── LimitError                an input is over a limit
-    ├── GoneError                 a position in a log is older than what is kept
-    ├── ConflictError             a name or a state stands in the way
-    └── NotFoundError             no such thing
+QuadrillError                 code, message, hint
+├── StoreError
+│   ├── StoreLockedError      another process holds the folder
+│   ├── StoreFormatError      the folder has an unknown format version
+│   ├── StoreUnwritableError  the folder cannot be written
+│   ├── UpdateError           an update failed in evaluation
+│   └── RdfSyntaxError        malformed RDF, with its position
+├── QueryTextError            a query text is wrong: line, column, excerpt, hint
+├── UnsupportedError          a right text that names a construct that is missing
+├── LimitError                an input is over a limit
+├── GoneError                 a position in a log is older than what is kept
+├── ConflictError             a name or a state stands in the way
+└── NotFoundError             no such thing
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class QuadrillError(Exception):
 
     code = "error"
 
-    def __init__(self, message: str, *, hint: str | None = None, code: str | None = None, **details: Any) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, code: str | None = None, **details: Any
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -77,7 +79,12 @@ class RdfSyntaxError(QuadrillError):
     code = "rdf-syntax"
 
     def __init__(
-        self, message: str, *, line: int | None = None, column: int | None = None, hint: str | None = None,
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        hint: str | None = None,
         **details: Any,
     ) -> None:
         super().__init__(message, hint=hint, **details)
@@ -117,8 +124,12 @@ class UnsupportedError(QuadrillError):
 
     code = "unsupported"
 
-    def __init__(self, construct: str, message: str | None = None, *, hint: str | None = None, **details: Any) -> None:
-        super().__init__(message or f"{construct} is not supported", hint=hint, construct=construct, **details)
+    def __init__(
+        self, construct: str, message: str | None = None, *, hint: str | None = None, **details: Any
+    ) -> None:
+        super().__init__(
+            message or f"{construct} is not supported", hint=hint, construct=construct, **details
+        )
         self.construct = construct
 
 

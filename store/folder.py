@@ -43,7 +43,7 @@ class DataFolder:
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
-            lock = open(path / "LOCK", "a+", encoding="utf-8")  # noqa: SIM115 - held until close
+            lock = open(path / "LOCK", "a+", encoding="utf-8")
         except OSError as error:
             raise _unwritable(path, error) from error
         try:
@@ -106,7 +106,7 @@ def _check_format(path: Path) -> None:
     version = int(number)
     if version > FORMAT_VERSION:
         raise StoreFormatError(
-            f"{path} has data format {version}, this version of Quadrill knows formats up to {FORMAT_VERSION}",
+            f"{path} has data format {version}, this Quadrill knows formats up to {FORMAT_VERSION}",
             hint="use the newer Quadrill that wrote it",
         )
     if version < FORMAT_VERSION:

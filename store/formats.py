@@ -17,7 +17,7 @@ from .errors import LimitError, RdfSyntaxError
 
 @dataclass(frozen=True, slots=True)
 class RdfType:
-    """An RDF format: its media type first among ``media_types``, file name endings, and whether it holds graphs' names."""
+    """An RDF format; ``quads`` tells whether it can hold named graphs."""
 
     name: str
     format: RdfFormat
@@ -56,7 +56,9 @@ RDF_TYPES = (
 
 RESULTS_TYPES = (
     ResultsType("JSON", QueryResultsFormat.JSON, ("application/sparql-results+json", "application/json")),
-    ResultsType("XML", QueryResultsFormat.XML, ("application/sparql-results+xml", "application/xml", "text/xml")),
+    ResultsType(
+        "XML", QueryResultsFormat.XML, ("application/sparql-results+xml", "application/xml", "text/xml")
+    ),
     ResultsType("CSV", QueryResultsFormat.CSV, ("text/csv",)),
     ResultsType("TSV", QueryResultsFormat.TSV, ("text/tab-separated-values", "text/tsv")),
 )
@@ -172,7 +174,9 @@ def _check_json_depth(body: bytes, limit: int) -> None:
             depth += 1
             if depth > limit:
                 line = body.count(b"\n", 0, match.start()) + 1
-                raise LimitError(f"the JSON-LD document nests deeper than {limit} levels at line {line}", line=line)
+                raise LimitError(
+                    f"the JSON-LD document nests deeper than {limit} levels at line {line}", line=line
+                )
         elif token in (b"}", b"]"):
             depth -= 1
 
@@ -195,7 +199,7 @@ def _check_term_depth(body: bytes, kind: RdfType, limit: int) -> None:
             if depth > limit:
                 line = body.count(b"\n", 0, match.start()) + 1
                 raise LimitError(
-                    f"the triple terms of the {kind.name} document nest deeper than {limit} levels at line {line}",
+                    f"triple terms of the {kind.name} document nest deeper than {limit} levels at line {line}",
                     line=line,
                 )
         elif token == b">>":
@@ -212,7 +216,9 @@ def _check_entities(body: bytes, growth: int) -> None:
     sizes: dict[bytes, int] = {}
     for parameter, name, double, single, outside in _ENTITY.findall(body):
         if parameter or outside:
-            raise LimitError("the RDF/XML document declares an external or parameter entity, which is refused")
+            raise LimitError(
+                "the RDF/XML document declares an external or parameter entity, which is refused"
+            )
         value = double or single
         inner = sum(sizes.get(used, 0) for used in _REFERENCE.findall(value))
         sizes.setdefault(name, len(value) + inner)

@@ -1,4 +1,4 @@
-"""The gate between readers that need several queries of one version and the moment a commit becomes visible."""
+"""The gate between readers that need several queries of one version and the commits that become visible."""
 
 from __future__ import annotations
 

@@ -40,9 +40,9 @@ class NetworkRefusedError(StoreError):
 
 
 class AllowedHosts:
-    """The hosts that SERVICE and LOAD may reach: ``example.org`` (any port) or ``example.org:8080``; none by default.
+    """The hosts that SERVICE and LOAD may reach: ``example.org`` (any port) or ``example.org:8080``.
 
-    Only http and https IRIs are ever allowed.
+    None by default. Only http and https IRIs are ever allowed.
     """
 
     def __init__(self, hosts: Iterable[str] = ()) -> None:
@@ -80,7 +80,7 @@ class AllowedHosts:
 
 @dataclass(frozen=True, slots=True)
 class TextFacts:
-    """What the guard learnt: ``height`` (0 when too short to matter), and the IRI tokens that SERVICE names."""
+    """What the guard learnt: ``height`` (0: too short to matter), and the IRI tokens that SERVICE names."""
 
     height: int
     services: tuple[str, ...]
@@ -114,7 +114,7 @@ def inspect_text(text: str, limits: Limits) -> TextFacts:
             elif token.kind is Kind.VAR:
                 raise UnsupportedError(
                     "SERVICE with a variable",
-                    "SERVICE with a variable is refused: the host could not be checked against the allowed hosts",
+                    "SERVICE with a variable is refused: its host could not be checked against the allowed hosts",
                     hint="name the endpoint by its IRI",
                 )
         elif word == "SERVICE":
@@ -143,7 +143,9 @@ def check_services(facts: TextFacts, hosts: AllowedHosts, resolve: Callable[[str
 
 
 _CHAINS = frozenset({"||", "&&", "+", "-", "*", "/", "|", "^", "!", "=", "!=", "<", ">", "<=", ">="})
-_CHAIN_WORDS = frozenset({"UNION", "OPTIONAL", "MINUS", "BIND", "FILTER", "VALUES", "LATERAL", "EXISTS", "AS"})
+_CHAIN_WORDS = frozenset(
+    {"UNION", "OPTIONAL", "MINUS", "BIND", "FILTER", "VALUES", "LATERAL", "EXISTS", "AS"}
+)
 _OPERANDS = frozenset({Kind.IRI, Kind.PNAME, Kind.VAR, Kind.BLANK, Kind.STRING, Kind.NUMBER})
 _PAIRS = {"(": ")", "[": "]", "{": "}", "<<": ">>", "{|": "|}"}
 _CLOSERS = frozenset(_PAIRS.values())
@@ -202,7 +204,12 @@ class _Height:
             return True
         # Members of a collection become triples; in ?a-1 the sign of the subtraction is part of the number.
         last = self._last
-        return self._brackets[-1] == "(" and token.kind in _OPERANDS and last is not None and last.kind in _OPERANDS
+        return (
+            self._brackets[-1] == "("
+            and token.kind in _OPERANDS
+            and last is not None
+            and last.kind in _OPERANDS
+        )
 
     def _open(self, bracket: str) -> None:
         # Groups side by side join to one side, and so they nest; other brackets side by side do not.
@@ -299,7 +306,11 @@ def _slip(text: str, base: bool, prefixes: Iterable[str]) -> tuple[Token, str, s
             if before == "PREFIX":
                 declared.add(prefix)
             elif prefix not in declared:
-                return token, f"the prefix {prefix}: is not declared", f"add PREFIX {prefix}: <...> at the beginning"
+                return (
+                    token,
+                    f"the prefix {prefix}: is not declared",
+                    f"add PREFIX {prefix}: <...> at the beginning",
+                )
         elif token.kind is Kind.IRI and before == "BASE":
             base = True
         elif token.kind is Kind.IRI and not base and not _SCHEME.match(token.text):

@@ -186,6 +186,8 @@ def quads_in_graph(quads: Iterable[Quad], name: GraphName) -> list[Quad]:
     if isinstance(name, DefaultGraph):
         return list(quads)
     return [
-        Quad(quad.subject, quad.predicate, quad.object, name) if isinstance(quad.graph_name, DefaultGraph) else quad
+        Quad(quad.subject, quad.predicate, quad.object, name)
+        if isinstance(quad.graph_name, DefaultGraph)
+        else quad
         for quad in quads
     ]

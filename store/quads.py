@@ -156,7 +156,7 @@ class QuadStore:
         return self._dispatcher.subscribe(callback, graphs, predicates)
 
     def wait_delivered(self, version: int, timeout_s: float = 10.0) -> bool:
-        """Wait until subscribers have been called for every commit up to ``version``; False after the time-out."""
+        """Wait until subscribers were called for every commit up to ``version``; False after the time-out."""
         return self._dispatcher.wait_delivered(version, timeout_s)
 
     def commits_after(self, version: int, limit: int | None = None) -> Iterator[Commit]:
@@ -193,8 +193,8 @@ class QuadStore:
     ) -> QueryResult:
         """Ask a query; the result reads one snapshot and is used and closed in this thread.
 
-        Its ``version`` is the snapshot's, or a lower bound while commits land all the time (`snapshot_read` is
-        exact always). For the parameters see `sparql.QueryRequest`.
+        Its ``version`` is the snapshot's, or a lower bound while commits land all the time
+        (`snapshot_read` is exact always). For the parameters see `sparql.QueryRequest`.
 
         Raises:
             QueryTextError, UnsupportedError, LimitError, NetworkRefusedError, QueryFailedError: see
@@ -206,7 +206,7 @@ class QuadStore:
         querier, writer = self._open_querier(), self._writer
         for _ in range(3):
             turn, version = writer.turn, writer.version
-            result = querier.evaluate(request, lambda version=version: version)
+            result = querier.evaluate(request, version)
             if turn == writer.turn and turn % 2 == 0:
                 break
         return result
@@ -243,7 +243,11 @@ class QuadStore:
         return list(self._database().quads_for_pattern(None, None, None, name))
 
     def quads_for_pattern(
-        self, subject: Any = None, predicate: NamedNode | None = None, object: Any = None, graph: GraphName | None = None
+        self,
+        subject: Any = None,
+        predicate: NamedNode | None = None,
+        object: Any = None,
+        graph: GraphName | None = None,
     ) -> list[Quad]:
         """The quads that match; None is a wildcard, also for the graph."""
         return list(self._database().quads_for_pattern(subject, predicate, object, graph))
@@ -356,11 +360,16 @@ class QuadStore:
         return self._writer.submit(derive, cause=cause, expected=expected)
 
     def put_graph(
-        self, name: GraphName, quads: Iterable[Quad], *, cause: str | None = "put", expected: int | None = None
+        self,
+        name: GraphName,
+        quads: Iterable[Quad],
+        *,
+        cause: str | None = "put",
+        expected: int | None = None,
     ) -> Commit:
         """Replace the content of one graph; the graph is listed afterwards, also when it is empty.
 
-        Triples without a graph go into ``name``. The graph was new when ``name`` is in the commit's ``created``.
+        Triples without a graph go into ``name``. The graph was new when the commit's ``created`` has it.
         """
         wanted = in_store_form(quads_in_graph(quads, name))
 
@@ -377,13 +386,20 @@ class QuadStore:
         return self._writer.submit(derive, cause=cause, expected=expected)
 
     def post_graph(
-        self, name: GraphName, quads: Iterable[Quad], *, cause: str | None = "post", expected: int | None = None
+        self,
+        name: GraphName,
+        quads: Iterable[Quad],
+        *,
+        cause: str | None = "post",
+        expected: int | None = None,
     ) -> Commit:
         """Add quads to one graph; the graph is listed afterwards, also when it is empty."""
         created = () if isinstance(name, DefaultGraph) else (name,)
         return self.apply(add=quads_in_graph(quads, name), create=created, cause=cause, expected=expected)
 
-    def delete_graph(self, name: GraphName, *, cause: str | None = "delete", expected: int | None = None) -> Commit:
+    def delete_graph(
+        self, name: GraphName, *, cause: str | None = "delete", expected: int | None = None
+    ) -> Commit:
         """Drop one graph; the default graph is emptied.
 
         Raises:
@@ -412,8 +428,8 @@ class QuadStore:
             for name in list(pending.graph_names()):
                 if name not in names:
                     pending.drop(name)
-            for name in [DefaultGraph(), *names]:
-                for quad in list(pending.quads_of(name)):
+            for graph in (DefaultGraph(), *names):
+                for quad in list(pending.quads_of(graph)):
                     if quad not in kept:
                         pending.remove(quad)
             for quad in wanted:
@@ -515,7 +531,9 @@ class QuadStore:
             try:
                 path.mkdir(parents=True, exist_ok=True)
                 if any(path.iterdir()):
-                    raise StoreUnwritableError(f"the backup folder {path} is not empty", hint="give a new folder")
+                    raise StoreUnwritableError(
+                        f"the backup folder {path} is not empty", hint="give a new folder"
+                    )
                 self._writer.store.backup(path / "quads")
                 log.backup(path / "changes.sqlite")
             except OSError as error:
@@ -607,7 +625,11 @@ class SnapshotReader:
         return self._store.graph_quads(name)
 
     def quads_for_pattern(
-        self, subject: Any = None, predicate: NamedNode | None = None, object: Any = None, graph: GraphName | None = None
+        self,
+        subject: Any = None,
+        predicate: NamedNode | None = None,
+        object: Any = None,
+        graph: GraphName | None = None,
     ) -> list[Quad]:
         """See `QuadStore.quads_for_pattern`."""
         return self._store.quads_for_pattern(subject, predicate, object, graph)
@@ -658,7 +680,8 @@ def _open_quads(folder: DataFolder) -> Store:
         text = str(error)
         if "lock" in text.lower():
             raise StoreLockedError(
-                f"the database {folder.quads} is in use by another process", hint="stop the process that uses it"
+                f"the database {folder.quads} is in use by another process",
+                hint="stop the process that uses it",
             ) from error
         raise StoreUnwritableError(
             f"the database {folder.quads} cannot be opened: {text}", hint="check permissions and free space"

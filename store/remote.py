@@ -28,7 +28,7 @@ class FetchError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A document: its bytes, its media type (None when the server gave none) and where it came from in the end."""
+    """A document: its bytes, its media type (None: not told) and the IRI it came from in the end."""
 
     body: bytes
     media_type: str | None
@@ -50,12 +50,14 @@ def fetch_rdf(fetcher: Fetcher, iri: str) -> list[Quad]:
     if format_ is None:
         raise FetchError(
             f"<{iri}> has the media type {document.media_type or 'none'}, which is not an RDF format",
-            hint="the server must name the RDF format in Content-Type, or the IRI must end in .ttl, .nt, .rdf ...",
+            hint="the server must name the RDF format in Content-Type, or the IRI end in .ttl, .nt, .rdf ...",
         )
     return list(parse_rdf(document.body, format_, base_iri=document.iri))
 
 
-def http_fetcher(hosts: AllowedHosts, *, timeout_s: float = 30.0, max_bytes: int = 256 * 1024 * 1024) -> Fetcher:
+def http_fetcher(
+    hosts: AllowedHosts, *, timeout_s: float = 30.0, max_bytes: int = 256 * 1024 * 1024
+) -> Fetcher:
     """A fetcher that reaches allowed hosts only, at every step of a redirect, and stops at ``max_bytes``."""
 
     def fetch(iri: str) -> Fetched:
@@ -74,7 +76,9 @@ def http_fetcher(hosts: AllowedHosts, *, timeout_s: float = 30.0, max_bytes: int
                         for block in response.iter_bytes():
                             body += block
                             if len(body) > max_bytes:
-                                raise LimitError(f"<{target}> is longer than the limit of {max_bytes:,} bytes")
+                                raise LimitError(
+                                    f"<{target}> is longer than the limit of {max_bytes:,} bytes"
+                                )
                         return Fetched(bytes(body), response.headers.get("content-type"), target)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise FetchError(f"<{target}> could not be fetched: {error or type(error).__name__}") from error

@@ -58,8 +58,8 @@ class QueryRequest:
         text: SPARQL Query.
         base_iri: resolves relative IRIs where the text has no BASE.
         prefixes: declared before the text's own.
-        default_graphs: ``default-graph-uri``. With ``named_graphs`` they are the whole dataset and override FROM
-            (SPARQL 1.1 Protocol 2.1.4); a list that is None beside a given one is empty.
+        default_graphs: ``default-graph-uri``. With ``named_graphs`` they are the whole dataset and override
+            FROM (SPARQL 1.1 Protocol 2.1.4); a list that is None beside a given one is empty.
         named_graphs: ``named-graph-uri``.
         union: the default graph is the union of all graphs; not together with ``default_graphs``.
         custom_functions: extension functions.
@@ -125,9 +125,13 @@ class QueryResult:
             raise evaluation_error(error) from error
 
     def serialize_to(
-        self, writer: IO[bytes], format: QueryResultsFormat | RdfFormat, *, prefixes: Mapping[str, str] | None = None
+        self,
+        writer: IO[bytes],
+        format: QueryResultsFormat | RdfFormat,
+        *,
+        prefixes: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the whole result in blocks of some kilobytes; an exception of ``writer.write`` stops it at once.
+        """Write the whole result in blocks of some kilobytes; an exception of ``writer.write`` stops it.
 
         Args:
             writer: any object with ``write(bytes)``.
@@ -191,8 +195,8 @@ class Querier:
         self._limits = limits
         self._hosts = hosts
 
-    def evaluate(self, request: QueryRequest, version: Callable[[], int]) -> QueryResult:
-        """Start a query; ``version`` tells the dataset's version for the snapshot just taken.
+    def evaluate(self, request: QueryRequest, version: int) -> QueryResult:
+        """Start a query on the dataset, which is at ``version`` or later.
 
         Raises:
             QueryTextError: the text is wrong, with its place.
@@ -206,19 +210,19 @@ class Querier:
             prologue = query_prologue(request.text)
             check_services(facts, self._hosts, lambda token: self._iri(token, prologue, request))
         if facts.height <= self._limits.inline_height:
-            return QueryResult(self._start(request), version())
-        kind, data, seen = with_big_stack(lambda: self._drained(request, version))
+            return QueryResult(self._start(request), version)
+        kind, data = with_big_stack(lambda: self._drained(request))
         if kind == "graph":
-            return QueryResult([quad.triple for quad in parse(data, RdfFormat.N_TRIPLES)], seen)
-        return QueryResult(parse_query_results(data, QueryResultsFormat.JSON), seen)
+            return QueryResult([quad.triple for quad in parse(data, RdfFormat.N_TRIPLES)], version)
+        return QueryResult(parse_query_results(data, QueryResultsFormat.JSON), version)
 
-    def _drained(self, request: QueryRequest, version: Callable[[], int]) -> tuple[str, bytes, int]:
+    def _drained(self, request: QueryRequest) -> tuple[str, bytes]:
         """The whole result as bytes, for another thread to read."""
-        result = QueryResult(self._start(request), version())
+        result = QueryResult(self._start(request), 0)
         kind = result.kind
         buffer = io.BytesIO()
         result.serialize_to(buffer, RdfFormat.N_TRIPLES if kind == "graph" else QueryResultsFormat.JSON)
-        return kind, buffer.getvalue(), result.version
+        return kind, buffer.getvalue()
 
     def _start(self, request: QueryRequest) -> QuerySolutions | QueryBoolean | QueryTriples:
         options: dict[str, Any] = {}
@@ -240,7 +244,10 @@ class Querier:
             )
         except SyntaxError as error:
             raise text_error(
-                request.text, str(error.msg or error), base_iri=request.base_iri, prefixes=request.prefixes or ()
+                request.text,
+                str(error.msg or error),
+                base_iri=request.base_iri,
+                prefixes=request.prefixes or (),
             ) from error
         except ValueError as error:
             raise QueryTextError(f"the query was refused: {error}") from error
@@ -270,5 +277,3 @@ def evaluation_error(error: Exception) -> StoreError | UnsupportedError:
 def drain(result: QueryResult) -> tuple[list[str], list[Solution]]:
     """Variables and all solutions of a SELECT."""
     return list(result.variables), list(result.rows())
-
-

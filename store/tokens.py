@@ -1,8 +1,8 @@
-"""The tokens of SPARQL, enough of them to find brackets, operations, templates and SERVICE calls.
+r"""The tokens of SPARQL, enough of them to find brackets, operations, templates and SERVICE calls.
 
 Nothing here judges a text: Oxigraph's parser does. What is cut here must only be cut at the same places
 as there, for every text that Oxigraph accepts. Source: SPARQL 1.1 section 19.8 (terminals) and the RDF 1.2
-brackets of SPARQL 1.2. Oxigraph reads ``\\u`` escapes inside IRIs and strings only, never in keywords,
+brackets of SPARQL 1.2. Oxigraph reads ``\u`` escapes inside IRIs and strings only, never in keywords,
 so no escape can hide a keyword or a bracket.
 """
 

@@ -13,16 +13,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
 
 from .apply import Functions, Term, change_text, numbers, term_function
 from .changes import GraphName
-from .errors import QueryTextError, QuadrillError, UpdateError
+from .errors import QuadrillError, QueryTextError, UnsupportedError, UpdateError
 from .guard import AllowedHosts, Limits, check_services, inspect_text, text_error
-from .pending import Pending, StoreView, quads_in_graph
+from .pending import Pending, quads_in_graph
 from .remote import Fetcher, fetch_rdf
+from .sparql import evaluation_error
 from .tokens import excerpt_at, line_and_column
 from .update_text import (
     AllTarget,
@@ -58,7 +60,8 @@ class UpdateRequest:
         text: SPARQL Update.
         base_iri: resolves relative IRIs where the text has no BASE.
         prefixes: declared before the text's own.
-        using_graphs: ``using-graph-uri``; with ``using_named_graphs`` the dataset of every WHERE (None: not given).
+        using_graphs: ``using-graph-uri``; with ``using_named_graphs`` the dataset of every WHERE (None: not
+            given).
         using_named_graphs: ``using-named-graph-uri``.
         custom_functions: extension functions for the WHERE parts.
     """
@@ -100,14 +103,14 @@ def plan_update(request: UpdateRequest, limits: Limits, hosts: AllowedHosts) -> 
         if facts.services:  # the same prefix may mean another host in each operation
             own = inspect_text(request.text[operation.start : operation.end], limits)
             prologue = operation.prologue
-            check_services(own, hosts, lambda token, prologue=prologue: scratch.iri(token, prologue).value)
+            check_services(own, hosts, partial(scratch.iri_text, prologue))
         if isinstance(operation.action, Load) and not operation.action.silent:
             hosts.require(scratch.iri(operation.action.source, operation.prologue).value, "LOAD")
     return plan
 
 
 def check_syntax(plan: UpdatePlan) -> None:
-    """Let Oxigraph parse each operation, so that a slip in the last one is found before the first is evaluated.
+    """Let Oxigraph parse each operation: a slip in the last is found before the first is evaluated.
 
     Each operation stands alone behind its prologue: Oxigraph 0.5 accepts no prologue after a ``;``, which
     SPARQL allows. A DROP of a graph that does not exist goes before it, so nothing is evaluated.
@@ -138,6 +141,9 @@ def derive_update(plan: UpdatePlan, store: Store, pending: Pending, fetcher: Fet
         except SyntaxError as error:
             raise engine.syntax_error(operation, error) from error
         except (RuntimeError, OSError, ValueError) as error:
+            failure = evaluation_error(error)
+            if isinstance(failure, UnsupportedError):
+                raise failure from error
             raise UpdateError(f"the update failed: {error}") from error
 
 
@@ -168,7 +174,7 @@ def _check_dataset_parameters(request: UpdateRequest, operations: Sequence[Opera
         action = operation.action
         if isinstance(action, Modify) and (action.with_graph or action.using or action.using_named):
             raise QueryTextError(
-                "using-graph-uri and using-named-graph-uri may not be given for an update that has USING or WITH",
+                "using-graph-uri and using-named-graph-uri may not meet USING or WITH in the update",
                 hint="remove the parameters, or USING and WITH from the text",
             )
 
@@ -197,6 +203,10 @@ class _Engine:
         assert isinstance(term, NamedNode)
         return term
 
+    def iri_text(self, prologue: str, token: str) -> str:
+        """The same, as text."""
+        return self.iri(token, prologue).value
+
     def parse(self, operation: Operation) -> None:
         """Parse an operation without evaluating it."""
         text = self.request.text
@@ -222,8 +232,8 @@ class _Engine:
         if not inserted:
             try:
                 self.parse(operation)
-            except QueryTextError as found:
-                return found
+            except QueryTextError as refusal:
+                return refusal
             return QueryTextError(f"the update was refused: {message}")
         match = re.match(r"error at (\d+):(\d+): ", message)
         if match is None:
@@ -271,7 +281,9 @@ class _Derivation:
                 if not self._pending.has_graph(name):
                     self._pending.create(name)
                 elif not action.silent:
-                    raise UpdateError(f"CREATE GRAPH: the graph {name} already exists", hint="write CREATE SILENT")
+                    raise UpdateError(
+                        f"CREATE GRAPH: the graph {name} already exists", hint="write CREATE SILENT"
+                    )
             case Transfer() as action:
                 self._transfer(action)
 
@@ -310,9 +322,13 @@ class _Derivation:
             self._pending.add(quad)
 
     def _instances(
-        self, template: Piece | None, with_graph: NamedNode | None, variables: tuple[str, ...], rows: list[Row]
+        self,
+        template: Piece | None,
+        with_graph: NamedNode | None,
+        variables: tuple[str, ...],
+        rows: list[Row],
     ) -> Iterator[Quad]:
-        """The quads that a template yields: Oxigraph fills it in, in scratch stores, with fresh blank nodes."""
+        """The quads that a template yields: Oxigraph fills it in, in scratch stores, with new blank nodes."""
         if template is None:
             return
         used = [name for name in variables if name in template.variables]
@@ -487,5 +503,3 @@ def _free_name(wish: str, taken: Iterable[str]) -> str:
     while wish in names:
         wish += "_"
     return wish
-
-

@@ -281,7 +281,8 @@ class _Splitter:
                 return Transfer(word, source, self._graph_or_default(), silent)
             case _:
                 raise self._error(
-                    "expected an update operation (INSERT, DELETE, WITH, LOAD, CLEAR, CREATE, DROP, COPY, MOVE or ADD)"
+                    "expected an update operation"
+                    " (INSERT, DELETE, WITH, LOAD, CLEAR, CREATE, DROP, COPY, MOVE or ADD)"
                 )
 
     def _change(self) -> Action:

@@ -1,6 +1,6 @@
 """The only writer: requests in line, one group at a time, log before apply.
 
-    requests -> derive (each sees those before it) -> log: one fsync for the group -> apply: one transaction -> visible
+    requests -> derive, each sees those before it -> log, one fsync -> apply, one transaction -> visible
 
 A request that fails leaves no trace and does not disturb its group. One process-wide lock makes updates
 serialisable: Oxigraph's own transactions on disk have no conflict detection and would lose updates.
@@ -36,7 +36,7 @@ class PreconditionError(ConflictError):
 
 
 class ApplyError(StoreError):
-    """A commit is in the log but could not be made in the quads; it will be, before the next write or at the next start."""
+    """A commit is in the log but could not be made in the quads; it will be before the next write."""
 
     code = "apply-failed"
 
@@ -158,7 +158,7 @@ class Writer:
             try:
                 if request.expected is not None and request.expected != version:
                     raise PreconditionError(
-                        f"the dataset is at version {version}, the request asks for version {request.expected}",
+                        f"the dataset is at version {version}, the request expects version {request.expected}",
                         hint="read again and repeat the change",
                     )
                 request.derive(pending)
@@ -216,7 +216,9 @@ class Writer:
         self._replay(log.checkpoint)
         if log.bulk_pending:
             self.counts = self._counted()
-            commit = _bulk_commit(log.version + 1, self._clock_ms(), log.counts(), self.counts, "recovered bulk load")
+            commit = _bulk_commit(
+                log.version + 1, self._clock_ms(), log.counts(), self.counts, "recovered bulk load"
+            )
             if commit is None:
                 log.end_bulk()
             else:
@@ -234,11 +236,13 @@ class Writer:
             self._replay(behind)
             log = self._log
             assert isinstance(log, SqliteChangeLog)
-            self.counts = {DefaultGraph(): 0} | {graph_of_key(key): count for key, count in log.counts().items()}
+            self.counts = {DefaultGraph(): 0} | {
+                graph_of_key(key): count for key, count in log.counts().items()
+            }
             self._dispatcher.enqueue(commits)
 
     def _replay(self, version: int) -> None:
-        """Make every logged commit after ``version`` once more: a change that is there already changes nothing."""
+        """Make every logged commit after ``version`` once more: what is there already does not change."""
         if version >= self._log.version:
             return
         pending = Pending(StoreView(self.store))
@@ -310,7 +314,9 @@ class Writer:
             self.counts = self._counted()
             commit = _bulk_commit(self.version + 1, self._clock_ms(), _keys(before), self.counts, cause)
             if commit is not None:
-                gone: dict[str, int | None] = {graph_key(name): None for name in before if name not in self.counts}
+                gone: dict[str, int | None] = {
+                    graph_key(name): None for name in before if name not in self.counts
+                }
                 log.append([commit], gone | _keys(self.counts))
                 self.version = commit.version
                 self._dispatcher.enqueue([commit])

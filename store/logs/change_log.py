@@ -124,7 +124,7 @@ class SqliteChangeLog:
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
         """See `ChangeLog.append`."""
         rows = [_row(commit) for commit in commits]
-        size = self._bytes + sum(int(row[-1] or 0) for row in rows)
+        size = self._bytes + sum(int(str(row[-1])) for row in rows)
         version = commits[-1].version
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -171,7 +171,9 @@ class SqliteChangeLog:
         if self._bytes <= self._retention.max_bytes and not self._has_older(oldest):
             return
         gone, last = 0, None
-        query = "SELECT version, at_ms, bytes FROM commits WHERE version <= ? AND version < ? ORDER BY version"
+        query = (
+            "SELECT version, at_ms, bytes FROM commits WHERE version <= ? AND version < ? ORDER BY version"
+        )
         for version, at_ms, size in self._db.execute(query, (self.checkpoint, self.version)):
             if self._bytes - gone <= self._retention.max_bytes and at_ms >= oldest:
                 break
@@ -343,12 +345,18 @@ def _unpack(data: object) -> tuple[Quad, ...]:
 
 def _log_error(path: Path, error: Exception) -> StoreError:
     text = str(error)
-    if "not a database" in text or "malformed" in text or isinstance(error, KeyError) or "no such table" in text:
+    if (
+        "not a database" in text
+        or "malformed" in text
+        or isinstance(error, KeyError)
+        or "no such table" in text
+    ):
         return StoreFormatError(
             f"the change log {path} is damaged: {text}", hint="restore the data folder from a backup"
         )
     if "closed database" in text:
         return StoreError("the store is closed")
     return StoreUnwritableError(
-        f"the change log {path} cannot be written: {text}", hint="check free space and permissions of the data folder"
+        f"the change log {path} cannot be written: {text}",
+        hint="check free space and permissions of the data folder",
     )
