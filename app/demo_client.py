@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx
+
 from quadrill.store.errors import QuadrillError
 
 from .demo_data import QUERY_FILES, rdf, text_of

@@ -182,7 +182,8 @@ def read_feed(url: str, name: str, last_id: int) -> list[Event]:
 
 
 def bindings(event: Event, *names: str) -> list[Cells]:
-    return [tuple(row.get(name, {}).get("value") for name in names) for row in event[1]["results"]["bindings"]]
+    found: list[dict[str, Any]] = event[1]["results"]["bindings"]
+    return [tuple(row.get(name, {}).get("value") for name in names) for row in found]
 
 
 def test_each_late_departure_is_told_once_with_the_names_that_are_known(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from pyoxigraph import RdfFormat, parse
+
 from quadrill.app.demo_data import departures, known, rdf, table, text_of, weather
 from quadrill.app.demo_replay import MAX_LINES_PER_PUSH, TICK_SECONDS, NothingToReplayError, Plan, replay
 from quadrill.app.demo_summary import FeedTally, events

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from quadrill.store.registry import Registry
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
+
+from quadrill.store.registry import Registry
 
 PASSWORD = "only-for-this-test"
 DATABASE_NUMBERS = itertools.count(1)

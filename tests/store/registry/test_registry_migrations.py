@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from sqlalchemy import inspect
+
 from quadrill.store.registry import (
     QueryRecord,
     Registry,
@@ -22,7 +24,6 @@ from quadrill.store.registry import (
 from quadrill.store.registry.migrate import current_revision, migrate
 from quadrill.store.registry.models import Base
 from quadrill.store.registry.session import Database, default_url
-from sqlalchemy import inspect
 
 RunSql = Callable[[str, str], list[tuple[object, ...]]]
 NEXT_MIGRATION = '''

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+
 from quadrill.store.errors import ConflictError, NotFoundError
 from quadrill.store.registry import (
     JobRecord,
