@@ -49,7 +49,7 @@ class Settings:
 
     # who
     token: str = _setting("", "secret", "A bearer token with the role admin; further tokens are made with `quadrill token`.")
-    allowed_hosts: tuple[str, ...] = _setting((), "names", "Further `Host` names to accept without tokens, beside loopback.")
+    host_names: tuple[str, ...] = _setting((), "names", "Further `Host` names to accept without tokens, beside loopback.")
     cors_origins: tuple[str, ...] = _setting((), "origins", "Origins whose pages may call the server; `*` allows every origin to read.")
     read_only: bool = _setting(False, "", "Refuse everything that writes.")
 
@@ -63,7 +63,7 @@ class Settings:
     query_timeout: float = _setting(60.0, "seconds", "Longest evaluation of a one-shot query; `timeout` in a request may only shorten it.")
     max_result_rows: int = _setting(10_000_000, "rows", "Most rows or triples of one answer; 0 for no limit.")
     max_result_bytes: int = _setting(1 << 32, "bytes", "Largest answer; 0 for no limit.")
-    max_nesting: int = _setting(200, "levels", "Deepest nesting of brackets in a query or update text.")
+    max_nesting: int = _setting(10_000, "levels", "Deepest nesting in a query or update text, chains of operators counted in.")
     gzip: bool = _setting(True, "", "Compress answers for clients that accept it.")
 
     # feeds
@@ -85,8 +85,7 @@ class Settings:
     durable: bool = _setting(True, "", "Acknowledge a commit only once it would survive a power loss.")
     change_log_bytes: int = _setting(1 << 30, "bytes", "Size of the change log from which `/changes` resumes.")
     change_log_age: str = _setting("7d", "duration", "Age of the oldest change kept.")
-    service_hosts: tuple[str, ...] = _setting((), "hosts", "Hosts that SERVICE may call; none by default.")
-    load_hosts: tuple[str, ...] = _setting((), "hosts", "Hosts that LOAD may fetch from; none by default.")
+    remote_hosts: tuple[str, ...] = _setting((), "hosts", "Hosts that SERVICE and LOAD may reach, with or without a port; none by default.")
     load_folders: tuple[str, ...] = _setting((), "folders", "Folders that `POST /loads` may read.")
 
     # running

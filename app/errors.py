@@ -21,6 +21,7 @@ from werkzeug.routing import RequestRedirect
 
 from quadrill.store import errors as store_errors
 from quadrill.store.errors import QuadrillError
+from quadrill.store.writer import PreconditionError
 
 log = logging.getLogger("quadrill.app")
 
@@ -53,6 +54,8 @@ STATUS_OF_CLASS: dict[type[BaseException], int] = {
     store_errors.UnsupportedError: 501,
     store_errors.RdfSyntaxError: 400,
     store_errors.LimitError: 400,
+    store_errors.GoneError: 410,
+    PreconditionError: 412,
     store_errors.ConflictError: 409,
     store_errors.NotFoundError: 404,
     store_errors.UpdateError: 400,
@@ -75,6 +78,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "cancelled": 503,
     "closed": 503,
     "read-only": 403,
+    "host-not-allowed": 403,
 }
 
 

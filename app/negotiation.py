@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from pyoxigraph import QueryResultsFormat, RdfFormat
 
+from quadrill.store.formats import RDF_TYPES, RdfType, rdf_format
+
 from .errors import HttpError
 
 
@@ -73,7 +75,6 @@ TRIG = Offer(
 )
 GRAPH_OFFERS = (TURTLE, N_TRIPLES, RDF_XML, JSON_LD, N_QUADS, TRIG)
 DATASET_OFFERS = (N_QUADS, TRIG, JSON_LD)
-READABLE = (TURTLE, N_TRIPLES, N_QUADS, TRIG, RDF_XML, JSON_LD)
 
 # Parameters that do not ask for another format than the one we write.
 _HARMLESS = frozenset({"q", "charset", "version", "profile"})
@@ -153,29 +154,20 @@ def accepts_gzip(header: str | None) -> bool:
     return allowed
 
 
-def rdf_format(content_type: str | None) -> RdfFormat:
+def rdf_type(content_type: str | None) -> RdfType:
     """The RDF format of a request body.
 
     Raises:
         HttpError: 415 when the type is missing, not RDF or in another charset than UTF-8.
     """
     media = content_media_type(content_type)
-    found = readable_format(media.essence)
+    found = rdf_format(media.essence)
     if found is None:
-        listed = ", ".join(offer.media_type for offer in READABLE)
         raise HttpError(
             415, f"bodies of type {media.essence} are not read here", code="unsupported-media-type",
-            hint=f"RDF is read as {listed}.",
+            hint=f"RDF is read as {', '.join(kind.media_type for kind in RDF_TYPES)}.",
         )
     return found
-
-
-def readable_format(essence: str) -> RdfFormat | None:
-    """The RDF format of a media type name, aliases included."""
-    for offer in READABLE:
-        if essence == offer.media_type or essence in offer.aliases:
-            return offer.rdf
-    return None
 
 
 def content_media_type(content_type: str | None) -> MediaType:

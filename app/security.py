@@ -240,10 +240,10 @@ class Security:
 
     def _check_local(self, message: Request, writing: bool) -> None:
         host = _host_name(message.headers.get("Host", ""))
-        if not is_loopback(host) and host not in self._settings.allowed_hosts:
+        if not is_loopback(host) and host not in self._settings.host_names:
             raise HttpError(
                 403, f"without tokens only this machine is served, and {host or 'an empty Host'} is not its name",
-                code="foreign-host", hint="Use http://127.0.0.1, or set a token, or the setting allowed_hosts.",
+                code="foreign-host", hint="Use http://127.0.0.1, or set a token, or the setting host_names.",
             )
         if writing:
             self._check_origin(message)

@@ -16,6 +16,7 @@ import errno
 import json
 import logging
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -34,7 +35,7 @@ log = logging.getLogger("quadrill.server")
 
 CONNECTION = "quadrill.connection"
 KEEP_ALIVE_CONNECTIONS = 2000
-EVALUATION_STACK_BYTES = 256 << 20
+EVALUATION_STACK_BYTES = 16 << 20
 _UNREAD_TO_KEEP = 1 << 20
 _DRAIN_SECONDS = 3.0
 
@@ -184,8 +185,10 @@ class _HttpServer(cheroot_wsgi.Server):  # type: ignore[misc]
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:
         """Cheroot's messages go to our log; broken answers are told where they break."""
-        with contextlib.suppress(Exception):
-            log.log(level, "%s", msg, exc_info=traceback and level >= logging.ERROR)
+        if isinstance(sys.exc_info()[1], AnswerBrokenError):
+            log.warning("an answer was cut: %s", sys.exc_info()[1])
+            return
+        log.log(level, "%s", msg, exc_info=traceback and level >= logging.ERROR)
 
 
 class Server:
@@ -218,8 +221,9 @@ class Server:
     def bind(self) -> None:
         """Listen and start the workers; requests are answered from :meth:`serve` on.
 
-        Evaluation runs on the workers' stacks: they are large, since a nested query recurses deeply in
-        Oxigraph and a full stack would end the process. Only the pages that are touched cost memory.
+        Evaluation runs on the workers' stacks, which are made the same on every platform: a nested query
+        recurses in Oxigraph, and a full stack would end the process. The store moves what is deeper than
+        its limit to a thread of its own.
         """
         before = threading.stack_size(EVALUATION_STACK_BYTES)
         try:

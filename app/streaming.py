@@ -34,13 +34,24 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one answer may cost. ``seconds`` of evaluation and sending, ``max_bytes`` 0 for no limit."""
+    """What one answer may cost: ``seconds`` of evaluation and sending, bytes and rows, 0 for no limit."""
 
     seconds: float
     max_bytes: int = 0
+    max_rows: int = 0
 
 
 Body = Callable[[Sink], None]
+
+# What stands once between two rows, or after each, and nowhere else. In JSON a quotation mark inside a string
+# is always escaped, and only rows are objects in an array. The other RDF formats are limited by bytes.
+ROW_MARKS = {"json": b'}},{"', "xml": b"<result>", "csv": b"\r\n", "tsv": b"\n", "nt": b"\n", "nq": b"\n"}
+
+
+def count_rows(sink: Sink, format_name: str) -> None:
+    """Tell the sink by what to count the rows of the format that follows."""
+    if isinstance(sink, _AnswerSink):
+        sink.row_mark = ROW_MARKS.get(format_name, b"")
 
 
 class StreamedAnswer(Response):
@@ -111,6 +122,9 @@ class _AnswerSink:
     ) -> None:
         self.started = False
         self.stopped: BaseException | None = None
+        self.row_mark = b""
+        self._rows = 0
+        self._tail = b""
         self._response = response
         self._start_response = start_response
         self._send: Callable[[bytes], object] | None = None
@@ -124,6 +138,8 @@ class _AnswerSink:
 
     def write(self, data: bytes) -> int:
         self._check(len(data))
+        if self.row_mark and self._limits.max_rows:
+            self._count(data)
         if self._send is not None:
             self._put(data)
             return len(data)
@@ -192,6 +208,19 @@ class _AnswerSink:
                 HttpError(
                     413, f"the answer is larger than {self._limits.max_bytes} bytes", code="result-too-large",
                     hint="Ask for less with LIMIT, or raise the setting max_result_bytes.",
+                )
+            )
+
+    def _count(self, data: bytes) -> None:
+        joined = self._tail + data
+        self._rows += joined.count(self.row_mark)
+        keep = len(self.row_mark) - 1
+        self._tail = bytes(joined[-keep:]) if keep else b""
+        if self._rows > self._limits.max_rows:
+            raise self._stop(
+                HttpError(
+                    413, f"the answer has more than {self._limits.max_rows} rows", code="result-too-large",
+                    hint="Ask for less with LIMIT, or raise the setting max_result_rows.",
                 )
             )
 

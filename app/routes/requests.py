@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from flask import Response, current_app, request
-from werkzeug.datastructures import MultiDict
 
 from ..errors import HttpError
 from ..wiring import Services
@@ -132,13 +131,14 @@ def whole_number(name: str, text: str) -> int:
     return int(text)
 
 
-def known_parameters(allowed: Iterable[str], given: MultiDict[str, str] | None = None) -> None:
+def known_parameters(allowed: Iterable[str], given: Iterable[tuple[str, str]] | None = None) -> None:
     """Refuse parameters that a resource does not have: a misspelt one would be ignored silently.
 
     Raises: HttpError 400.
     """
     names = set(allowed)
-    unknown = sorted(name for name in (request.args if given is None else given) if name not in names)
+    present = request.args if given is None else [name for name, _value in given]
+    unknown = sorted(name for name in present if name not in names)
     if unknown:
         raise HttpError(
             400, f"unknown parameter {unknown[0]}", code="parameter",

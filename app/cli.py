@@ -1,0 +1,78 @@
+"""The command ``quadrill``: one sub-command per module of :mod:`quadrill.app.commands`.
+
+Exit codes: 0 done, 1 failed (one sentence on standard error), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from quadrill.store.errors import QuadrillError
+
+from .commands import client, offline, serve, tokens
+
+OK, FAILED, USAGE = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except QuadrillError as error:
+        return _fail(error)
+    except KeyboardInterrupt:
+        return OK
+    except BrokenPipeError:
+        # The reader, `head` for instance, has enough. What Python would flush at exit has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"quadrill: {where}{error.strerror or error}", file=sys.stderr)
+        return FAILED
+    return code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser with all sub-commands."""
+    parser = argparse.ArgumentParser(
+        prog="quadrill", description="A SPARQL triple store whose queries can stay open.",
+    )
+    parser.add_argument("--version", action="version", version=f"quadrill {_version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    serve.add_commands(commands)
+    client.add_commands(commands)
+    offline.add_commands(commands)
+    tokens.add_commands(commands)
+    return parser
+
+
+def _fail(error: QuadrillError) -> int:
+    place = ""
+    line, column = getattr(error, "line", None), getattr(error, "column", None)
+    if line is not None:
+        place = f"line {line}, column {column}: " if column is not None else f"line {line}: "
+    print(f"quadrill: {place}{error.message}", file=sys.stderr)
+    excerpt = getattr(error, "excerpt", None)
+    if excerpt:
+        print(excerpt, file=sys.stderr)
+    if error.hint:
+        print(f"Hint: {error.hint}", file=sys.stderr)
+    return FAILED
+
+
+def _version() -> str:
+    try:
+        return version("quadrill")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+"""Clients of a running server: query, update, load, push, register, queries, watch, explain, drop."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from quadrill.store.errors import QuadrillError
+from quadrill.store.formats import guess_rdf_format
+
+from . import tables
+from .connection import Connection, add_server_options, connect, events
+
+ACCEPT = {
+    "json": "application/sparql-results+json, application/ld+json;q=0.5",
+    "xml": "application/sparql-results+xml, application/rdf+xml;q=0.5",
+    "csv": "text/csv, application/n-quads;q=0.5",
+    "tsv": "text/tab-separated-values, application/n-quads;q=0.5",
+    "ttl": "text/turtle", "nt": "application/n-triples", "nq": "application/n-quads", "trig": "application/trig",
+    "rdf": "application/rdf+xml", "jsonld": "application/ld+json",
+    "table": "application/sparql-results+json, text/turtle;q=0.5",
+}
+PUSH_TYPES = {".ndjson": "application/x-ndjson", ".jsonl": "application/x-ndjson"}
+
+
+class UsageError(QuadrillError):
+    """The command line asks for something that cannot be."""
+
+    code = "usage"
+
+
+def add_commands(commands: Any) -> None:
+    """Add the client commands."""
+    query = _command(commands, "query", _query, "run a SPARQL query")
+    _add_text(query)
+    query.add_argument("--format", choices=tuple(ACCEPT), default="table", help="how to print the answer")
+    query.add_argument("--timeout", type=float, metavar="SECONDS", help="stop it after that time")
+    update = _command(commands, "update", _update, "run a SPARQL update")
+    _add_text(update)
+    load = _command(commands, "load", _load, "load RDF files into the store")
+    load.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    load.add_argument("--graph", metavar="IRI", help="the graph to load into (default: as the file says)")
+    load.add_argument("--type", metavar="MEDIA_TYPE", help="media type, when the file name does not tell")
+    push = _command(commands, "push", _push, "push elements to a stream")
+    push.add_argument("stream", help="the stream's name or IRI")
+    push.add_argument("file", help="a file, or - for standard input")
+    push.add_argument("--type", metavar="MEDIA_TYPE", help="media type, when the file name does not tell")
+    push.add_argument("--at", metavar="TIME", help="event time: milliseconds or xsd:dateTime")
+    push.add_argument("--each", choices=("triple",), help="make one element of each triple")
+    push.add_argument("--partial", action="store_true", help="accept the good elements and list the bad")
+    push.add_argument("--wait", action="store_true", help="answer once the results are in the feeds")
+    register = _command(commands, "register", _register, "register a continuous query")
+    register.add_argument("file", help="the query text, or a JSON registration; - for standard input")
+    register.add_argument("--name", help="the query's name")
+    register.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
+    register.add_argument("--output", choices=("istream", "dstream", "rstream", "changes"))
+    register.add_argument("--replace", action="store_true", help="drop the query that has the name")
+    register.add_argument("--option", action="append", default=[], metavar="NAME=JSON", help="a further member")
+    _command(commands, "queries", _queries, "list the continuous queries")
+    watch = _command(commands, "watch", _watch, "follow a query's feed, one event a line")
+    watch.add_argument("name", help="the query's name")
+    watch.add_argument("--from", dest="after", type=int, metavar="ID", help="begin after that event; 0 is the oldest")
+    watch.add_argument("--snapshot", action="store_true", help="begin with the current answer")
+    watch.add_argument("--count", type=int, metavar="N", help="end after that many events")
+    drop = _command(commands, "drop", _drop, "drop a continuous query")
+    drop.add_argument("name", help="the query's name")
+
+
+def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    add_server_options(parser)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_text(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", nargs="?", help="the text; without it standard input is read")
+    parser.add_argument("--file", type=Path, help="read the text from a file")
+
+
+def _text(options: argparse.Namespace) -> str:
+    if options.text is not None and options.file is not None:
+        raise UsageError("the text is given twice, as an argument and as a file")
+    if options.file is not None:
+        return str(options.file.read_text(encoding="utf-8"))
+    return options.text if options.text is not None else sys.stdin.read()
+
+
+def _query(options: argparse.Namespace) -> int:
+    parameters = {} if options.timeout is None else {"timeout": f"{options.timeout:g}"}
+    headers = {"Accept": ACCEPT[options.format], "Content-Type": "application/sparql-query"}
+    with connect(options) as server:
+        if options.format != "table":
+            for chunk in server.stream("POST", "query", params=parameters, content=_text(options), headers=headers):
+                sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+            return 0
+        answer = server.call("POST", "query", params=parameters, content=_text(options), headers=headers)
+    if answer.headers["Content-Type"].startswith("application/sparql-results+json"):
+        tables.print_results(answer.json())
+    else:
+        sys.stdout.write(answer.text)
+    return 0
+
+
+def _update(options: argparse.Namespace) -> int:
+    with connect(options) as server:
+        server.call(
+            "POST", "update", content=_text(options), headers={"Content-Type": "application/sparql-update"}
+        )
+    return 0
+
+
+def _load(options: argparse.Namespace) -> int:
+    with connect(options) as server:
+        for file in options.files:
+            media_type = options.type or _media_type(file)
+            parameters = {} if options.graph is None else {"graph": options.graph}
+            if options.graph is None and media_type not in _DATASETS:
+                parameters = {"default": ""}
+            with file.open("rb") as stream:
+                server.call("POST", "store", params=parameters, content=_blocks(stream), headers={"Content-Type": media_type})
+            print(f"loaded {file}", file=sys.stderr)
+    return 0
+
+
+_DATASETS = ("application/n-quads", "application/trig", "application/ld+json")
+
+
+def _media_type(file: Path) -> str:
+    kind = guess_rdf_format(file.name)
+    if kind is None:
+        raise UsageError(f"the name of {file} does not tell its format", hint="Give --type, for instance text/turtle.")
+    return kind.media_type
+
+
+def _blocks(stream: Any) -> Iterator[bytes]:
+    while block := stream.read(1 << 20):
+        yield block
+
+
+def _push(options: argparse.Namespace) -> int:
+    data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
+    media_type = options.type or PUSH_TYPES.get(Path(options.file).suffix) or (
+        "application/n-quads" if options.file == "-" else _media_type(Path(options.file))
+    )
+    parameters: dict[str, str] = {name: value for name in ("at", "each") if (value := getattr(options, name))}
+    parameters |= {name: "true" for name in ("partial", "wait") if getattr(options, name)}
+    path = f"streams/{quote(options.stream, safe='')}"
+    if ":" in options.stream:
+        path, parameters["iri"] = "streams", options.stream
+    with connect(options) as server:
+        answer = server.call("POST", path, params=parameters, content=data, headers={"Content-Type": media_type})
+    print(answer.text.strip())
+    return 0
+
+
+def _register(options: argparse.Namespace) -> int:
+    text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
+    members = json.loads(text) if text.lstrip().startswith("{") else {"query": text}
+    for name in ("name", "dialect", "output"):
+        if getattr(options, name) is not None:
+            members[name] = getattr(options, name)
+    for option in options.option:
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise UsageError(f"--option {option} is not NAME=JSON")
+        members[name] = _json_or_text(value)
+    with connect(options) as server:
+        if options.replace and "name" in members:
+            path = f"queries/{quote(members['name'], safe='')}?replace=true"
+            answer = server.call("PUT", path, json=members)
+        else:
+            answer = server.call("POST", "queries", json=members)
+    print(f"{answer.json()['name']} {'registered' if answer.status_code == 201 else 'is registered already'}")
+    for warning in answer.json().get("warnings", ()):
+        print(f"warning: {warning}", file=sys.stderr)
+    return 0
+
+
+def _json_or_text(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _queries(options: argparse.Namespace) -> int:
+    with connect(options) as server:
+        rows = server.call("GET", "queries").json()["queries"]
+    shown = [[str(row.get(name) or "") for name in ("name", "state", "dialect", "waiting_for")] for row in rows]
+    tables.print_table(["name", "state", "dialect", "waiting for"], shown)
+    return 0
+
+
+def _watch(options: argparse.Namespace) -> int:
+    seen = 0
+    with connect(options) as server:
+        for event in _feed(server, options):
+            print(f"{event.kind} {event.data}", flush=True)
+            seen += 1
+            if options.count is not None and seen >= options.count:
+                break
+    return 0
+
+
+def _feed(server: Connection, options: argparse.Namespace) -> Iterator[Any]:
+    parameters: dict[str, str] = {}
+    if options.after is not None:
+        parameters["from"] = str(options.after)
+    if options.snapshot:
+        parameters["snapshot"] = "true"
+    return events(server, f"queries/{quote(options.name, safe='')}/results", parameters)
+
+
+def _drop(options: argparse.Namespace) -> int:
+    with connect(options) as server:
+        server.call("DELETE", f"queries/{quote(options.name, safe='')}")
+    return 0

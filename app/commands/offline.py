@@ -1,0 +1,176 @@
+"""Commands that need no server: explain, migrate, backup, restore, export, run.
+
+``explain`` with the name of a query, and ``backup`` and ``export`` of a folder that a server holds, ask the server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pyoxigraph import RdfFormat
+
+from quadrill.continuous.engine import Registration
+from quadrill.store.errors import QuadrillError, StoreLockedError
+
+from .. import backup
+from ..config import MEMORY, Settings, load_settings
+from ..wiring import open_registry, open_services, open_store
+from .connection import add_server_options, connect
+
+EXPORT_FORMATS = {"nq": RdfFormat.N_QUADS, "trig": RdfFormat.TRIG, "jsonld": RdfFormat.JSON_LD}
+
+
+class OfflineError(QuadrillError):
+    """A file that a command needs is not as it should be."""
+
+    code = "offline"
+
+
+def add_commands(commands: Any) -> None:
+    """Add the offline commands."""
+    explain = _command(commands, "explain", _explain, "show the plan of a query text, or of a registered query")
+    explain.add_argument("query", help="a file with a query text, or the name of a registered query")
+    explain.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
+    explain.add_argument("--analyze", action="store_true", help="JSON with live figures (registered queries)")
+    add_server_options(explain)
+    _data_option(_command(commands, "migrate", _migrate, "bring data folder and registry to this version's format"))
+    saving = _command(commands, "backup", _backup, "copy a data folder, also while a server uses it")
+    saving.add_argument("folder", type=Path, metavar="DIR", help="a new folder for the backup")
+    _data_option(saving)
+    add_server_options(saving)
+    restoring = _command(commands, "restore", _restore, "make a data folder of a backup")
+    restoring.add_argument("folder", type=Path, metavar="DIR", help="the backup")
+    _data_option(restoring)
+    export = _command(commands, "export", _export, "write all quads")
+    export.add_argument("file", nargs="?", help="the file; standard output without it")
+    export.add_argument("--format", choices=tuple(EXPORT_FORMATS), default="nq")
+    _data_option(export)
+    add_server_options(export)
+    run = _command(commands, "run", _run, "evaluate a continuous query over recorded files")
+    run.add_argument("query", type=Path, help="the query text")
+    run.add_argument("--stream", action="append", default=[], metavar="NAME=FILE", help="a stream's recorded elements")
+    run.add_argument("--static", action="append", default=[], metavar="[GRAPH=]FILE", help="RDF to load at first")
+    run.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
+    run.add_argument("--until", metavar="TIME", help="end with a heartbeat of this time on every stream")
+
+
+def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _data_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", metavar="DIR", help="data folder")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="TOML file with settings")
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    return load_settings(overrides={"data": options.data} if options.data else {}, file=options.config)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    file = Path(options.query)
+    if not file.is_file():
+        parameters = {"analyze": "true"} if options.analyze else {}
+        with connect(options) as server:
+            print(server.call("GET", f"queries/{quote(options.query, safe='')}/explain", params=parameters).text.strip())
+        return 0
+    members: dict[str, Any] = {"query": _read(file), "dialect": options.dialect}
+    services = open_services(Settings(data=MEMORY), threaded=False)
+    try:
+        found = services.engine.validate(Registration.from_json({k: v for k, v in members.items() if v is not None}))
+    finally:
+        services.close()
+    plan = found.pop("plan", None) or found.pop("explain", None)
+    print(plan if isinstance(plan, str) else json.dumps(found | ({"plan": plan} if plan else {}), indent=2, ensure_ascii=False))
+    for warning in found.get("warnings", ()):
+        print(f"warning: {warning}", file=sys.stderr)
+    return 0
+
+
+def _migrate(options: argparse.Namespace) -> int:
+    settings = _settings(options)
+    open_store(settings).close()
+    with open_registry(settings) as registry:
+        print(f"the registry is at revision {registry.revision}")
+    return 0
+
+
+def _backup(options: argparse.Namespace) -> int:
+    target = options.folder.resolve()
+    settings = _settings(options)
+    try:
+        store = open_store(settings)
+    except StoreLockedError:
+        with connect(options) as server:
+            made = server.call("POST", "backups", json={"folder": str(target)}).json()
+    else:
+        with store, open_registry(settings) as registry:
+            made = backup.make(store, registry, str(target))
+    print(f"version {made['version']} is in {made['folder']}")
+    return 0
+
+
+def _restore(options: argparse.Namespace) -> int:
+    folder = _settings(options).data_folder
+    if folder is None:
+        raise OfflineError("a backup cannot be restored into memory", hint="Name a data folder with --data.")
+    backup.restore(options.folder, folder)
+    print(f"{folder} is restored from {options.folder}")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    output = sys.stdout.buffer if options.file in (None, "-") else Path(options.file).open("wb")
+    try:
+        try:
+            store = open_store(_settings(options))
+        except StoreLockedError:
+            media_type = EXPORT_FORMATS[options.format].media_type
+            with connect(options) as server:
+                for chunk in server.stream("GET", "store", headers={"Accept": media_type}):
+                    output.write(chunk)
+        else:
+            with store:
+                store.dump(output, EXPORT_FORMATS[options.format])
+        output.flush()
+    finally:
+        if output is not sys.stdout.buffer:
+            output.close()
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from .replay import run_recorded
+
+    return run_recorded(
+        _read(options.query), dialect=options.dialect, streams=_pairs(options.stream), static=options.static,
+        until=options.until,
+    )
+
+
+def _pairs(given: list[str]) -> dict[str, Path]:
+    streams = {}
+    for each in given:
+        name, equals, file = each.rpartition("=")
+        if not equals or not name:
+            raise OfflineError(f"--stream {each} is not NAME=FILE")
+        if not Path(file).is_file():
+            raise OfflineError(f"there is no file {file} for the stream {name}")
+        streams[name] = Path(file)
+    return streams
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise OfflineError(f"{file} is not UTF-8") from error
+
+

@@ -1,0 +1,54 @@
+"""``quadrill serve``: the server in the foreground until a signal stops it; ``quadrill demo`` beside it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from .. import running
+from ..config import Settings, load_settings
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``serve`` and ``demo``."""
+    parser = commands.add_parser("serve", help="run the server", description=__doc__)
+    parser.add_argument("--data", metavar="DIR", help="data folder, or :memory: for trials")
+    parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (default 7878, 0 for a free one)")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="TOML file with settings")
+    parser.add_argument("--read-only", action="store_true", default=None, help="refuse everything that writes")
+    parser.set_defaults(run=_serve)
+    if find_spec("quadrill.app.demo") is not None:
+        from .. import demo
+
+        demo.add_commands(commands)
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Settings from the command line over environment and file."""
+    named = {"data": options.data, "host": getattr(options, "host", None), "port": getattr(options, "port", None)}
+    named["read_only"] = getattr(options, "read_only", None)
+    given = {name: value for name, value in named.items() if value is not None}
+    return load_settings(overrides=given, file=getattr(options, "config", None))
+
+
+def _serve(options: argparse.Namespace) -> int:
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    stop = threading.Event()
+
+    def on_signal(_number: int, _frame: object) -> None:
+        stop.set()
+
+    # Before the server opens anything: a signal that comes early must still close the store.
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    with running.serve(settings_of(options)) as server:
+        print(f"Quadrill is ready at {server.url}", flush=True)
+        stop.wait()
+    return 0

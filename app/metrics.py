@@ -1,0 +1,106 @@
+"""Figures for Prometheus: requests counted as they end, the rest read when somebody scrapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """The server's own registry of figures, so that two servers in one process do not mix theirs."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "quadrill_http_requests", "Requests answered.", ("method", "route", "status"), registry=self.registry
+        )
+        self._seconds = Histogram(
+            "quadrill_http_request_seconds", "Time from request to the last byte of its answer.", ("route",),
+            buckets=_BUCKETS, registry=self.registry,
+        )
+
+    def request_ended(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one answered request; ``route`` is the rule, not the path, so that labels stay few."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+class ServiceFigures(Collector):
+    """What store, engine and fan-out say of themselves; nothing here counts quads one by one."""
+
+    def __init__(self, services: Any) -> None:
+        self._services = services
+
+    def collect(self) -> Iterable[Metric]:
+        """The figures of this moment."""
+        services = self._services
+        counts = services.store.graph_counts()
+        yield _gauge("quadrill_store_version", "Version of the dataset.", services.store.version)
+        yield _gauge("quadrill_store_graphs", "Graphs in the store.", len(counts))
+        yield _gauge("quadrill_store_quads", "Quads in the store.", sum(counts.values()))
+        yield _gauge("quadrill_feed_subscribers", "Open event streams.", services.fanout.clients)
+        yield _counter("quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", services.fanout.dropped)
+        yield _gauge("quadrill_running_queries", "One-shot queries that run now.", len(services.processes.list()))
+        yield from _of_streams(services.engine.streams())
+        yield from _of_queries(services.engine.queries())
+
+
+def _of_streams(streams: list[dict[str, Any]]) -> Iterable[Metric]:
+    accepted = CounterMetricFamily("quadrill_stream_elements", "Elements accepted.", labels=("stream",))
+    late = CounterMetricFamily("quadrill_stream_late_elements", "Elements behind the watermark.", labels=("stream",))
+    watermark = GaugeMetricFamily("quadrill_stream_watermark_ms", "Watermark in event time.", labels=("stream",))
+    for stream in streams:
+        name = str(stream.get("name"))
+        accepted.add_metric((name,), _figure(stream, "elements", "accepted", "count"))
+        late.add_metric((name,), _figure(stream, "late"))
+        if isinstance(stream.get("watermark"), int):
+            watermark.add_metric((name,), stream["watermark"])
+    return (accepted, late, watermark)
+
+
+def _of_queries(queries: list[dict[str, Any]]) -> Iterable[Metric]:
+    states = GaugeMetricFamily("quadrill_queries", "Continuous queries by state.", labels=("state",))
+    found: dict[str, int] = {"running": 0, "paused": 0, "failed": 0}
+    for query in queries:
+        found[str(query.get("state"))] = found.get(str(query.get("state")), 0) + 1
+    for state, number in found.items():
+        states.add_metric((state,), number)
+    evaluations = CounterMetricFamily("quadrill_query_evaluations", "Evaluations.", labels=("query",))
+    events = CounterMetricFamily("quadrill_query_events", "Events in the feed.", labels=("query",))
+    for query in queries:
+        counters = query.get("counters")
+        if isinstance(counters, dict):
+            evaluations.add_metric((str(query.get("name")),), _figure(counters, "evaluations"))
+            events.add_metric((str(query.get("name")),), _figure(counters, "events"))
+    return (states, evaluations, events)
+
+
+def _figure(record: dict[str, Any], *names: str) -> float:
+    """The first of these members that is a number, or the sum of one that counts by kind."""
+    for name in names:
+        value = record.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return value
+        if isinstance(value, dict):
+            return sum(each for each in value.values() if isinstance(each, (int, float)))
+    return 0.0
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=value)

@@ -1,0 +1,53 @@
+"""Around the application: request figures and the access log, which must see streamed answers end too."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from .metrics import Metrics
+
+ROUTE = "quadrill.route"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"})
+access_log = logging.getLogger("quadrill.access")
+
+
+class Observed:
+    """A WSGI application that counts and logs what the inner one answers."""
+
+    def __init__(self, inner: Callable[..., Iterable[bytes]], metrics: Metrics) -> None:
+        self._inner = inner
+        self._metrics = metrics
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:
+        """Run the request to its last byte."""
+        started = time.perf_counter()
+        status = [0]
+
+        def observed_start(line: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            status[0] = int(line[:3])
+            return start_response(line, headers, exc_info) if exc_info else start_response(line, headers)
+
+        body: Iterable[bytes] = ()
+        try:
+            body = self._inner(environ, observed_start)
+            yield from body
+        except Exception:
+            status[0] = status[0] or 500
+            raise
+        finally:
+            close = getattr(body, "close", None)
+            if close is not None:
+                close()
+            seconds = time.perf_counter() - started
+            method = environ["REQUEST_METHOD"]
+            self._metrics.request_ended(
+                method if method in _METHODS else "other", environ.get(ROUTE, "none"), status[0], seconds
+            )
+            if access_log.handlers:
+                access_log.info(
+                    '%s "%s %s" %d %.1f ms', environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"],
+                    environ.get("RAW_URI") or environ.get("PATH_INFO", ""), status[0], seconds * 1000,
+                )

@@ -1,0 +1,189 @@
+"""The OpenAPI document: one line per operation, checked against the routes by a test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from quadrill.store.formats import RDF_TYPES as READABLE
+
+from .negotiation import GRAPH_OFFERS, RESULT_OFFERS
+
+SPARQL_TEXTS = ("application/sparql-query",)
+RESULT_TYPES = tuple(offer.media_type for offer in (*RESULT_OFFERS, *GRAPH_OFFERS))
+GRAPH_TYPES = tuple(offer.media_type for offer in GRAPH_OFFERS)
+RDF_TYPES = tuple(kind.media_type for kind in READABLE)
+PUSH_TYPES = (*(each for each in RDF_TYPES if each != "application/rdf+xml"), "application/x-ndjson")
+JSON = ("application/json",)
+EVENTS = ("text/event-stream",)
+FORM = ("application/x-www-form-urlencoded",)
+
+_PARAMETERS: dict[str, tuple[str, str]] = {
+    # name: (JSON type, meaning)
+    "query": ("string", "SPARQL query text"),
+    "update": ("string", "SPARQL update text"),
+    "default-graph-uri": ("array", "graphs that make the default graph"),
+    "named-graph-uri": ("array", "named graphs of the dataset"),
+    "using-graph-uri": ("array", "graphs that make the default graph of the update's patterns"),
+    "using-named-graph-uri": ("array", "named graphs of the update's patterns"),
+    "union-default-graph": ("boolean", "the default graph is the union of all graphs"),
+    "timeout": ("number", "seconds that the evaluation may take"),
+    "graph": ("string", "IRI of the graph"),
+    "default": ("string", "given without a value: the default graph"),
+    "after": ("integer", "version after which to begin"),
+    "patch": ("boolean", "with the exact change set as RDF Patch"),
+    "iri": ("string", "IRI of the stream"),
+    "at": ("string", "event time: milliseconds since the epoch or xsd:dateTime"),
+    "each": ("string", "`triple` makes one element of each triple"),
+    "partial": ("boolean", "accept the good elements and list the bad"),
+    "wait": ("boolean", "answer once all results are in the feeds"),
+    "name": ("string", "name of the query"),
+    "replace": ("boolean", "drop the query that has the name"),
+    "analyze": ("boolean", "JSON with live figures per operator"),
+    "from": ("integer", "event id after which to begin; 0 is the oldest kept"),
+    "snapshot": ("boolean", "begin with the current answer"),
+    "format": ("string", "short name of a format, in place of Accept"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path. ``statuses`` are the good ones; problems are described once for all."""
+
+    method: str
+    path: str
+    summary: str
+    statuses: tuple[int, ...] = (200,)
+    parameters: tuple[str, ...] = ()
+    body: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    role: str = "read"
+
+
+_DATASET = ("default-graph-uri", "named-graph-uri", "union-default-graph", "timeout")
+_USING = ("using-graph-uri", "using-named-graph-uri")
+_GRAPH = ("graph", "default")
+_PUSH = ("at", "each", "partial", "wait")
+_REGISTRATION = ("text/plain", "application/sparql-query", "application/json")
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("get", "/query", "SPARQL query; without a query the service description", (200,), ("query", *_DATASET), answers=RESULT_TYPES),
+    Operation("post", "/query", "SPARQL query", (200,), _DATASET, (*SPARQL_TEXTS, *FORM), RESULT_TYPES),
+    Operation("query", "/query", "SPARQL query in the body of an HTTP QUERY", (200,), _DATASET, SPARQL_TEXTS, RESULT_TYPES),
+    Operation("post", "/update", "SPARQL update", (204,), _USING, ("application/sparql-update", *FORM), role="write"),
+    Operation("get", "/sparql", "SPARQL query; without a query the service description", (200,), ("query", *_DATASET), answers=RESULT_TYPES),
+    Operation("post", "/sparql", "SPARQL query or update, by content type or parameter", (200, 204), (*_DATASET, *_USING), (*SPARQL_TEXTS, "application/sparql-update", *FORM), RESULT_TYPES, role="read or write"),
+    Operation("query", "/sparql", "SPARQL query in the body of an HTTP QUERY", (200,), _DATASET, SPARQL_TEXTS, RESULT_TYPES),
+    Operation("get", "/store", "a graph, or the whole dataset", (200,), _GRAPH, answers=GRAPH_TYPES),
+    Operation("put", "/store", "replace a graph, or the whole dataset", (201, 204), _GRAPH, RDF_TYPES, role="write"),
+    Operation("post", "/store", "add to a graph; without a graph a new one is made", (201, 204), _GRAPH, (*RDF_TYPES, "multipart/form-data"), role="write"),
+    Operation("delete", "/store", "drop a graph, or empty the dataset", (204,), _GRAPH, role="write"),
+    Operation("get", "/store/{path}", "the graph named by this address", (200,), answers=GRAPH_TYPES),
+    Operation("put", "/store/{path}", "replace the graph named by this address", (201, 204), body=RDF_TYPES, role="write"),
+    Operation("post", "/store/{path}", "add to the graph named by this address", (201, 204), body=(*RDF_TYPES, "multipart/form-data"), role="write"),
+    Operation("delete", "/store/{path}", "drop the graph named by this address", (204,), role="write"),
+    Operation("get", "/changes", "the store's change feed", (200,), ("after", "patch", "graph"), answers=EVENTS),
+    Operation("get", "/streams", "all streams, or one by its IRI", (200,), ("iri",), answers=JSON),
+    Operation("put", "/streams", "declare a stream by its IRI", (200, 201), ("iri",), JSON, JSON, "write"),
+    Operation("post", "/streams", "push to a stream by its IRI", (200,), ("iri", *_PUSH), PUSH_TYPES, JSON, "push"),
+    Operation("delete", "/streams", "drop a stream by its IRI", (204,), ("iri",), role="write"),
+    Operation("post", "/streams:heartbeat", "move the watermark of a stream by its IRI", (204,), ("iri", "at"), role="push"),
+    Operation("get", "/streams/{name}", "one stream", (200,), answers=JSON),
+    Operation("put", "/streams/{name}", "declare a stream", (200, 201), ("iri",), JSON, JSON, "write"),
+    Operation("post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"),
+    Operation("delete", "/streams/{name}", "drop a stream that no query reads", (204,), role="write"),
+    Operation("post", "/streams/{name}:heartbeat", "move a stream's watermark", (204,), ("at",), role="push"),
+    Operation("get", "/queries", "all continuous queries", (200,), answers=JSON),
+    Operation("post", "/queries", "register a continuous query", (200, 201), ("name",), _REGISTRATION, JSON, "write"),
+    Operation("post", "/queries:validate", "what registering would give", (200,), ("name",), _REGISTRATION, JSON),
+    Operation("get", "/queries/{name}", "one continuous query", (200,), answers=JSON),
+    Operation("put", "/queries/{name}", "register a continuous query under a name", (200, 201), ("name", "replace"), _REGISTRATION, JSON, "write"),
+    Operation("patch", "/queries/{name}", "pause, resume or change settings", (200,), (), JSON, JSON, "write"),
+    Operation("delete", "/queries/{name}", "drop a continuous query", (204,), role="write"),
+    Operation("get", "/queries/{name}/explain", "the plan", (200,), ("analyze",), answers=("text/plain", *JSON)),
+    Operation("post", "/queries/{name}/refresh", "refresh the static parts now", (200,), answers=JSON, role="write"),
+    Operation("get", "/queries/{name}/results", "the feed as events, or the current answer; 204 after a drop", (200, 204), ("from", "snapshot", "format"), answers=(*EVENTS, *RESULT_TYPES)),
+    Operation("post", "/loads", "load a file below the load folders as a job", (202,), (), JSON, JSON, "write"),
+    Operation("get", "/jobs", "all jobs", (200,), answers=JSON),
+    Operation("get", "/jobs/{job_id}", "one job, or its progress as events", (200,), answers=(*JSON, *EVENTS)),
+    Operation("post", "/backups", "a copy of store and registry into an empty folder of the server", (201,), (), JSON, JSON, "admin"),
+    Operation("get", "/processes", "the one-shot queries that run now", (200,), answers=JSON),
+    Operation("delete", "/processes/{process_id}", "stop a running query", (204,), role="write"),
+    Operation("get", "/health/live", "liveness", (200,), answers=JSON, role="public"),
+    Operation("get", "/health/ready", "readiness of store, registry and engine", (200, 503), answers=JSON, role="public"),
+    Operation("get", "/metrics", "figures for Prometheus", (200,), answers=("text/plain",)),
+    Operation("post", "/login", "exchange a token for the page's cookie", (204, 303), (), (*FORM, *JSON), role="public"),
+    Operation("post", "/logout", "end the page's session", (204, 303), role="public"),
+    Operation("get", "/openapi.json", "this document", (200,), answers=JSON, role="public"),
+)  # fmt: skip
+
+
+def document(version: str, server: str) -> dict[str, Any]:
+    """The OpenAPI 3.1 document."""
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        # OpenAPI 3.1 has no field for the method QUERY; extensions are for that.
+        method = operation.method if operation.method != "query" else "x-query"
+        paths.setdefault(operation.path, {})[method] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Quadrill", "version": version,
+            "summary": "A SPARQL triple store whose queries can stay open.",
+        },
+        "servers": [{"url": server}],
+        "paths": paths,
+        "components": {"schemas": {"Problem": _PROBLEM}, "securitySchemes": _SCHEMES},
+        "security": [{}, {"bearer": []}, {"cookie": []}],
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "summary": operation.summary, "x-role": operation.role, "parameters": [], "responses": {},
+    }
+    for part in operation.path.split("{")[1:]:
+        name = part.partition("}")[0]
+        described["parameters"].append(
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        )
+    for name in operation.parameters:
+        kind, meaning = _PARAMETERS[name]
+        schema: dict[str, Any] = {"type": kind}
+        if kind == "array":
+            schema["items"] = {"type": "string"}
+        described["parameters"].append({"name": name, "in": "query", "description": meaning, "schema": schema})
+    if operation.body:
+        described["requestBody"] = {"content": {media_type: {} for media_type in operation.body}}
+    for status in operation.statuses:
+        answer: dict[str, Any] = {"description": operation.summary}
+        if operation.answers and status not in (204, 303):
+            answer["content"] = {media_type: {} for media_type in operation.answers}
+        described["responses"][str(status)] = answer
+    described["responses"]["default"] = {
+        "description": "a problem",
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    return described
+
+
+_PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "format": "uri"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": "string"},
+        "hint": {"type": "string"},
+        "line": {"type": "integer", "description": "in query texts and RDF, from 1"},
+        "column": {"type": "integer", "description": "in query texts and RDF, from 1"},
+        "excerpt": {"type": "string", "description": "the line with a caret under the place"},
+        "faults": {"type": "array", "items": {"type": "object"}},
+    },
+}
+_SCHEMES: dict[str, Any] = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "cookie": {"type": "apiKey", "in": "cookie", "name": "quadrill_session"},
+}

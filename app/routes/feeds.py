@@ -1,0 +1,135 @@
+"""Step 8 of 8: ``/queries/{name}/results``, a feed as Server-Sent Events or the current answer as a document."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from flask import Blueprint, Response, request
+from pyoxigraph import QueryResultsFormat, RdfFormat, parse, parse_query_results, serialize
+
+from quadrill.continuous.errors import FeedGoneError
+from quadrill.continuous.feeds import FeedEvent, Subscription
+
+from .. import negotiation
+from ..events import EVENT_STREAM, EventStream
+from ..fanout import frame
+from ..negotiation import Offer
+from . import requests as incoming
+from .requests import services
+
+blueprint = Blueprint("feeds", __name__)
+
+_QUADS_JSON = Offer("json", "application/json", ("text/json",))
+
+
+@blueprint.get("/queries/<part:name>/results")
+def results(name: str) -> Response:
+    """The feed for ``text/event-stream``, else the current answer; 204 once the query was dropped."""
+    incoming.known_parameters({"from", "snapshot", "format"})
+    incoming.check_name(name, "the query name")
+    accept = request.headers.get("Accept")
+    try:
+        if negotiation.accepts(accept, EVENT_STREAM):
+            return _feed(name)
+        return _current_answer(name, accept)
+    except FeedGoneError:
+        return Response(status=204)
+
+
+def _feed(name: str) -> Response:
+    after = request.args.get("from")
+    resumed = request.headers.get("Last-Event-ID")
+    # A browser keeps the address when it connects again: the header is the newer of the two.
+    if resumed:
+        after_id: int | None = incoming.whole_number("Last-Event-ID", resumed)
+    else:
+        after_id = None if after is None else incoming.whole_number("the parameter from", after)
+    feed = services().engine.feed(name)
+    subscription = feed.subscribe(after_id, incoming.flag("snapshot") and not resumed)
+    return EventStream(
+        FeedSource(subscription), services().fanout, retry_ms=services().settings.sse_retry_ms,
+        head_only=request.method == "HEAD",
+    )
+
+
+class FeedSource:
+    """A feed's subscription as frames."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self.finished = False
+
+    def take(self) -> list[bytes]:
+        """The frames that are ready."""
+        frames = [encode(event) for event in self._subscription.take()]
+        self.finished = self._subscription.exhausted
+        return frames
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` when there is something to take."""
+        self._subscription.listen(wake)
+
+    def close(self) -> None:
+        """Leave the feed."""
+        self._subscription.close()
+
+
+@lru_cache(maxsize=1024)
+def encode(event: FeedEvent) -> bytes:
+    """The frame of an event, made once for all subscribers."""
+    return frame(kind=event.kind, data=event.data, event_id=event.id)
+
+
+def _current_answer(name: str, accept: str | None) -> Response:
+    answer = services().engine.current_answer(name)
+    if "quads" in answer:
+        chosen = _choose(accept, (_QUADS_JSON, *negotiation.GRAPH_OFFERS))
+        body = _dump(answer) if chosen is _QUADS_JSON else _graph(answer["quads"], chosen)
+    else:
+        chosen = _choose(accept, negotiation.RESULT_OFFERS)
+        body = _dump(answer) if chosen is negotiation.JSON_RESULTS else _table(answer, chosen)
+    response = Response(body, content_type=chosen.header)
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["Vary"] = "Accept"
+    if isinstance(answer.get("version"), int):
+        response.headers["ETag"] = f'"{answer["version"]}"'
+    return response
+
+
+def _choose(accept: str | None, offers: tuple[Offer, ...]) -> Offer:
+    asked = request.args.get("format")
+    if asked is not None:
+        named = negotiation.short_name(asked)
+        for offer in offers:
+            if named is not None and offer.name == named.name:
+                return offer
+    # A client that would take events or anything gets JSON.
+    return negotiation.choose(accept, offers)
+
+
+def _dump(answer: dict[str, Any]) -> bytes:
+    return (json.dumps(answer, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _table(answer: dict[str, Any], chosen: Offer) -> bytes:
+    document = {member: answer[member] for member in ("head", "results", "boolean") if member in answer}
+    document.setdefault("head", {})
+    text = json.dumps(document, ensure_ascii=False)
+    solutions = parse_query_results(text, QueryResultsFormat.JSON)
+    output = io.BytesIO()
+    assert chosen.results is not None
+    solutions.serialize(output, chosen.results)
+    return output.getvalue()
+
+
+def _graph(quads: str, chosen: Offer) -> bytes:
+    assert chosen.rdf is not None
+    parsed = parse(quads, RdfFormat.N_QUADS)
+    items: Any = parsed if chosen.rdf.supports_datasets else (quad.triple for quad in parsed)
+    written = serialize(items, format=chosen.rdf)
+    assert written is not None
+    return written

@@ -1,0 +1,92 @@
+"""``/loads`` and ``/jobs``: bulk work and its progress; ``/backups``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from threading import Thread
+
+from flask import Blueprint, Response, request
+
+from .. import backup, negotiation
+from ..events import EVENT_STREAM, EventStream
+from ..fanout import frame
+from ..jobs import Jobs, describe
+from ..security import needs
+from . import requests as incoming
+from .requests import services
+
+blueprint = Blueprint("jobs", __name__)
+
+_FINAL = ("done", "failed", "cancelled")
+
+
+@blueprint.post("/loads")
+@needs("write")
+def load() -> Response:
+    """Queue a bulk load."""
+    record = services().jobs.submit_load(incoming.json_body(services().settings.max_query_bytes, "the load"))
+    headers = {"Location": f"{incoming.base_url()}jobs/{record.id}"}
+    return incoming.json_response(describe(record), 202, headers)
+
+
+@blueprint.get("/jobs")
+def list_jobs() -> Response:
+    """All jobs."""
+    return incoming.json_response({"jobs": [describe(record) for record in services().jobs.list()]})
+
+
+@blueprint.get("/jobs/<job_id>")
+def get_job(job_id: str) -> Response:
+    """One job; as events while it goes on."""
+    record = services().jobs.get(job_id)
+    if not negotiation.accepts(request.headers.get("Accept"), EVENT_STREAM):
+        return incoming.json_response(describe(record))
+    return EventStream(
+        JobSource(services().jobs, job_id), services().fanout, retry_ms=services().settings.sse_retry_ms,
+        head_only=request.method == "HEAD",
+    )
+
+
+@blueprint.post("/backups")
+@needs("admin")
+def make_backup() -> Response:
+    """Copy store and registry into an empty folder of the server."""
+    members = incoming.json_body(services().settings.max_query_bytes, "the backup")
+    made = backup.make(services().store, services().registry, members.get("folder"))
+    return incoming.json_response(made, 201)
+
+
+class JobSource:
+    """A job's progress as frames; a thread of its own waits, since jobs are few."""
+
+    def __init__(self, jobs: Jobs, job_id: str) -> None:
+        self.finished = False
+        self._jobs = jobs
+        self._job_id = job_id
+        self._last = b""
+        self._closed = False
+
+    def take(self) -> list[bytes]:
+        """The job's state when it is another than the one sent last."""
+        record = self._jobs.get(self._job_id)
+        self.finished = record.state in _FINAL
+        shown = frame(kind="progress", data=json.dumps(describe(record), ensure_ascii=False))
+        if shown == self._last:
+            return []
+        self._last = shown
+        return [shown]
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` at each change."""
+
+        def watch() -> None:
+            while not (self._closed or self.finished):
+                self._jobs.wait_for_change(1.0)
+                wake()
+
+        Thread(target=watch, name="quadrill-job-watch", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._closed = True

@@ -1,0 +1,25 @@
+"""``/processes``: the one-shot queries that run now, and stopping one."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from ..security import needs
+from . import requests as incoming
+from .requests import services
+
+blueprint = Blueprint("processes", __name__)
+
+
+@blueprint.get("/processes")
+def list_processes() -> Response:
+    """The running queries, oldest first."""
+    return incoming.json_response({"processes": services().processes.list()})
+
+
+@blueprint.delete("/processes/<process_id>")
+@needs("write")
+def stop_process(process_id: str) -> Response:
+    """Stop a running query."""
+    services().processes.cancel(process_id)
+    return Response(status=204)

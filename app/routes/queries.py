@@ -1,0 +1,134 @@
+"""``/queries``: register, validate, list, explain, change and drop continuous queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from quadrill.continuous.engine import Registration
+
+from .. import negotiation
+from ..errors import HttpError
+from ..security import needs
+from . import requests as incoming
+from .requests import services
+
+blueprint = Blueprint("queries", __name__)
+
+_TEXT_TYPES = ("text/plain", "application/sparql-query")
+
+
+@blueprint.get("/queries")
+def list_queries() -> Response:
+    """All registered queries."""
+    incoming.known_parameters(())
+    return incoming.json_response({"queries": services().engine.queries()})
+
+
+@blueprint.post("/queries")
+def register() -> Response:
+    """Register a query under the name that the request or its text gives."""
+    incoming.known_parameters({"name"})
+    return _register(request.args.get("name"), replace=False)
+
+
+@blueprint.put("/queries/<part:name>")
+def register_by_name(name: str) -> Response:
+    """Register a query under this name; ``?replace=true`` drops what has it."""
+    incoming.known_parameters({"replace", "name"})
+    asked = request.args.get("name")
+    if asked is not None and asked != name:
+        raise _two_names(name, asked)
+    return _register(name, replace=incoming.flag("replace"))
+
+
+@blueprint.post("/queries:validate")
+@needs("read")
+def validate() -> Response:
+    """What registering would give, without doing it."""
+    incoming.known_parameters({"name"})
+    return incoming.json_response(services().engine.validate(_registration(request.args.get("name"))))
+
+
+@blueprint.get("/queries/<part:name>")
+def describe(name: str) -> Response:
+    """One query: text, windows, static parts, counters, what it waits for."""
+    incoming.known_parameters(())
+    return incoming.json_response(services().engine.describe(incoming.check_name(name, "the query name")))
+
+
+@blueprint.get("/queries/<part:name>/explain")
+def explain(name: str) -> Response:
+    """The plan: JSON when asked for or with ``?analyze=true``, text otherwise."""
+    incoming.known_parameters({"analyze"})
+    incoming.check_name(name, "the query name")
+    analyze = incoming.flag("analyze")
+    offers = (_PLAN_JSON, _PLAN_TEXT) if analyze else (_PLAN_TEXT, _PLAN_JSON)
+    chosen = negotiation.choose(request.headers.get("Accept"), offers)
+    plan = services().engine.explain(name, analyze=analyze, as_json=chosen is _PLAN_JSON)
+    if isinstance(plan, str):
+        return Response(plan, content_type="text/plain; charset=utf-8")
+    return incoming.json_response(plan)
+
+
+@blueprint.patch("/queries/<part:name>")
+def patch(name: str) -> Response:
+    """Pause, resume or change settings."""
+    incoming.known_parameters(())
+    changes = incoming.json_body(services().settings.max_query_bytes, "the change")
+    if not changes:
+        raise HttpError(400, "the change is empty", code="member", hint='For instance {"state": "paused"}.')
+    return incoming.json_response(services().engine.patch(incoming.check_name(name, "the query name"), changes))
+
+
+@blueprint.post("/queries/<part:name>/refresh")
+def refresh(name: str) -> Response:
+    """Refresh the static parts now."""
+    incoming.known_parameters(())
+    return incoming.json_response(services().engine.refresh(incoming.check_name(name, "the query name")))
+
+
+@blueprint.delete("/queries/<part:name>")
+def drop(name: str) -> Response:
+    """Drop a query; its feed ends."""
+    incoming.known_parameters(())
+    services().engine.drop(incoming.check_name(name, "the query name"))
+    return Response(status=204)
+
+
+_PLAN_TEXT = negotiation.Offer("text", "text/plain", content_type="text/plain; charset=utf-8")
+_PLAN_JSON = negotiation.Offer("plan", "application/json")
+
+
+def _register(name: str | None, *, replace: bool) -> Response:
+    registration = _registration(name)
+    description, created = services().engine.register(registration, replace=replace)
+    headers = {"Location": f"{incoming.base_url()}queries/{description['name']}"}
+    return incoming.json_response(description, 201 if created else 200, headers if created else None)
+
+
+def _registration(name: str | None) -> Registration:
+    """The registration in the request's body, named by ``name`` when it is given."""
+    limit = services().settings.max_query_bytes
+    media = negotiation.content_media_type(request.headers.get("Content-Type"))
+    if media.essence in _TEXT_TYPES:
+        members: dict[str, Any] = {"query": incoming.body_text(limit, "the query")}
+    elif media.essence == "application/json":
+        members = incoming.json_body(limit, "the registration")
+    else:
+        raise HttpError(
+            415, f"a registration cannot be read from {media.essence}", code="unsupported-media-type",
+            hint="Send the text as text/plain or application/sparql-query, or a JSON object.",
+        )
+    if name is not None:
+        incoming.check_name(name, "the query name")
+        given = members.get("name", name)
+        if given != name:
+            raise _two_names(name, given)
+        members["name"] = name
+    return Registration.from_json(members)
+
+
+def _two_names(first: str, second: object) -> HttpError:
+    return HttpError(400, f"the query is named twice, {first!r} and {second!r}", code="two-names")

@@ -1,0 +1,167 @@
+"""Step 1 of 8: ``/streams``, where elements come in; the declarations of streams beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from quadrill.continuous.ingest.times import instant_ms
+
+from ..errors import HttpError
+from ..security import needs
+from . import requests as incoming
+from .requests import services
+
+blueprint = Blueprint("streams", __name__)
+
+_DECLARATION = {
+    "iri", "lateness", "late", "idle_timeout", "retention", "timestamp_property", "stamping", "quoted_asserted",
+}
+_PUSH_PARAMETERS = {"iri", "at", "each", "partial", "wait"}
+
+
+@blueprint.get("/streams")
+def list_streams() -> Response:
+    """All streams, or the one with ``?iri=``."""
+    incoming.known_parameters({"iri"})
+    if "iri" in request.args:
+        return incoming.json_response(services().engine.stream(_iri()))
+    return incoming.json_response({"streams": services().engine.streams()})
+
+
+@blueprint.get("/streams/<part:name>")
+def get_stream(name: str) -> Response:
+    """One stream: watermark, counts, readers."""
+    incoming.known_parameters(())
+    return incoming.json_response(services().engine.stream(incoming.check_name(name, "the stream name")))
+
+
+@blueprint.put("/streams")
+def declare_by_iri() -> Response:
+    """Declare the stream with ``?iri=``."""
+    return _declare(None)
+
+
+@blueprint.put("/streams/<part:name>")
+def declare_by_name(name: str) -> Response:
+    """Declare a stream under a name."""
+    return _declare(incoming.check_name(name, "the stream name"))
+
+
+@blueprint.post("/streams")
+@needs("push")
+def push_by_iri() -> Response:
+    """Push elements to the stream with ``?iri=``."""
+    return _push(_iri())
+
+
+@blueprint.post("/streams/<part:name>")
+@needs("push")
+def push_by_name(name: str) -> Response:
+    """Push elements to a stream."""
+    if "iri" in request.args:
+        raise HttpError(400, "the stream is named twice, in the path and by iri", code="parameter")
+    return _push(incoming.check_name(name, "the stream name"))
+
+
+@blueprint.post("/streams:heartbeat")
+@needs("push")
+def heartbeat_by_iri() -> Response:
+    """Move the watermark of the stream with ``?iri=``."""
+    return _heartbeat(_iri())
+
+
+@blueprint.post("/streams/<part:name>:heartbeat")
+@needs("push")
+def heartbeat_by_name(name: str) -> Response:
+    """Move a stream's watermark without data."""
+    return _heartbeat(incoming.check_name(name, "the stream name"))
+
+
+@blueprint.delete("/streams")
+def drop_by_iri() -> Response:
+    """Drop the stream with ``?iri=``; 409 while a query reads it."""
+    services().engine.drop_stream(_iri())
+    return Response(status=204)
+
+
+@blueprint.delete("/streams/<part:name>")
+def drop_by_name(name: str) -> Response:
+    """Drop a stream; 409 while a query reads it."""
+    services().engine.drop_stream(incoming.check_name(name, "the stream name"))
+    return Response(status=204)
+
+
+def _declare(name: str | None) -> Response:
+    incoming.known_parameters({"iri"})
+    members = incoming.json_body(services().settings.max_query_bytes, "the declaration")
+    unknown = sorted(set(members) - _DECLARATION)
+    if unknown:
+        raise HttpError(
+            400, f"the declaration has an unknown member {unknown[0]}", code="member",
+            hint=f"It takes {', '.join(sorted(_DECLARATION))}.",
+        )
+    given = members.pop("iri", None)
+    if given is not None and not isinstance(given, str):
+        raise HttpError(400, "the member iri must be a text", code="member")
+    asked = request.args.get("iri")
+    if given is not None and asked is not None and given != asked:
+        raise HttpError(400, f"the declaration names two streams, {given} and {asked}", code="member")
+    iri = given or asked
+    if iri is None and name is None:
+        raise HttpError(400, "the declaration does not say which stream: iri is missing", code="member")
+    description, created = services().engine.declare_stream(iri, name=name, **members)
+    status = 201 if created else 200
+    headers = {"Location": f"{incoming.base_url()}streams/{description['name']}"} if created else None
+    return incoming.json_response(description, status, headers)
+
+
+def _push(stream: str) -> Response:
+    incoming.known_parameters(_PUSH_PARAMETERS)
+    each = request.args.get("each")
+    if each not in (None, "triple"):
+        raise HttpError(400, f"the parameter each must be triple, it is {each!r}", code="parameter")
+    content_type = request.headers.get("Content-Type")
+    if not content_type:
+        raise HttpError(
+            415, "the push has no Content-Type", code="unsupported-media-type",
+            hint="Name the body's type, for instance application/n-quads or application/x-ndjson.",
+        )
+    receipt = services().engine.push(
+        stream,
+        incoming.body_bytes(services().settings.max_push_bytes, "a push"),
+        content_type,
+        at=request.args.get("at"),
+        each=each,
+        partial=incoming.flag("partial"),
+        wait=incoming.flag("wait"),
+        idempotency_key=request.headers.get("Idempotency-Key"),
+    )
+    return incoming.json_response(_document(receipt))
+
+
+def _heartbeat(stream: str) -> Response:
+    incoming.known_parameters({"iri", "at"})
+    at = request.args.get("at")
+    if at is None:
+        raise HttpError(
+            400, "the heartbeat does not say its time: at is missing", code="parameter",
+            hint="Give at as milliseconds since the epoch or as an xsd:dateTime.",
+        )
+    services().engine.heartbeat(stream, instant_ms(at, "the parameter at"))
+    return Response(status=204)
+
+
+def _iri() -> str:
+    iri = request.args.get("iri")
+    if not iri:
+        raise HttpError(
+            400, "the request does not say which stream: iri is missing", code="parameter",
+            hint="Use /streams/{name}, or /streams?iri= with the stream's IRI.",
+        )
+    return iri
+
+
+def _document(receipt: Any) -> dict[str, Any]:
+    return dict(receipt) if isinstance(receipt, dict) else receipt.document()

@@ -1,0 +1,78 @@
+"""A whole server: services, application and listening socket, started and stopped together."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import create_app
+from .config import Settings
+from .server import Server
+from .wiring import Services, open_services
+
+SWITCH_INTERVAL_SECONDS = 0.0005
+"""The engine's thread computes all the time; requests beside it wait ten times shorter with this interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server that answers requests."""
+
+    url: str
+    services: Services
+
+
+@contextmanager
+def serve(settings: Settings) -> Iterator[RunningServer]:
+    """Run a server until the block ends, then finish running requests and close the store.
+
+    Raises:
+        AddressError: the address is in use or not allowed.
+        TokenRequiredError: the address is open to others and there is no token.
+        QuadrillError: the data folder or the registry cannot be opened.
+    """
+    with ExitStack() as stack:
+        services = open_services(settings)
+        stack.callback(services.close)
+        services.security.check_address()
+        stack.callback(_log_access(settings))
+        server = Server(
+            create_app(settings, services=services),
+            host=settings.host,
+            port=settings.port,
+            threads=settings.threads,
+            timeout=settings.request_timeout,
+            max_header_bytes=settings.max_header_bytes,
+            shutdown_timeout=settings.shutdown_timeout,
+        )
+        server.bind()
+        stack.callback(server.stop)
+        sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+        services.start()
+        server.start()
+        yield RunningServer(server.url, services)
+
+
+def _log_access(settings: Settings) -> Callable[[], None]:
+    """Send the access log where the setting says; returns what undoes it."""
+    logger = logging.getLogger("quadrill.access")
+    if not settings.access_log:
+        return lambda: None
+    handler: logging.Handler = (
+        logging.StreamHandler(sys.stderr) if settings.access_log == "-"
+        else logging.FileHandler(Path(settings.access_log).expanduser(), encoding="utf-8")
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+    def undo() -> None:
+        logger.removeHandler(handler)
+        handler.close()
+
+    return undo

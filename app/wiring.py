@@ -1,0 +1,138 @@
+"""Builds the store, the registry and the engine once, and closes them in order."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from quadrill.continuous.clock import Clock, SystemClock
+from quadrill.continuous.engine import Engine, EngineSettings
+from quadrill.continuous.ingest.times import duration_ms
+from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.guard import Limits
+from quadrill.store.logs.change_log import Retention
+from quadrill.store.quads import QuadStore
+from quadrill.store.registry import Registry, default_url
+
+from .changefeed import ChangeFeed
+from .config import Settings
+from .fanout import Fanout
+from .jobs import Jobs
+from .metrics import Metrics, ServiceFigures
+from .processes import Processes
+from .security import Security
+
+log = logging.getLogger("quadrill.app")
+
+
+@dataclass(slots=True)
+class Services:
+    """What the routes speak for; made by :func:`open_services`."""
+
+    settings: Settings
+    store: QuadStore
+    registry: Registry
+    engine: Engine
+    security: Security
+    fanout: Fanout
+    changes: ChangeFeed
+    jobs: Jobs
+    processes: Processes = field(default_factory=Processes)
+    metrics: Metrics = field(default_factory=Metrics)
+    closed: bool = False
+
+    def start(self) -> None:
+        """Start the engine with the registered queries, and the fan-out thread."""
+        self.fanout.start()
+        self.engine.start()
+
+    def close(self) -> None:
+        """Stop what runs, then close what keeps: nothing writes to a closed store."""
+        if self.closed:
+            return
+        self.closed = True
+        for step in (
+            self.jobs.close, self.engine.stop, self.changes.close, self.fanout.stop, self.store.close,
+            self.registry.close,
+        ):
+            try:
+                step()
+            except Exception:
+                log.exception("closing went wrong in %s", step)
+
+
+def open_services(settings: Settings, *, clock: Clock | None = None, threaded: bool = True) -> Services:
+    """Open the data folder and build everything around it; :meth:`Services.start` sets it going.
+
+    Raises:
+        StoreLockedError, StoreUnwritableError, StoreFormatError: the data folder cannot be used.
+        RegistryError: the registry database cannot.
+    """
+    clock = clock or SystemClock()
+    with contextlib.ExitStack() as undo:
+        store = open_store(settings, clock)
+        undo.callback(store.close)
+        registry = open_registry(settings)
+        undo.callback(registry.close)
+        security = Security(settings, registry)
+        engine = Engine(store, registry, clock=clock, settings=engine_settings(settings, threaded=threaded))
+        fanout = Fanout(
+            heartbeat=settings.sse_heartbeat, buffer_bytes=settings.sse_buffer_bytes,
+            max_clients=settings.max_subscribers,
+        )
+        services = Services(
+            settings, store, registry, engine, security, fanout, ChangeFeed(store), Jobs(store, registry, settings)
+        )
+        services.metrics.registry.register(ServiceFigures(services))
+        undo.pop_all()
+    return services
+
+
+def open_store(settings: Settings, clock: Clock | None = None) -> QuadStore:
+    """The quad store of the data folder."""
+    folder = settings.data_folder
+    if folder is not None:
+        make_folder(folder)
+    return QuadStore.open(
+        folder,
+        durable=settings.durable,
+        clock_ms=(clock or SystemClock()).now_ms,
+        limits=Limits(characters=settings.max_body_bytes, height=settings.max_nesting),
+        retention=Retention(
+            max_bytes=settings.change_log_bytes,
+            max_age_ms=duration_ms(settings.change_log_age, "the setting change_log_age"),
+        ),
+        allowed_hosts=settings.remote_hosts,
+    )
+
+
+def open_registry(settings: Settings) -> Registry:
+    """The registry database, migrated."""
+    folder = settings.data_folder
+    if settings.registry_url:
+        return Registry.open(settings.registry_url)
+    if folder is None:
+        return Registry.open("sqlite://")
+    make_folder(folder)
+    return Registry.open(default_url(folder))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a data folder that only its user can read.
+
+    Raises: StoreUnwritableError.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnwritableError(
+            f"the data folder {folder} cannot be made: {error.strerror}", hint="Name another one with --data."
+        ) from error
+
+
+def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSettings:
+    """What the engine needs of the settings."""
+    return EngineSettings(threaded=threaded)
+
