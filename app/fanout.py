@@ -95,6 +95,10 @@ class Fanout:
 
     def stop(self, timeout: float = 2.0) -> None:
         """Write out what is ready, close every stream and end the thread."""
+        if self._thread.ident is None:
+            # Never started: there is no thread that would close these at its end.
+            self._close_wakers()
+            return
         if not self._thread.is_alive():
             return
         self._stopping = True
@@ -250,6 +254,9 @@ class Fanout:
         self._work()
         for client in list(self._clients):
             self._drop(client)
+        self._close_wakers()
+
+    def _close_wakers(self) -> None:
         self._selector.close()
         self._reader.close()
         self._writer.close()
