@@ -7,7 +7,7 @@ import re
 from ..algebra.query import Dialect
 
 # Comments, strings and IRIs hold words that are none; they are blanked before the words are looked for.
-_NOISE = re.compile(
+NOISE = re.compile(
     r'"""(?:"{0,2}(?:[^"\\]|\\[\s\S]))*"""|\'\'\'(?:\'{0,2}(?:[^\'\\]|\\[\s\S]))*\'\'\''
     r'|"(?:[^"\n\r\\]|\\.)*"|\'(?:[^\'\n\r\\]|\\.)*\'|<[^\x00-\x20<>"{}|^`]*>|#[^\n\r]*'
 )
@@ -32,7 +32,7 @@ _RULES: tuple[tuple[Dialect, re.Pattern[str]], ...] = tuple(
 
 def detect_dialect(text: str) -> Dialect:
     """The dialect of a query text by its words; ``sparql`` when it has no window and no REGISTER."""
-    words = _NOISE.sub(_blank, text)
+    words = NOISE.sub(_blank, text)
     for dialect, pattern in _RULES:
         if pattern.search(words):
             return dialect

@@ -2,14 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from lark import Lark
-from lark.exceptions import UnexpectedInput
+from lark import Lark, Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from quadrill.store.errors import QueryTextError
 
+from ..algebra.query import Dialect
+from . import wording
 from .context import Context, Fault
+from .detect import NOISE
+from .recovery import Recovery
+from .slips import Slip, slips_of
+from .terms import WELL_KNOWN
+
+_TYPOGRAPHIC = "“”„‟«»‘’‚‛′″"
+_WHOLE_STRING = re.compile(
+    r'"""(?:"{0,2}(?:[^"\\]|\\[\s\S]))*"""|\'\'\'(?:\'{0,2}(?:[^\'\\]|\\[\s\S]))*\'\'\''
+    r'|"(?:[^"\n\r\\]|\\.)*"|\'(?:[^\'\n\r\\]|\\.)*\''
+)
+_SPACED_IRI = re.compile(r"<(?![<=])[^<>\n\s{}|^`]*[ {}|^`][^<>\n?$=]*>")
+_TURTLE = re.compile(r"@(?:prefix|base)\b", re.IGNORECASE)
+_BARE_WORD = re.compile(r"[A-Za-z_][\w-]*")
+_WORDS_FOR_OPERATORS = {"and": "&&", "or": "||", "not": "!", "is": "="}
+_UPDATE = {"insert", "delete", "load", "clear", "drop", "create", "add", "move", "copy", "with"}
+_MISSPELT = {"groupby": "GROUP BY", "orderby": "ORDER BY", "exist": "EXISTS", "order": "ORDER BY", "group": "GROUP BY"}
+_DIALECT_WORDS: dict[str, dict[str, str]] = {
+    "stream": {
+        "sparql": "STREAM belongs to CQELS-QL: register the text as a continuous query, POST /queries.",
+        "rspql": "In RSP-QL* declare FROM NAMED WINDOW <w> ON <stream> […] and write WINDOW <w> {…}.",
+        "csparql": "In C-SPARQL declare FROM STREAM <stream> […] before WHERE.",
+    },
+    "window": {
+        "sparql": "WINDOW belongs to RSP-QL*: register the text as a continuous query, POST /queries.",
+        "cqels": "In CQELS-QL write STREAM <stream> [RANGE 10s] {…}.",
+        "csparql": "In C-SPARQL declare FROM STREAM <stream> […] before WHERE.",
+    },
+    "register": {
+        "sparql": "REGISTER belongs to RSP-QL* and C-SPARQL: POST the text to /queries.",
+        "cqels": "CQELS-QL has no REGISTER: give the name when you register, POST /queries?name=….",
+    },
+    "median": {"sparql": "Plain SPARQL has no MEDIAN: call <urn:quadrill:aggregate:median>(?x)."},
+    "stddev": {"sparql": "Plain SPARQL has no STDDEV: call <urn:quadrill:aggregate:stddev>(?x)."},
+    "variance": {"sparql": "Plain SPARQL has no VARIANCE: call <urn:quadrill:aggregate:variance>(?x)."},
+    "percentile": {"sparql": "Plain SPARQL has no PERCENTILE: call <urn:quadrill:aggregate:percentile>(?x, 95)."},
+    "lateral": {"*": "LATERAL is not SPARQL 1.1; write a sub-query."},
+}
+
+
+# --- the error
 
 
 def place_of(text: str, at: int) -> dict[str, Any]:
@@ -17,11 +60,13 @@ def place_of(text: str, at: int) -> dict[str, Any]:
     at = max(0, min(at, len(text)))
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
-    line_text = text[start : len(text) if end < 0 else end].rstrip("\r")
+    line = text[start : len(text) if end < 0 else end].rstrip("\r")
     column = at - start
-    lead = "".join("\t" if char == "\t" else " " for char in line_text[:column]).ljust(column)
-    excerpt = f"{line_text}\n{lead}^"
-    return {"line": text.count("\n", 0, at) + 1, "column": column + 1, "excerpt": excerpt}
+    lead = "".join("\t" if char == "\t" else " " for char in line[:column]).ljust(column)
+    if len(line) > 200:
+        first = max(0, column - 100)
+        line, lead = line[first : first + 200], lead[first:]
+    return {"line": text.count("\n", 0, at) + 1, "column": column + 1, "excerpt": f"{line}\n{lead}^"}
 
 
 def error_of(context: Context) -> QueryTextError:
@@ -29,8 +74,11 @@ def error_of(context: Context) -> QueryTextError:
     faults = sorted(context.faults, key=lambda fault: fault.at)
     described = tuple(_describe(context.text, fault) for fault in faults)
     first = described[0]
+    message = f"line {first['line']}, column {first['column']}: {first['message']}"
+    if len(described) > 1:
+        message += f" (and {len(described) - 1} more)"
     return QueryTextError(
-        first["message"],
+        message,
         line=first["line"],
         column=first["column"],
         excerpt=first["excerpt"],
@@ -41,14 +89,183 @@ def error_of(context: Context) -> QueryTextError:
 
 
 def _describe(text: str, fault: Fault) -> dict[str, Any]:
-    place = place_of(text, fault.at)
-    message = f"line {place['line']}, column {place['column']}: {fault.message}"
-    return {"message": message, **place, "hint": fault.hint}
+    return {"message": fault.message, **place_of(text, fault.at), "hint": fault.hint}
 
 
-def check_size(context: Context) -> None:
-    pass
+# --- syntax faults
 
 
-def explain(context: Context, grammar: Lark, error: UnexpectedInput) -> None:
-    context.fault(str(error), error.pos_in_stream or 0)
+def explain(context: Context, grammar: Lark) -> None:
+    """Note every syntax fault of a text that the grammar refuses, and the prefixes it does not declare."""
+    recovery = Recovery(grammar, context.text)
+
+    def report(error: UnexpectedInput, at: int) -> None:
+        fault = _Explanation(context, grammar, recovery, at).of(error)
+        context.fault(fault.message, fault.at, fault.hint, fault.code)
+
+    recovery.run(report)
+    _undeclared_prefixes(context, recovery.tokens)
+
+
+class _Explanation:
+    """One syntax fault, while the recovering parser stands at it."""
+
+    def __init__(self, context: Context, grammar: Lark, recovery: Recovery, at: int) -> None:
+        self.context = context
+        self.grammar = grammar
+        self.recovery = recovery
+        self.at = at
+        self.choices = recovery.expected()
+        self.wanted = wording.expected(self.choices, _patterns(grammar))
+
+    def of(self, error: UnexpectedInput) -> Fault:
+        """The fault in words."""
+        special = self._special()
+        if special is not None:
+            return special
+        if isinstance(error, UnexpectedCharacters):
+            return self._character()
+        assert isinstance(error, UnexpectedToken)
+        token = error.token
+        slip = self._slip(token)
+        message = f"unexpected {wording.found(str(token))}, expected {self.wanted}"
+        if slip is not None:
+            return Fault(slip.message or message, self.at, slip.hint)
+        if token.type == "$END":
+            return self._end()
+        return Fault(message, self.at, _word_hint(self.context, str(token)) or self._token_hint(str(token)))
+
+    def _special(self) -> Fault | None:
+        """Faults that the characters themselves show."""
+        text, at = self.context.text, self.at
+        char = text[at : at + 1]
+        if char and char in _TYPOGRAPHIC:
+            message = f"the typographic quote {char} is not a quotation mark"
+            return Fault(message, at, "Use straight quotes: \" or '.")
+        if char and char in "\"'":
+            closing = f"Close it with {char}, or use {char * 3} for several lines."
+            if not _WHOLE_STRING.match(text, at):
+                return Fault("this string is not closed on its line", at, closing)
+        if char == "<" and _SPACED_IRI.match(text, at):
+            hint = "Percent-encode them: %20 for a space."
+            return Fault("an IRI cannot contain spaces or any of { } | ^ `", at, hint)
+        if char == "@" and _TURTLE.match(text, at):
+            hint = "In a query write PREFIX p: <…> or BASE <…>, without @ and dot."
+            return Fault("this is the form of Turtle", at, hint)
+        return None
+
+    def _character(self) -> Fault:
+        text, at = self.context.text, self.at
+        word = _BARE_WORD.match(text, at)
+        if word is not None:
+            return self._bare_word(word.group())
+        message = f"unexpected {wording.found(text[at])}, expected {self.wanted}"
+        return Fault(message, at, _char_hint(text, at))
+
+    def _bare_word(self, word: str) -> Fault:
+        message = f'unexpected "{word}", expected {self.wanted}'
+        hint = _word_hint(self.context, word)
+        if hint is None and self.choices == {"PNAME_NS"}:
+            hint = f"A prefix ends in a colon: {word}:"
+        elif hint is None and re.search(rf"[?$]{re.escape(word)}\b", self.context.text):
+            message = f'"{word}" is neither a keyword nor a variable'
+            hint = f"Did you forget the question mark? Write ?{word}."
+        elif hint is None and "VAR" in self.choices:
+            hint = f"A variable begins with a question mark: ?{word}. A name has a colon: prefix:{word}."
+        return Fault(message, self.at, hint)
+
+    def _end(self) -> Fault:
+        if not self.recovery.tokens:
+            return Fault("the query is empty", self.at, "Write SELECT, CONSTRUCT, ASK or DESCRIBE.")
+        return Fault(f"the query ends too early, expected {self.wanted}", self.at, _unclosed(self.context.text))
+
+    def _token_hint(self, token: str) -> str | None:
+        if token == "=" and "COMPARE" not in self.choices and "VAR" in self.choices:
+            return "Equality is a single =."
+        if token == "{" and "LSQUARE" in self.choices and "VAR" not in self.choices:
+            return "A window in square brackets stands before the brace."
+        return None
+
+    def _slip(self, token: Token) -> Slip | None:
+        """The slip whose sample fails at the same token in the same parser state."""
+        error = UnexpectedToken(token, set(), state=(self.recovery.position, token.type))
+
+        def parse(sample: str) -> None:
+            try:
+                self.grammar.parse(sample)
+            except UnexpectedToken as failed:
+                position = failed.interactive_parser.parser_state.position
+                failed.state = (position, failed.token.type)
+                raise
+
+        found: Slip | None = error.match_examples(
+            parse, slips_of(self.context.dialect), use_accepts=False  # type: ignore[arg-type]  # returns no tree
+        )
+        return found
+
+
+def _char_hint(text: str, at: int) -> str | None:
+    if text[at] == ",":
+        return "Variables and patterns are separated by spaces and dots, not by commas."
+    if text[at] in "&|" and text[at : at + 2] not in ("&&", "||"):
+        return "Logical operators are && and ||."
+    if text[at] == "\\":
+        return "Escapes \\uXXXX stand only in strings and IRIs."
+    return None
+
+
+def _word_hint(context: Context, word: str) -> str | None:
+    lower = word.lower()
+    by_dialect = _DIALECT_WORDS.get(lower, {})
+    hint = by_dialect.get(context.dialect) or by_dialect.get("*")
+    if hint is not None:
+        return hint
+    if lower in _WORDS_FOR_OPERATORS:
+        return f"Write {_WORDS_FOR_OPERATORS[lower]} instead of {word}."
+    if lower in _UPDATE:
+        return "This is an update, not a query: POST it to /update."
+    if lower in _MISSPELT:
+        return f"Write {_MISSPELT[lower]}."
+    return None
+
+
+def _unclosed(text: str) -> str | None:
+    open_at: list[tuple[str, int]] = []
+    pairs = {"}": "{", ")": "(", "]": "["}
+    for mark in re.finditer(NOISE.pattern + r"|[{}()\[\]]", text):
+        char = mark.group()
+        if char in "{([":
+            open_at.append((char, mark.start()))
+        elif char in pairs and open_at and open_at[-1][0] == pairs[char]:
+            open_at.pop()
+    if not open_at:
+        return None
+    char, at = open_at[-1]
+    place = place_of(text, at)
+    return f"The {char} of line {place['line']}, column {place['column']} is not closed."
+
+
+def _patterns(grammar: Lark) -> dict[str, str]:
+    """Terminals that are plain strings, as they are written."""
+    return {
+        wording.plain(terminal.name): terminal.pattern.value
+        for terminal in grammar.terminals
+        if terminal.pattern.type == "str"
+    }
+
+
+def _undeclared_prefixes(context: Context, tokens: list[Token]) -> None:
+    declared: set[str] = set()
+    previous = ""
+    for token in tokens:
+        kind = wording.plain(token.type)
+        if kind == "PNAME_NS" and previous == "_PREFIX":
+            declared.add(str(token[:-1]))
+        elif kind in ("PNAME_NS", "PNAME_LN"):
+            prefix = token.partition(":")[0]
+            if prefix not in declared:
+                declared.add(prefix)
+                known = WELL_KNOWN.get(prefix, "…")
+                context.fault(f"the prefix {prefix}: is not declared", token.start_pos or 0, f"Add PREFIX {prefix}: <{known}>")
+        previous = kind
+

@@ -19,6 +19,7 @@ from . import syntax as s
 from .builder import SyntaxBuilder
 from .context import Context, Limits
 from .detect import detect_dialect
+from .guard import check_size
 from .translate import translate
 
 DIALECTS: tuple[Dialect, ...] = ("cqels", "rspql", "csparql", "sparql")
@@ -50,7 +51,9 @@ def parse(
         UnsupportedError: the text is right and uses a construct that is missing here.
     """
     context = Context(text, dialect or "sparql", base_iri, parameters or {}, limits or Limits())
-    diagnostics.check_size(context)
+    check_size(context)
+    if context.faults:
+        raise diagnostics.error_of(context)
     context.dialect = dialect or detect_dialect(text)
     try:
         unit = parse_syntax(context)
@@ -73,8 +76,8 @@ def parse_syntax(context: Context) -> s.Unit:
     grammar = grammar_of(context.dialect)
     try:
         return grammar.parse(context.text)  # type: ignore[return-value]  # the embedded transformer's result
-    except UnexpectedInput as error:
-        diagnostics.explain(context, grammar, error)
+    except UnexpectedInput:
+        diagnostics.explain(context, grammar)
         raise diagnostics.error_of(context) from None
 
 

@@ -173,8 +173,6 @@ class PatternTranslator:
             self.windows.use(window, element.at)
             return self._window(window, element.group, f"the window ?{element.name.name}")
         name = self.triples.name(element.name)
-        if self._inside is not None and "window" not in self._inside.lower() and "STREAM" not in self._inside:
-            return a.Graph(name, self.group(element.group))
         with self._within(self._inside or "GRAPH"):
             return a.Graph(name, self.group(element.group))
 

@@ -1,0 +1,175 @@
+"""After a syntax fault: find a place where the parser can go on, so that further faults are told too.
+
+The parser runs a second time without its callbacks. At a fault the rest of the innermost group element is
+skipped (to a dot, a closing brace or a word that begins an element), and the parser's stack is cut
+back to a state that accepts what follows. A fault that comes before two good tokens is taken for an
+echo of the one before and not reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from copy import copy
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+from lark.parsers.lalr_parser_state import ParserState
+
+from .detect import NOISE
+
+_MOST_FAULTS = 10
+_GOOD_TOKENS = 2
+_SYNC = re.compile(
+    NOISE.pattern
+    + r"|[{}\]]|\.(?![0-9])"
+    + r"|\b(?:FILTER|OPTIONAL|MINUS|GRAPH|SERVICE|BIND|VALUES|STREAM|WINDOW|WHERE|FROM|GROUP|HAVING|ORDER|LIMIT|OFFSET)\b",
+    re.IGNORECASE,
+)
+_ELEMENTS = ("FILTER", "OPTIONAL", "MINUS", "GRAPH", "SERVICE", "BIND", "VALUES", "STREAM", "WINDOW")
+_TERMINALS = {
+    "WHERE": "_WHERE", "FROM": "FROM", "GROUP": "GROUP", "HAVING": "HAVING", "ORDER": "ORDER", "LIMIT": "_LIMIT",
+    "OFFSET": "_OFFSET", "{": "LBRACE", "}": "RBRACE",
+}  # fmt: skip
+
+
+class Recovery:
+    """One run over a text that is known to be wrong."""
+
+    def __init__(self, grammar: Lark, text: str) -> None:
+        self._text = text
+        self._names = {terminal.name.removeprefix("sparql__"): terminal.name for terminal in grammar.terminals}
+        self._interactive: InteractiveParser = grammar.parse_interactive(text)
+        conf = copy(self._interactive.parser_state.parse_conf)
+        conf.callbacks = {}
+        self._interactive.parser_state.parse_conf = conf
+        self._good = _GOOD_TOKENS
+        self._last: Token | None = None
+        self.tokens: list[Token] = []
+
+    @property
+    def _state(self) -> ParserState[int]:
+        return self._interactive.parser_state
+
+    @property
+    def position(self) -> int:
+        """The number of the parser's state."""
+        return self._state.position
+
+    def expected(self) -> set[str]:
+        """The terminals that the parser would take now, without the name space of imported grammars."""
+        return {name for name in self._choices() if self._accepts(name)}
+
+    def _choices(self) -> set[str]:
+        choices = {name.removeprefix("sparql__") for name in self._interactive.choices()}
+        return {name for name in choices if name in self._names or name == "$END"}
+
+    def run(self, report: Callable[[UnexpectedInput, int], None]) -> None:
+        """Call ``report`` for each fault with its offset, while the parser stands at it."""
+        for _ in range(_MOST_FAULTS):
+            error = self._advance()
+            if error is None:
+                return
+            at = self._offset(error)
+            if self._good >= _GOOD_TOKENS:
+                report(error, at)
+            self._good = 0
+            if not self._resume(at):
+                return
+
+    def _advance(self) -> UnexpectedInput | None:
+        try:
+            for token in self._interactive.lexer_thread.lex(self._state):
+                self._state.feed_token(token)
+                self._last = token
+                self.tokens.append(token)
+                self._good += 1
+            end = Token("$END", "", start_pos=len(self._text))
+            self._state.feed_token(end, is_end=True)
+        except UnexpectedInput as error:
+            return error
+        return None
+
+    def _offset(self, error: UnexpectedInput) -> int:
+        if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+            last = self._last
+            return 0 if last is None or last.end_pos is None else last.end_pos
+        return error.pos_in_stream or 0
+
+    # --- going on
+
+    def _resume(self, at: int) -> bool:
+        depth = 0
+        for mark in _SYNC.finditer(self._text, at):
+            word = mark.group().upper()
+            if word == "{":
+                if depth == 0 and self._cut("{"):
+                    return self._go_on(mark.start())
+                depth += 1
+            elif word == "}":
+                if depth == 0:
+                    return self._cut_to_element() and self._go_on(mark.start())
+                depth -= 1
+            elif depth:
+                continue
+            elif word == "." and self._cut_to_element():
+                self._feed("_DOT")
+                return self._go_on(mark.end())
+            elif word == "]" and self._cut_window():
+                return self._go_on(mark.end())
+            elif word in _ELEMENTS and mark.start() > at and self._cut_to_element():
+                return self._go_on(mark.start())
+            elif word in _TERMINALS and mark.start() > at and self._cut(word):
+                return self._go_on(mark.start())
+        return False
+
+    def _go_on(self, at: int) -> bool:
+        self._interactive.lexer_thread.state.line_ctr.char_pos = at
+        return True
+
+    def _cut_to_element(self) -> bool:
+        """Cut the stack back to where a group element may begin, without leaving the group."""
+        return self._cut_while(lambda: self._accepts("FILTER"), inside_group=True)
+
+    def _cut(self, word: str) -> bool:
+        terminal = _TERMINALS[word]
+        if self._cut_while(lambda: self._accepts(terminal), inside_group=False):
+            return True
+        if self._cut_while(lambda: self._accepts("VAR", terminal), inside_group=False):
+            return self._feed("VAR")
+        return False
+
+    def _cut_window(self) -> bool:
+        """Replace a broken window by [NOW]."""
+        if self._cut_while(lambda: self._accepts("NOW", "RSQB"), inside_group=True):
+            return self._feed("NOW") and self._feed("RSQB")
+        return False
+
+    def _cut_while(self, good: Callable[[], bool], *, inside_group: bool) -> bool:
+        states, values = list(self._state.state_stack), list(self._state.value_stack)
+        while True:
+            if good():
+                return True
+            top = self._state.value_stack[-1] if self._state.value_stack else None
+            at_brace = isinstance(top, Token) and top.type.endswith("LBRACE")
+            if top is None or (inside_group and at_brace):
+                self._state.state_stack[:], self._state.value_stack[:] = states, values
+                return False
+            self._state.state_stack.pop()
+            self._state.value_stack.pop()
+
+    def _accepts(self, *terminals: str) -> bool:
+        """Whether the parser would take these terminals one after the other."""
+        trial = self._state.copy(deepcopy_values=False)
+        return all(self._try(trial, terminal) for terminal in terminals)
+
+    def _feed(self, terminal: str) -> bool:
+        return self._accepts(terminal) and self._try(self._state, terminal)
+
+    def _try(self, state: ParserState[int], terminal: str) -> bool:
+        try:
+            state.feed_token(Token(self._names.get(terminal, terminal), ""), is_end=terminal == "$END")
+        except UnexpectedToken:
+            return False
+        return True

@@ -1,0 +1,230 @@
+"""Known slips: malformed samples, each with what to say when a text fails in the same parser state.
+
+`lark`'s ``match_examples`` parses the samples and compares the state and token at which they fail; so a
+slip is recognised wherever in a query it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..algebra.query import Dialect
+
+_ALL: tuple[Dialect, ...] = ("cqels", "rspql", "csparql", "sparql")
+_STRICT: tuple[Dialect, ...] = ("rspql", "csparql", "sparql")
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """What to say: ``message`` replaces the plain "unexpected …" unless it is None."""
+
+    message: str | None
+    hint: str
+    samples: tuple[str, ...]
+    dialects: tuple[Dialect, ...] = _ALL
+
+
+SLIPS: tuple[Slip, ...] = (
+    Slip(
+        "an aggregate in SELECT needs parentheses and a name",
+        "Write (COUNT(?x) AS ?n).",
+        (
+            "SELECT COUNT(?x) AS ?n WHERE {}",
+            "SELECT COUNT(*) AS ?n WHERE {}",
+            "SELECT SUM(?x) AS ?n {}",
+            "SELECT GROUP_CONCAT(?x) AS ?n {}",
+            "SELECT ?a COUNT(?x) AS ?n WHERE {}",
+            "SELECT ?a SUM(?x) AS ?n WHERE {}",
+            "SELECT ?a GROUP_CONCAT(?x) AS ?n {}",
+            "SELECT (?a AS ?b) COUNT(?x) {}",
+            "SELECT (?a AS ?b) SUM(?x) {}",
+        ),
+        _STRICT,
+    ),
+    Slip(
+        "an aggregate in SELECT needs parentheses and a name",
+        "Write (MEDIAN(?x) AS ?n).",
+        ("SELECT MEDIAN(?x) AS ?n WHERE {}", "SELECT ?a MEDIAN(?x) AS ?n WHERE {}"),
+        ("rspql", "csparql"),
+    ),
+    Slip(
+        "an aggregate in SELECT needs a name",
+        "Write COUNT(?x) AS ?n.",
+        (
+            "SELECT COUNT(?x) WHERE {}",
+            "SELECT COUNT(*) WHERE {}",
+            "SELECT COUNT(*) {}",
+            "SELECT COUNT(?x) FROM <g> {}",
+            "SELECT COUNT(?x) ?y {}",
+        ),
+        ("cqels",),
+    ),
+    Slip(
+        "an expression in SELECT needs a name",
+        "Write (expression AS ?name).",
+        ("SELECT (?x + 1) WHERE {}", "SELECT (COUNT(?x)) {}", "SELECT (?x) {}", "SELECT (STR(?x)) {}", "SELECT (1) {}"),
+    ),
+    Slip(
+        None,
+        "Separate the variables of SELECT by spaces, without commas.",
+        ("SELECT ?x, ?y WHERE {}", "SELECT (1 AS ?x), ?y {}"),
+    ),
+    Slip(
+        "the expression of a FILTER needs parentheses",
+        "Write FILTER(?x > 1).",
+        ("SELECT * { FILTER ?x > 1 }", "SELECT * { FILTER 'a' = ?x }", "SELECT * { FILTER !?x }", "SELECT * { FILTER 1 < ?x }"),
+    ),
+    Slip(
+        "two triples need a dot between them",
+        "Put a dot after the first triple, or ; before a further property of the same subject.",
+        (
+            "SELECT * { ?a <p> ?b ?c <p> ?d }",
+            "SELECT * { ?a <p> ?b <c> <p> ?d }",
+            "SELECT * { ?a <p> <b> ?c <p> ?d }",
+            "SELECT * { ?a <p> <b> <c> <p> ?d }",
+            "SELECT * { ?a <p> p:b ?c <p> ?d }",
+            "SELECT * { ?a <p> p:b p:c <p> ?d }",
+            "SELECT * { ?a <p> p:b <c> <p> ?d }",
+            "SELECT * { ?a <p> ?b p:c <p> ?d }",
+            "SELECT * { ?a <p> 'b' ?c <p> ?d }",
+            "SELECT * { ?a <p> 'b' p:c <p> ?d }",
+            "SELECT * { ?a <p> 1 ?c <p> ?d }",
+            "SELECT * { ?a <p> ?b _:c <p> ?d }",
+            "SELECT * { ?a <p> ?b [] <p> ?d }",
+        ),
+    ),
+    Slip(
+        "this triple has no object",
+        "A triple is: subject predicate object .",
+        ("SELECT * { ?a <p> . }", "SELECT * { ?a <p> }", "SELECT * { ?a ?p . }", "SELECT * { ?a ?p }",
+         "SELECT * { ?a p:p . }", "SELECT * { ?a a . }"),
+    ),
+    Slip(
+        "this triple has no predicate and no object",
+        "A triple is: subject predicate object .",
+        ("SELECT * { ?a . }", "SELECT * { <a> . }", "SELECT * { p:a . }", "SELECT * { ?a }"),
+    ),
+    Slip(
+        None,
+        "The prefix ends in a colon: PREFIX foaf: <http://xmlns.com/foaf/0.1/>",
+        ("PREFIX <http://xmlns.com/foaf/0.1/> ASK {}",),
+    ),
+    Slip(
+        None,
+        "GROUP BY, HAVING, ORDER BY and LIMIT stand after the closing brace of WHERE.",
+        (
+            "SELECT ?a { ?a <p> ?b GROUP BY ?a }",
+            "SELECT ?a { ?a <p> ?b . GROUP BY ?a }",
+            "SELECT ?a { ?a <p> ?b ORDER BY ?a }",
+            "SELECT ?a { ?a <p> ?b . ORDER BY ?a }",
+            "SELECT ?a { ?a <p> ?b HAVING (?a) }",
+            "SELECT ?a { { ?a <p> ?b } GROUP BY ?a }",
+            "SELECT ?a { FILTER(?a) GROUP BY ?a }",
+        ),
+    ),
+    Slip(
+        None,
+        "The order is GROUP BY, HAVING, ORDER BY, LIMIT or OFFSET, VALUES.",
+        (
+            "SELECT ?a {} LIMIT 1 ORDER BY ?a",
+            "SELECT ?a {} ORDER BY ?a GROUP BY ?a",
+            "SELECT ?a {} HAVING (?a) GROUP BY ?a",
+            "SELECT ?a {} LIMIT 1 GROUP BY ?a",
+            "SELECT ?a {} ORDER BY ?a HAVING (?a)",
+        ),
+    ),
+    Slip(
+        None,
+        "Write BIND(expression AS ?name).",
+        ("SELECT * { BIND(?x + 1) }", "SELECT * { BIND(?x) }", "SELECT * { BIND(1) }", "SELECT * { BIND(STR(?x)) }",
+         "SELECT * { BIND ?x }"),
+    ),
+    Slip(
+        "FROM STREAM is C-SPARQL",
+        "In RSP-QL* write FROM NAMED WINDOW <w> ON <stream> [RANGE PT10S STEP PT5S] and WINDOW <w> {…}.",
+        ("SELECT * FROM STREAM <s> [RANGE 1s] {}",),
+        ("rspql",),
+    ),
+    Slip(
+        "FROM STREAM is C-SPARQL",
+        "In CQELS-QL write STREAM <stream> [RANGE 10s] {…} inside WHERE.",
+        ("SELECT * FROM STREAM <s> [RANGE 1s] {}",),
+        ("cqels",),
+    ),
+    Slip(
+        "FROM NAMED WINDOW is RSP-QL*",
+        "In CQELS-QL write STREAM <stream> [RANGE 10s] {…} inside WHERE.",
+        ("SELECT * FROM NAMED WINDOW <w> ON <s> [RANGE PT1S] {}",),
+        ("cqels",),
+    ),
+    Slip(
+        "FROM NAMED WINDOW is RSP-QL*",
+        "In C-SPARQL write FROM STREAM <stream> [RANGE 10s STEP 5s].",
+        ("SELECT * FROM NAMED WINDOW <w> ON <s> [RANGE PT1S] {}",),
+        ("csparql",),
+    ),
+    Slip(
+        "STREAM blocks are CQELS-QL",
+        "In RSP-QL* declare FROM NAMED WINDOW <w> ON <stream> […] and write WINDOW <w> {…} here.",
+        ("SELECT * { STREAM <s> [NOW] {} }", "SELECT * { ?a <p> ?b . STREAM <s> [NOW] {} }",
+         "SELECT * { ?a <p> ?b STREAM <s> [NOW] {} }", "SELECT * { {} STREAM <s> [NOW] {} }"),
+        ("rspql",),
+    ),
+    Slip(
+        "STREAM blocks are CQELS-QL",
+        "In C-SPARQL declare FROM STREAM <stream> […] and write the patterns directly in WHERE.",
+        ("SELECT * { STREAM <s> [NOW] {} }", "SELECT * { ?a <p> ?b . STREAM <s> [NOW] {} }",
+         "SELECT * { ?a <p> ?b STREAM <s> [NOW] {} }", "SELECT * { {} STREAM <s> [NOW] {} }"),
+        ("csparql",),
+    ),
+    Slip(
+        "the window of a STREAM block is missing",
+        "Write STREAM <stream> [RANGE 10s] {…}, [NOW], [TRIPLES n] or [ALL].",
+        ("SELECT * { STREAM <s> { } }", "SELECT * { STREAM ?s { } }", "SELECT * { STREAM p:s { } }"),
+        ("cqels",),
+    ),
+    Slip(
+        "a STREAM block can stand only where a graph pattern can",
+        "Put STREAM <stream> [window] {…} inside the braces of WHERE.",
+        (
+            "SELECT * STREAM <s> [NOW] {}",
+            "SELECT ?x STREAM <s> [NOW] {}",
+            "SELECT ?x WHERE STREAM <s> [NOW] {}",
+            "SELECT ?x { FILTER(STREAM <s> [NOW] {}) }",
+            "SELECT ?x { FILTER STREAM <s> [NOW] {} }",
+            "SELECT ?x { } STREAM <s> [NOW] {}",
+            "CONSTRUCT { STREAM <s> [NOW] {} } WHERE {}",
+            "CONSTRUCT { ?a ?b ?c . STREAM <s> [NOW] {} } WHERE {}",
+            "SELECT * { OPTIONAL STREAM <s> [NOW] {} }",
+            "SELECT * { {} UNION STREAM <s> [NOW] {} }",
+            "SELECT * { FILTER NOT EXISTS STREAM <s> [NOW] {} }",
+            "SELECT * { ?a STREAM <s> [NOW] {} }",
+            "SELECT * { ?a <p> STREAM <s> [NOW] {} }",
+            "SELECT * { GRAPH <g> STREAM <s> [NOW] {} }",
+        ),
+        ("cqels",),
+    ),
+    Slip(
+        None,
+        "The output operator belongs to REGISTER: REGISTER ISTREAM <name> AS CONSTRUCT {…}",
+        ("CONSTRUCT ISTREAM {} WHERE {}", "SELECT ISTREAM ?x {}", "SELECT RSTREAM ?x {}"),
+        ("rspql",),
+    ),
+    Slip(
+        "the window of FROM NAMED WINDOW is missing",
+        "Write FROM NAMED WINDOW <w> ON <stream> [RANGE PT10S STEP PT5S].",
+        ("SELECT * FROM NAMED WINDOW <w> ON <s> {}", "SELECT * FROM NAMED WINDOW <w> ON <s> WHERE {}"),
+        ("rspql",),
+    ),
+    Slip(
+        "the window of FROM STREAM is missing",
+        "Write FROM STREAM <stream> [RANGE 10s STEP 5s].",
+        ("SELECT * FROM STREAM <s> {}", "SELECT * FROM STREAM <s> WHERE {}"),
+        ("csparql",),
+    ),
+)
+
+
+def slips_of(dialect: Dialect) -> list[tuple[Slip, tuple[str, ...]]]:
+    """The slips of a dialect with their samples, as ``match_examples`` takes them."""
+    return [(slip, slip.samples) for slip in SLIPS if dialect in slip.dialects]
