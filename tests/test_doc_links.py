@@ -1,0 +1,25 @@
+"""Links of the documents lead somewhere, and the README's commands are those that CI runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_relative_link_of_a_document_leads_to_a_file(document: Path) -> None:
+    targets = [target for target in LINK.findall(document.read_text("utf-8")) if "://" not in target]
+    missing = [target for target in targets if not (document.parent / target).exists()]
+    assert missing == []
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    command = ".venv/bin/python -m pytest"
+    assert command in (ROOT / "README.md").read_text("utf-8")
+    assert command in (ROOT / ".ci" / "run").read_text("utf-8")
