@@ -199,7 +199,7 @@ def _check_term_depth(body: bytes, kind: RdfType, limit: int) -> None:
             if depth > limit:
                 line = body.count(b"\n", 0, match.start()) + 1
                 raise LimitError(
-                    f"triple terms of the {kind.name} document nest deeper than {limit} levels at line {line}",
+                    f"triple terms of the {kind.name} text nest deeper than {limit} levels at line {line}",
                     line=line,
                 )
         elif token == b">>":

@@ -114,7 +114,7 @@ def inspect_text(text: str, limits: Limits) -> TextFacts:
             elif token.kind is Kind.VAR:
                 raise UnsupportedError(
                     "SERVICE with a variable",
-                    "SERVICE with a variable is refused: its host could not be checked against the allowed hosts",
+                    "SERVICE with a variable is refused: its host could not be checked",
                     hint="name the endpoint by its IRI",
                 )
         elif word == "SERVICE":

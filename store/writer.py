@@ -158,7 +158,7 @@ class Writer:
             try:
                 if request.expected is not None and request.expected != version:
                     raise PreconditionError(
-                        f"the dataset is at version {version}, the request expects version {request.expected}",
+                        f"the dataset is at version {version}, not at {request.expected}",
                         hint="read again and repeat the change",
                     )
                 request.derive(pending)
