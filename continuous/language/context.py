@@ -91,5 +91,8 @@ class Context:
         self.patterns += 1
         if self.patterns == self.limits.patterns + 1:
             self.fault(
-                f"the query has more than {self.limits.patterns} patterns", at, "Split it into several queries.", "limit"
+                f"the query has more than {self.limits.patterns} patterns",
+                at,
+                "Split it into several queries.",
+                "limit",
             )

@@ -12,21 +12,18 @@ NOISE = re.compile(
     r'|"(?:[^"\n\r\\]|\\.)*"|\'(?:[^\'\n\r\\]|\\.)*\'|<[^\x00-\x20<>"{}|^`]*>|#[^\n\r]*'
 )
 _WORD = r"(?:<>|[^\s<>\[\]{}()?$:]*:[^\s\[\]{}()]*)"
-_RULES: tuple[tuple[Dialect, re.Pattern[str]], ...] = tuple(
-    (dialect, re.compile(pattern, re.IGNORECASE))
-    for dialect, pattern in (
-        ("rspql", r"\bFROM\s+NAMED\s+WINDOW\b"),
-        ("csparql", r"\bFROM\s+STREAM\b"),
-        ("cqels", rf"(?<![\w?$:])STREAM\s*(?:{_WORD}|[?$]\w+)\s*\["),
-        ("cqels", rf"(?<![\w?$:])STREAM\s*\["),
-        ("cqels", rf"\bFROM\s+NAMED\s*{_WORD}\s*\["),
-        ("rspql", r"\bREGISTER\s+[RID]STREAM\b"),
-        ("csparql", r"\bREGISTER\s+QUERY\b"),
-        ("rspql", rf"(?<![\w?$:])WINDOW\s*(?:{_WORD}|[?$]\w+)\s*\{{"),
-        ("rspql", rf"\bREGISTER\s+STREAM\s*{_WORD}"),
-        ("csparql", r"\bREGISTER\s+STREAM\b"),
-        ("rspql", r"\bREGISTER\b"),
-    )
+_RULES: tuple[tuple[Dialect, str], ...] = (
+    ("rspql", r"\bFROM\s+NAMED\s+WINDOW\b"),
+    ("csparql", r"\bFROM\s+STREAM\b"),
+    ("cqels", rf"(?<![\w?$:])STREAM\s*(?:{_WORD}|[?$]\w+)\s*\["),
+    ("cqels", r"(?<![\w?$:])STREAM\s*\["),
+    ("cqels", rf"\bFROM\s+NAMED\s*{_WORD}\s*\["),
+    ("rspql", r"\bREGISTER\s+[RID]STREAM\b"),
+    ("csparql", r"\bREGISTER\s+QUERY\b"),
+    ("rspql", rf"(?<![\w?$:])WINDOW\s*(?:{_WORD}|[?$]\w+)\s*\{{"),
+    ("rspql", rf"\bREGISTER\s+STREAM\s*{_WORD}"),
+    ("csparql", r"\bREGISTER\s+STREAM\b"),
+    ("rspql", r"\bREGISTER\b"),
 )
 
 
@@ -34,7 +31,7 @@ def detect_dialect(text: str) -> Dialect:
     """The dialect of a query text by its words; ``sparql`` when it has no window and no REGISTER."""
     words = NOISE.sub(_blank, text)
     for dialect, pattern in _RULES:
-        if pattern.search(words):
+        if re.search(pattern, words, re.IGNORECASE):
             return dialect
     return "sparql"
 

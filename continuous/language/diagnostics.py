@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lark import Lark, Token
+from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from quadrill.store.errors import QueryTextError
 
-from ..algebra.query import Dialect
 from . import wording
 from .context import Context, Fault
 from .detect import NOISE
@@ -28,7 +27,13 @@ _TURTLE = re.compile(r"@(?:prefix|base)\b", re.IGNORECASE)
 _BARE_WORD = re.compile(r"[A-Za-z_][\w-]*")
 _WORDS_FOR_OPERATORS = {"and": "&&", "or": "||", "not": "!", "is": "="}
 _UPDATE = {"insert", "delete", "load", "clear", "drop", "create", "add", "move", "copy", "with"}
-_MISSPELT = {"groupby": "GROUP BY", "orderby": "ORDER BY", "exist": "EXISTS", "order": "ORDER BY", "group": "GROUP BY"}
+_MISSPELT = {
+    "groupby": "GROUP BY",
+    "orderby": "ORDER BY",
+    "exist": "EXISTS",
+    "order": "ORDER BY",
+    "group": "GROUP BY",
+}
 _DIALECT_WORDS: dict[str, dict[str, str]] = {
     "stream": {
         "sparql": "STREAM belongs to CQELS-QL: register the text as a continuous query, POST /queries.",
@@ -47,7 +52,9 @@ _DIALECT_WORDS: dict[str, dict[str, str]] = {
     "median": {"sparql": "Plain SPARQL has no MEDIAN: call <urn:quadrill:aggregate:median>(?x)."},
     "stddev": {"sparql": "Plain SPARQL has no STDDEV: call <urn:quadrill:aggregate:stddev>(?x)."},
     "variance": {"sparql": "Plain SPARQL has no VARIANCE: call <urn:quadrill:aggregate:variance>(?x)."},
-    "percentile": {"sparql": "Plain SPARQL has no PERCENTILE: call <urn:quadrill:aggregate:percentile>(?x, 95)."},
+    "percentile": {
+        "sparql": "Plain SPARQL has no PERCENTILE: call <urn:quadrill:aggregate:percentile>(?x, 95)."
+    },
     "lateral": {"*": "LATERAL is not SPARQL 1.1; write a sub-query."},
 }
 
@@ -177,7 +184,9 @@ class _Explanation:
     def _end(self) -> Fault:
         if not self.recovery.tokens:
             return Fault("the query is empty", self.at, "Write SELECT, CONSTRUCT, ASK or DESCRIBE.")
-        return Fault(f"the query ends too early, expected {self.wanted}", self.at, _unclosed(self.context.text))
+        return Fault(
+            f"the query ends too early, expected {self.wanted}", self.at, _unclosed(self.context.text)
+        )
 
     def _token_hint(self, token: str) -> str | None:
         if token == "=" and "COMPARE" not in self.choices and "VAR" in self.choices:
@@ -188,19 +197,18 @@ class _Explanation:
 
     def _slip(self, token: Token) -> Slip | None:
         """The slip whose sample fails at the same token in the same parser state."""
-        error = UnexpectedToken(token, set(), state=(self.recovery.position, token.type))
+        state = (self.recovery.position, token.type)
+        error = UnexpectedToken(token, set(), state=state)  # type: ignore[no-untyped-call]
 
-        def parse(sample: str) -> None:
+        def parse(sample: str) -> Tree[Token]:
             try:
-                self.grammar.parse(sample)
+                return self.grammar.parse(sample)  # a syntax node, unread
             except UnexpectedToken as failed:
                 position = failed.interactive_parser.parser_state.position
                 failed.state = (position, failed.token.type)
                 raise
 
-        found: Slip | None = error.match_examples(
-            parse, slips_of(self.context.dialect), use_accepts=False  # type: ignore[arg-type]  # returns no tree
-        )
+        found: Slip | None = error.match_examples(parse, slips_of(self.context.dialect), use_accepts=False)
         return found
 
 
@@ -266,6 +274,9 @@ def _undeclared_prefixes(context: Context, tokens: list[Token]) -> None:
             if prefix not in declared:
                 declared.add(prefix)
                 known = WELL_KNOWN.get(prefix, "…")
-                context.fault(f"the prefix {prefix}: is not declared", token.start_pos or 0, f"Add PREFIX {prefix}: <{known}>")
+                context.fault(
+                    f"the prefix {prefix}: is not declared",
+                    token.start_pos or 0,
+                    f"Add PREFIX {prefix}: <{known}>",
+                )
         previous = kind
-

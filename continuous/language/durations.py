@@ -11,8 +11,8 @@ from .context import Context
 
 UNITS_NS = {"ns": 1, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
 WORDS = {
-    "nanosecond": "ns", "millisecond": "ms", "milli": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m",
-    "hour": "h", "hr": "h", "day": "d",
+    "nanosecond": "ns", "millisecond": "ms", "milli": "ms", "second": "s", "sec": "s",
+    "minute": "m", "min": "m", "hour": "h", "hr": "h", "day": "d",
 }  # fmt: skip
 ISO = re.compile(
     r"P(?:(?P<Y>[\d.]+)Y)?(?:(?P<M>[\d.]+)M)?(?:(?P<W>[\d.]+)W)?(?:(?P<D>[\d.]+)D)?"
@@ -26,7 +26,9 @@ def duration_ms(context: Context, text: s.DurationText, what: str) -> int:
     """Milliseconds, rounded up to a whole one with a warning. A fault, and 1, when it is none."""
     if text.words and context.dialect == "rspql":
         context.fault(
-            "RSP-QL* writes durations as xsd:duration", text.at, f"Write {_iso_of(text)} instead of the words."
+            "RSP-QL* writes durations as xsd:duration",
+            text.at,
+            f"Write {_iso_of(text)} instead of the words.",
         )
     nanoseconds = _nanoseconds(context, text)
     if nanoseconds is None:
@@ -77,10 +79,18 @@ def _iso_nanoseconds(context: Context, number: str, at: int) -> Fraction | None:
     parts = {name: Fraction(value) for name, value in found.groupdict().items() if value}
     if parts.get("Y") or parts.get("M"):
         context.fault(
-            f"{number} has years or months, whose length is not fixed", at, "Write it in days, hours, minutes, seconds."
+            f"{number} has years or months, whose length is not fixed",
+            at,
+            "Write it in days, hours, minutes, seconds.",
         )
         return None
-    factors = {"W": 7 * UNITS_NS["d"], "D": UNITS_NS["d"], "h": UNITS_NS["h"], "m": UNITS_NS["m"], "s": UNITS_NS["s"]}
+    factors = {
+        "W": 7 * UNITS_NS["d"],
+        "D": UNITS_NS["d"],
+        "h": UNITS_NS["h"],
+        "m": UNITS_NS["m"],
+        "s": UNITS_NS["s"],
+    }
     return sum((value * factors[name] for name, value in parts.items() if name in factors), Fraction(0))
 
 
@@ -100,7 +110,7 @@ def _iso_of(text: s.DurationText) -> str:
 
 
 def instant_ms(context: Context, text: s.InstantText, string_value: str | None) -> int | None:
-    """Milliseconds since the epoch of STARTING AT: a whole number, or an xsd:dateTime (UTC without a zone)."""
+    """Milliseconds since the epoch of STARTING AT: a whole number or an xsd:dateTime (UTC without a zone)."""
     if string_value is None:
         assert isinstance(text.value, s.Number)
         if re.fullmatch(r"\d+", text.value.text):
@@ -113,7 +123,9 @@ def instant_ms(context: Context, text: s.InstantText, string_value: str | None) 
         moment = datetime.fromisoformat(string_value)
     except ValueError:
         context.fault(
-            f"{string_value!r} is not a date and time", text.at, 'Write "2013-01-01T00:00:00Z" or milliseconds.'
+            f"{string_value!r} is not a date and time",
+            text.at,
+            'Write "2013-01-01T00:00:00Z" or milliseconds.',
         )
         return None
     if moment.tzinfo is None:

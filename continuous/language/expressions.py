@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from pyoxigraph import Literal, NamedNode, Triple
 
-from ..algebra import nodes as a
 from ..algebra.nodes import Aggregate, Algebra, Call, Constant, Exists, Expr, FunctionCall, Var
 from . import syntax as s
 from .context import Context
@@ -21,7 +20,8 @@ TIMESTAMP_IRI = "http://larkc.eu/csparql/sparql/jena/ext#timestamp"
 
 _ZERO = ("RAND", "NOW", "UUID", "STRUUID")
 _TWO = (
-    "LANGMATCHES", "CONTAINS", "STRSTARTS", "STRENDS", "STRBEFORE", "STRAFTER", "STRLANG", "STRDT", "SAMETERM",
+    "LANGMATCHES", "CONTAINS", "STRSTARTS", "STRENDS", "STRBEFORE", "STRAFTER", "STRLANG", "STRDT",
+    "SAMETERM",
 )  # fmt: skip
 ARITY: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(_ZERO, (0, 0)),
@@ -104,20 +104,26 @@ class ExpressionTranslator:
                 return self._function_call(node, aggregates, aliases, place)
 
     def _operation(
-        self, node: s.Operation, aggregates: Aggregates | None, aliases: dict[str, s.Expression] | None, place: str
+        self,
+        node: s.Operation,
+        aggregates: Aggregates | None,
+        aliases: dict[str, s.Expression] | None,
+        place: str,
     ) -> Expr:
         if node.depth > self.context.limits.operators:
             limit = self.context.limits.operators
             self.context.fault(
-                f"the expression nests {node.depth} operators, at most {limit} are allowed", node.at, None, "limit"
+                f"the expression nests {node.depth} operators, at most {limit} are allowed",
+                node.at,
+                None,
+                "limit",
             )
             return Constant(Literal("false"))
         args = [self.translate(arg, aggregates, aliases=aliases, place=place) for arg in node.args]
         name = SYNONYMS.get(node.name, node.name)
         if node.operator:
             if name in ("&&", "||"):
-                result: Expr = fold(lambda left, right: Call(name, (left, right)), args)
-                return result
+                return fold(lambda left, right: Call(name, (left, right)), args)
             return Call(name, tuple(args))
         self._check_arity(name, len(args), node.at)
         if name == "BOUND" and not isinstance(node.args[0], s.Variable):
@@ -134,9 +140,12 @@ class ExpressionTranslator:
             self.context.fault(f"{name} takes {wanted} {noun}, {given} given", at)
 
     def _function_call(
-        self, node: s.FunctionCallText, aggregates: Aggregates | None, aliases: dict[str, s.Expression] | None,
+        self,
+        node: s.FunctionCallText,
+        aggregates: Aggregates | None,
+        aliases: dict[str, s.Expression] | None,
         place: str,
-    ) -> Expr:  # fmt: skip
+    ) -> Expr:
         iri = self.terms.iri(node.iri)
         if iri.value in AGGREGATE_IRIS:
             argument = node.args[0] if node.args else None
@@ -154,13 +163,19 @@ class ExpressionTranslator:
         if iri.value == TIMESTAMP_IRI and self.context.dialect == "csparql":
             if not (len(node.args) == 1 and isinstance(node.args[0], s.Variable)):
                 self.context.fault(
-                    "timestamp() takes one variable", node.at, "Write timestamp(?x) for a variable of the triple."
+                    "timestamp() takes one variable",
+                    node.at,
+                    "Write timestamp(?x) for a variable of the triple.",
                 )
             return Call("TIMESTAMP", args)
         return FunctionCall(iri, args)
 
     def _set_function(
-        self, node: s.SetFunction, aggregates: Aggregates | None, aliases: dict[str, s.Expression] | None, place: str
+        self,
+        node: s.SetFunction,
+        aggregates: Aggregates | None,
+        aliases: dict[str, s.Expression] | None,
+        place: str,
     ) -> Expr:
         if aggregates is None:
             self.context.fault(
@@ -181,20 +196,28 @@ class ExpressionTranslator:
         return aggregates.variable(Aggregate(node.name, argument, node.distinct, separator, parameter))
 
     def _check_percentile(self, parameter: Expr, at: int) -> None:
-        value = parameter.term.value if isinstance(parameter, Constant) and isinstance(parameter.term, Literal) else ""
+        value = (
+            parameter.term.value
+            if isinstance(parameter, Constant) and isinstance(parameter.term, Literal)
+            else ""
+        )
         try:
             right = 0 <= float(value) <= 100
         except ValueError:
             right = False
         if not right:
             self.context.fault(
-                "PERCENTILE takes a constant from 0 to 100 as its second argument", at, "Write PERCENTILE(?x, 95)."
+                "PERCENTILE takes a constant from 0 to 100 as its second argument",
+                at,
+                "Write PERCENTILE(?x, 95).",
             )
 
     def _triple_term(self, node: s.TripleTermText) -> Expr:
         parts = (node.subject, node.verb, node.object)
         if any(isinstance(part, (s.Blank, s.Reified)) for part in parts):
-            self.context.fault("an expression cannot hold blank nodes or << >>; only <<( )>> with terms", node.at)
+            self.context.fault(
+                "an expression cannot hold blank nodes or << >>; only <<( )>> with terms", node.at
+            )
             return Constant(Literal(""))
         subject, verb, obj = (self.translate(part) for part in parts)  # type: ignore[arg-type]
         if isinstance(node.subject, (s.LiteralText, s.Number, s.Boolean, s.TripleTermText)):
@@ -219,6 +242,3 @@ def variables(expr: Expr) -> dict[Var, None]:
             return found
         case _:
             return {}
-
-
-__all__ = ["AGGREGATE_IRIS", "Aggregates", "ExpressionTranslator", "a", "variables"]

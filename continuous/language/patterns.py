@@ -179,7 +179,9 @@ class PatternTranslator:
     def _service(self, element: s.ServiceBlock) -> Algebra:
         name = self.triples.name(element.name)
         if self._inside is not None and self._inside not in ("GRAPH", "SERVICE"):
-            self.context.missing(f"SERVICE inside {self._inside}", element.at, "Put it beside the block: it means the same.")
+            self.context.missing(
+                f"SERVICE inside {self._inside}", element.at, "Put it beside the block: it means the same."
+            )
         with self._within("SERVICE"):
             return a.Service(name, self.group(element.group), element.silent)
 
@@ -192,7 +194,9 @@ class PatternTranslator:
             return
         where = self._inside if self._inside not in ("GRAPH", "SERVICE") else f"a {self._inside} block"
         self.context.fault(
-            f"{what} cannot stand inside {where}", at, "Put the blocks side by side in one group; they join by their variables."
+            f"{what} cannot stand inside {where}",
+            at,
+            "Put the blocks side by side in one group; they join by their variables.",
         )
 
     @contextmanager

@@ -24,13 +24,14 @@ _GOOD_TOKENS = 2
 _SYNC = re.compile(
     NOISE.pattern
     + r"|[{}\]]|\.(?![0-9])"
-    + r"|\b(?:FILTER|OPTIONAL|MINUS|GRAPH|SERVICE|BIND|VALUES|STREAM|WINDOW|WHERE|FROM|GROUP|HAVING|ORDER|LIMIT|OFFSET)\b",
+    + r"|\b(?:FILTER|OPTIONAL|MINUS|GRAPH|SERVICE|BIND|VALUES|STREAM|WINDOW"
+    + r"|WHERE|FROM|GROUP|HAVING|ORDER|LIMIT|OFFSET)\b",
     re.IGNORECASE,
 )
 _ELEMENTS = ("FILTER", "OPTIONAL", "MINUS", "GRAPH", "SERVICE", "BIND", "VALUES", "STREAM", "WINDOW")
 _TERMINALS = {
-    "WHERE": "_WHERE", "FROM": "FROM", "GROUP": "GROUP", "HAVING": "HAVING", "ORDER": "ORDER", "LIMIT": "_LIMIT",
-    "OFFSET": "_OFFSET", "{": "LBRACE", "}": "RBRACE",
+    "WHERE": "_WHERE", "FROM": "FROM", "GROUP": "GROUP", "HAVING": "HAVING", "ORDER": "ORDER",
+    "LIMIT": "_LIMIT", "OFFSET": "_OFFSET", "{": "LBRACE",
 }  # fmt: skip
 
 
@@ -39,7 +40,9 @@ class Recovery:
 
     def __init__(self, grammar: Lark, text: str) -> None:
         self._text = text
-        self._names = {terminal.name.removeprefix("sparql__"): terminal.name for terminal in grammar.terminals}
+        self._names = {
+            terminal.name.removeprefix("sparql__"): terminal.name for terminal in grammar.terminals
+        }
         self._interactive: InteractiveParser = grammar.parse_interactive(text)
         conf = copy(self._interactive.parser_state.parse_conf)
         conf.callbacks = {}
@@ -62,7 +65,7 @@ class Recovery:
         return {name for name in self._choices() if self._accepts(name)}
 
     def _choices(self) -> set[str]:
-        choices = {name.removeprefix("sparql__") for name in self._interactive.choices()}
+        choices = {name.removeprefix("sparql__") for name in self._interactive.choices()}  # type: ignore[no-untyped-call]
         return {name for name in choices if name in self._names or name == "$END"}
 
     def run(self, report: Callable[[UnexpectedInput, int], None]) -> None:
@@ -80,7 +83,7 @@ class Recovery:
 
     def _advance(self) -> UnexpectedInput | None:
         try:
-            for token in self._interactive.lexer_thread.lex(self._state):
+            for token in self._interactive.lexer_thread.lex(self._state):  # type: ignore[no-untyped-call]
                 self._state.feed_token(token)
                 self._last = token
                 self.tokens.append(token)
@@ -125,7 +128,9 @@ class Recovery:
         return False
 
     def _go_on(self, at: int) -> bool:
-        self._interactive.lexer_thread.state.line_ctr.char_pos = at
+        lexer = self._interactive.lexer_thread.state
+        assert lexer is not None
+        lexer.line_ctr.char_pos = at
         return True
 
     def _cut_to_element(self) -> bool:

@@ -114,7 +114,9 @@ class _Modification:
                 continue
             var = self.triples.variable(variable)
             if var in self.scopes.of(self.node):
-                self.context.fault(f"GROUP BY cannot set ?{var.name}: the pattern uses it already", variable.at)
+                self.context.fault(
+                    f"GROUP BY cannot set ?{var.name}: the pattern uses it already", variable.at
+                )
             self._extend_key(translated, var)
 
     def _variable_key(self, node: s.Variable) -> None:
@@ -123,7 +125,9 @@ class _Modification:
             self.keys.append(var)
             return
         # CQELS-QL: GROUP BY ?alias means GROUP BY (expression AS ?alias).
-        others = {name: value for name, value in self.aliases.items() if name not in self.alias_keys | {node.name}}
+        others = {
+            name: value for name, value in self.aliases.items() if name not in self.alias_keys | {node.name}
+        }
         translated = self.expressions.translate(
             self.aliases[node.name], None, aliases=others, place="an expression that GROUP BY names"
         )
@@ -135,11 +139,16 @@ class _Modification:
         self.keys.append(var)
 
     def _group(
-        self, items: list[tuple[s.SelectItem, Var, Expr | None]], having: list[Expr], order: list[OrderCondition]
+        self,
+        items: list[tuple[s.SelectItem, Var, Expr | None]],
+        having: list[Expr],
+        order: list[OrderCondition],
     ) -> None:
         if self.select is not None and self.select.items is None:
             self.context.fault(
-                "SELECT * cannot stand with GROUP BY or aggregates", self.select.at, "List the grouped variables."
+                "SELECT * cannot stand with GROUP BY or aggregates",
+                self.select.at,
+                "List the grouped variables.",
             )
         aggregated = tuple((var, aggregate) for aggregate, var in self.aggregates.found.items())
         available = {*self.keys, *(var for var, _ in aggregated)}
@@ -181,7 +190,9 @@ class _Modification:
             if expr is not None:
                 if var in columns or var in self.scopes.of(self.node):
                     self.context.fault(
-                        f"SELECT cannot set ?{var.name}: it is already used", item.variable.at, "Choose another name."
+                        f"SELECT cannot set ?{var.name}: it is already used",
+                        item.variable.at,
+                        "Choose another name.",
                     )
                 self.node = a.Extend(self.node, var, expr)
             columns[var] = None
@@ -195,7 +206,10 @@ class _Modification:
                 node = a.Distinct(node)
             elif self.select.mode == "REDUCED":
                 node = a.Reduced(node)
-        limit, offset = self._whole(self.modifiers.limit, "LIMIT"), self._whole(self.modifiers.offset, "OFFSET")
+        limit, offset = (
+            self._whole(self.modifiers.limit, "LIMIT"),
+            self._whole(self.modifiers.offset, "OFFSET"),
+        )
         if limit is not None or offset:
             node = a.Slice(node, offset or 0, limit)
         return node

@@ -62,7 +62,13 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "an expression in SELECT needs a name",
         "Write (expression AS ?name).",
-        ("SELECT (?x + 1) WHERE {}", "SELECT (COUNT(?x)) {}", "SELECT (?x) {}", "SELECT (STR(?x)) {}", "SELECT (1) {}"),
+        (
+            "SELECT (?x + 1) WHERE {}",
+            "SELECT (COUNT(?x)) {}",
+            "SELECT (?x) {}",
+            "SELECT (STR(?x)) {}",
+            "SELECT (1) {}",
+        ),
     ),
     Slip(
         None,
@@ -72,7 +78,12 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "the expression of a FILTER needs parentheses",
         "Write FILTER(?x > 1).",
-        ("SELECT * { FILTER ?x > 1 }", "SELECT * { FILTER 'a' = ?x }", "SELECT * { FILTER !?x }", "SELECT * { FILTER 1 < ?x }"),
+        (
+            "SELECT * { FILTER ?x > 1 }",
+            "SELECT * { FILTER 'a' = ?x }",
+            "SELECT * { FILTER !?x }",
+            "SELECT * { FILTER 1 < ?x }",
+        ),
     ),
     Slip(
         "two triples need a dot between them",
@@ -96,8 +107,14 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "this triple has no object",
         "A triple is: subject predicate object .",
-        ("SELECT * { ?a <p> . }", "SELECT * { ?a <p> }", "SELECT * { ?a ?p . }", "SELECT * { ?a ?p }",
-         "SELECT * { ?a p:p . }", "SELECT * { ?a a . }"),
+        (
+            "SELECT * { ?a <p> . }",
+            "SELECT * { ?a <p> }",
+            "SELECT * { ?a ?p . }",
+            "SELECT * { ?a ?p }",
+            "SELECT * { ?a p:p . }",
+            "SELECT * { ?a a . }",
+        ),
     ),
     Slip(
         "this triple has no predicate and no object",
@@ -136,8 +153,13 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         None,
         "Write BIND(expression AS ?name).",
-        ("SELECT * { BIND(?x + 1) }", "SELECT * { BIND(?x) }", "SELECT * { BIND(1) }", "SELECT * { BIND(STR(?x)) }",
-         "SELECT * { BIND ?x }"),
+        (
+            "SELECT * { BIND(?x + 1) }",
+            "SELECT * { BIND(?x) }",
+            "SELECT * { BIND(1) }",
+            "SELECT * { BIND(STR(?x)) }",
+            "SELECT * { BIND ?x }",
+        ),
     ),
     Slip(
         "FROM STREAM is C-SPARQL",
@@ -166,15 +188,23 @@ SLIPS: tuple[Slip, ...] = (
     Slip(
         "STREAM blocks are CQELS-QL",
         "In RSP-QL* declare FROM NAMED WINDOW <w> ON <stream> […] and write WINDOW <w> {…} here.",
-        ("SELECT * { STREAM <s> [NOW] {} }", "SELECT * { ?a <p> ?b . STREAM <s> [NOW] {} }",
-         "SELECT * { ?a <p> ?b STREAM <s> [NOW] {} }", "SELECT * { {} STREAM <s> [NOW] {} }"),
+        (
+            "SELECT * { STREAM <s> [NOW] {} }",
+            "SELECT * { ?a <p> ?b . STREAM <s> [NOW] {} }",
+            "SELECT * { ?a <p> ?b STREAM <s> [NOW] {} }",
+            "SELECT * { {} STREAM <s> [NOW] {} }",
+        ),
         ("rspql",),
     ),
     Slip(
         "STREAM blocks are CQELS-QL",
         "In C-SPARQL declare FROM STREAM <stream> […] and write the patterns directly in WHERE.",
-        ("SELECT * { STREAM <s> [NOW] {} }", "SELECT * { ?a <p> ?b . STREAM <s> [NOW] {} }",
-         "SELECT * { ?a <p> ?b STREAM <s> [NOW] {} }", "SELECT * { {} STREAM <s> [NOW] {} }"),
+        (
+            "SELECT * { STREAM <s> [NOW] {} }",
+            "SELECT * { ?a <p> ?b . STREAM <s> [NOW] {} }",
+            "SELECT * { ?a <p> ?b STREAM <s> [NOW] {} }",
+            "SELECT * { {} STREAM <s> [NOW] {} }",
+        ),
         ("csparql",),
     ),
     Slip(

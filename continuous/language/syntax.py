@@ -242,7 +242,14 @@ class PathNegated:
 
 
 PathText: TypeAlias = (
-    IriReference | PrefixedName | AKeyword | PathAlternative | PathSequence | PathInverse | PathRepeat | PathNegated
+    IriReference
+    | PrefixedName
+    | AKeyword
+    | PathAlternative
+    | PathSequence
+    | PathInverse
+    | PathRepeat
+    | PathNegated
 )
 
 # --- expressions --------------------------------------------------------------------------------

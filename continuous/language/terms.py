@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Triple
 
-from ..algebra.nodes import Term
 from . import syntax as s
 from .context import Context
+from .iris import resolve
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -47,7 +46,6 @@ _CODE_POINT = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _SIMPLE = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _LOCAL_ESCAPE = re.compile(r"\\(.)")
 _DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]+")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 # The characters beyond ASCII that names may have (PN_CHARS of the grammar), for a check apart from the
 # lexer: as part of every terminal they would cost a second at the first parse.
 _BEYOND = (
@@ -72,7 +70,7 @@ class Terms:
     def _declare(self, declaration: s.Declaration) -> None:
         if declaration.kind == "version":
             return
-        iri = self._resolve(self._unescape_iri(declaration.value, declaration.at), declaration.at)
+        iri = resolve(self.base, self._unescape_iri(declaration.value, declaration.at))
         if declaration.kind == "base":
             self.base, self.has_base = iri, True
         else:
@@ -88,7 +86,7 @@ class Terms:
         if known is not None:
             return known
         if isinstance(node, s.IriReference):
-            return self._named(self._resolve(self._unescape_iri(node.text, node.at), node.at), node.at)
+            return self._named(resolve(self.base, self._unescape_iri(node.text, node.at)), node.at)
         iri = self._named(self._expand(node), node.at)
         self._iris[node.text] = iri
         return iri
@@ -99,15 +97,12 @@ class Terms:
         namespace = self.prefixes.get(prefix)
         if namespace is None:
             known = WELL_KNOWN.get(prefix)
-            hint = f"Add PREFIX {prefix}: <{known}>" if known else f"Add PREFIX {prefix}: <…> before the query."
+            hint = (
+                f"Add PREFIX {prefix}: <{known}>" if known else f"Add PREFIX {prefix}: <…> before the query."
+            )
             self.context.fault(f"the prefix {prefix}: is not declared", node.at, hint)
             namespace = f"urn:undeclared:{prefix}:"
         return namespace + _LOCAL_ESCAPE.sub(r"\1", local)
-
-    def _resolve(self, reference: str, at: int) -> str:
-        if _SCHEME.match(reference):
-            return reference
-        return resolve_reference(self.base, reference)
 
     def _named(self, iri: str, at: int) -> NamedNode:
         try:
@@ -134,7 +129,9 @@ class Terms:
             hint = None
             if found.group() in "“”„‟‘’‚‛«»":
                 hint = "Use straight quotes: \" or '."
-            self.context.fault(f"the character {found.group()} cannot be part of a name", at + found.start(), hint)
+            self.context.fault(
+                f"the character {found.group()} cannot be part of a name", at + found.start(), hint
+            )
 
     # --- literals
 
@@ -144,7 +141,9 @@ class Terms:
         inner = token.text[quote:-quote]
         if "\\" not in inner:
             return inner
-        return _ESCAPE.sub(lambda found: self._escape(found.group(1), token.at + quote + found.start()), inner)
+        return _ESCAPE.sub(
+            lambda found: self._escape(found.group(1), token.at + quote + found.start()), inner
+        )
 
     def _escape(self, code: str, at: int) -> str:
         if len(code) > 1:
@@ -254,7 +253,9 @@ def _json_term(value: dict[str, Any]) -> Literal | NamedNode | Triple | str:
         language = value.get("xml:lang")
         if language:
             direction = value.get("its:dir")
-            return Literal(content, language=language, direction=None if direction is None else BaseDirection(direction))
+            return Literal(
+                content, language=language, direction=None if direction is None else BaseDirection(direction)
+            )
         datatype = value.get("datatype")
         return Literal(content) if datatype is None else Literal(content, datatype=NamedNode(datatype))
     if kind == "triple" and isinstance(content, dict):
@@ -271,25 +272,6 @@ def _json_term(value: dict[str, Any]) -> Literal | NamedNode | Triple | str:
     return 'must have "type" uri, literal or triple and a "value"'
 
 
-def resolve_reference(base: str, reference: str) -> str:
-    """RFC 3986 section 5.2 for any scheme (urljoin alone knows only its own list of schemes)."""
-    parts = urlsplit(base)
-    if parts.scheme in ("http", "https", "file", "ftp"):
-        return urljoin(base, reference) if reference else base.partition("#")[0]
-    stand_in = "http" + base[len(parts.scheme) :]
-    if not base[len(parts.scheme) + 1 :].startswith("//"):
-        if not reference or reference.startswith(("#", "?")):
-            keep = base.partition("#")[0]
-            return (keep.partition("?")[0] if reference.startswith("?") else keep) + reference
-        head, slash, _ = base.rpartition("/")
-        return (head + slash if slash else parts.scheme + ":") + reference
-    joined = urljoin(stand_in, reference) if reference else stand_in.partition("#")[0]
-    return parts.scheme + joined.removeprefix("http")
-
-
 def is_ground(term: object) -> bool:
     """True for an RDF term without variables."""
     return isinstance(term, (NamedNode, Literal, Triple, BlankNode))
-
-
-__all__ = ["RDF_FIRST", "RDF_NIL", "RDF_REIFIES", "RDF_REST", "RDF_TYPE", "Term", "Terms", "is_ground", "parameter_term"]

@@ -170,12 +170,16 @@ def _check_depth(root: Algebra, context: Context, at: int) -> None:
         deepest = max(deepest, depth)
         if isinstance(node, tuple):
             stack.extend((item, depth) for item in node)
-        elif not isinstance(node, (a.Bgp, a.Values, a.Var, a.Constant)) and type(node).__module__ == a.__name__:
+        elif (
+            not isinstance(node, (a.Bgp, a.Values, a.Var, a.Constant)) and type(node).__module__ == a.__name__
+        ):
             for name in getattr(node, "__slots__", ()):
                 stack.append((getattr(node, name), depth + 1))
     limit = context.limits.operators
     if deepest > limit + 2:
-        context.fault(f"the query nests {deepest} operators, at most {limit} are allowed", at, "Split it.", "limit")
+        context.fault(
+            f"the query nests {deepest} operators, at most {limit} are allowed", at, "Split it.", "limit"
+        )
 
 
 def _warn_of_parameters(context: Context) -> None:

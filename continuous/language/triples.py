@@ -6,8 +6,9 @@ Source: SPARQL 1.1 section 18.2.2.3-5 for paths, SPARQL 1.2 section 4.3 for ``<<
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from pyoxigraph import Literal, NamedNode, Triple
 
@@ -230,16 +231,13 @@ class TripleTranslator:
                     return a.ZeroOrMore(inner)
                 return a.OneOrMore(inner) if modifier == "+" else a.ZeroOrOne(inner)
             case s.PathSequence(steps):
-                return self._balanced(a.Sequence, [self.path(step) for step in steps])
+                return fold(a.Sequence, [self.path(step) for step in steps])
             case s.PathAlternative(options):
-                return self._balanced(a.Alternative, [self.path(option) for option in options])
+                return fold(a.Alternative, [self.path(option) for option in options])
             case s.PathNegated(members):
                 forward = tuple(self.terms.iri(iri) for iri, inverse in members if not inverse)
                 backward = tuple(self.terms.iri(iri) for iri, inverse in members if inverse)
                 return a.NegatedSet(forward, backward)
-
-    def _balanced(self, kind: type[a.Sequence] | type[a.Alternative], parts: list[a.PathExpr]) -> a.PathExpr:
-        return fold(kind, parts)
 
     def _path(self, subject: TermPattern, path: a.PathExpr, obj: TermPattern) -> list[TriplePattern | a.Path]:
         """Section 18.2.2.5: links, inverses and sequences become triple patterns."""
@@ -256,9 +254,10 @@ class TripleTranslator:
 
 
 CHAIN = 32
+T = TypeVar("T")
 
 
-def fold(kind, parts):  # type: ignore[no-untyped-def]  # one function for paths, expressions and patterns
+def fold(combine: Callable[[T, T], T], parts: Sequence[T]) -> T:
     """Combine two by two from the left; long runs of an associative operator as a balanced tree.
 
     A tree as deep as a text is long would exhaust the stack of everything that walks it.
@@ -266,7 +265,7 @@ def fold(kind, parts):  # type: ignore[no-untyped-def]  # one function for paths
     if len(parts) <= CHAIN:
         result = parts[0]
         for part in parts[1:]:
-            result = kind(result, part)
+            result = combine(result, part)
         return result
     half = len(parts) // 2
-    return kind(fold(kind, parts[:half]), fold(kind, parts[half:]))
+    return combine(fold(combine, parts[:half]), fold(combine, parts[half:]))

@@ -89,7 +89,9 @@ class Windows:
             self._used.update(self._declarations)
             if not self._declarations:
                 self.context.fault(
-                    f"WINDOW ?{name.name} has no window to range over", at, "Declare one: FROM NAMED WINDOW <w> ON <s> […]"
+                    f"WINDOW ?{name.name} has no window to range over",
+                    at,
+                    "Declare one: FROM NAMED WINDOW <w> ON <s> […]",
                 )
             return
         self._used.add(name)
@@ -142,9 +144,14 @@ class Windows:
         """Called at the end of the query."""
         for name, declaration in self._declarations.items():
             if name not in self._used:
-                stream = declaration.stream.value if isinstance(declaration.stream, NamedNode) else declaration.stream.name
+                stream = (
+                    declaration.stream.value
+                    if isinstance(declaration.stream, NamedNode)
+                    else declaration.stream.name
+                )
                 label = next(
-                    (f"?{v}" for v, window in self.context.window_variables.items() if window == name), f"<{name.value}>"
+                    (f"?{v}" for v, window in self.context.window_variables.items() if window == name),
+                    f"<{name.value}>",
                 )
                 self.context.warn(f"The window {label} on <{stream}> is declared but not used.")
 
@@ -154,7 +161,9 @@ class Windows:
         dialect = self.context.dialect
         if dialect not in _DIALECTS[window.kind]:
             self.context.fault(
-                f"{_SPELLED[window.kind]} is not a window of {DIALECT_NAMES[dialect]}", window.at, _INSTEAD[dialect]
+                f"{_SPELLED[window.kind]} is not a window of {DIALECT_NAMES[dialect]}",
+                window.at,
+                _INSTEAD[dialect],
             )
         t0 = self.t0_ms
         if window.starting is not None:
@@ -163,14 +172,18 @@ class Windows:
             case "now":
                 return WindowSpec("now")
             case "all":
-                self.context.warn("The window [ALL] keeps everything since registration: its state grows without bound.")
+                self.context.warn(
+                    "The window [ALL] keeps everything since registration: its state grows without bound."
+                )
                 return WindowSpec("all")
             case "triples" | "batch":
                 kind: WindowKind = "triples" if window.kind == "triples" else "batch"
                 return WindowSpec(kind, count=self._count(window.count, "the number of triples"))
             case "elements":
                 step = 1 if window.count_step is None else self._count(window.count_step, "STEP")
-                return WindowSpec("elements", count=self._count(window.count, "the number of elements"), step=step)
+                return WindowSpec(
+                    "elements", count=self._count(window.count, "the number of elements"), step=step
+                )
             case _:
                 return self._range(window, t0)
 
@@ -179,14 +192,17 @@ class Windows:
         width = duration_ms(self.context, window.width, "the window width")
         if window.step is None and not window.tumbling and self.context.dialect == "cqels":
             if window.starting is not None:
-                self.context.fault("STARTING AT needs a grid", window.at, "Add SLIDE: [RANGE 10s SLIDE 5s STARTING AT 0]")
+                self.context.fault(
+                    "STARTING AT needs a grid", window.at, "Add SLIDE: [RANGE 10s SLIDE 5s STARTING AT 0]"
+                )
             return WindowSpec("range", width_ms=width)
         slide = width
         if window.step is not None:
             slide = duration_ms(self.context, window.step, "the window slide")
         if slide > width:
             self.context.warn(
-                f"The window slides by {slide} ms but is only {width} ms wide: elements between two windows are never seen."
+                f"The window slides by {slide} ms but is only {width} ms wide: "
+                "elements between two windows are never seen."
             )
         return WindowSpec("grid", width_ms=width, slide_ms=slide, t0_ms=t0)
 
@@ -197,7 +213,9 @@ class Windows:
             return 1
         count = int(number.text[:12])
         if not 1 <= count <= _GREATEST_COUNT:
-            self.context.fault(f"{what} must be from 1 to {_GREATEST_COUNT}, it is {number.text[:12]}", number.at)
+            self.context.fault(
+                f"{what} must be from 1 to {_GREATEST_COUNT}, it is {number.text[:12]}", number.at
+            )
             return 1
         return count
 
@@ -214,7 +232,9 @@ class Windows:
                 )
             self.report = window.report
         if window.tick not in (None, "TIME_DRIVEN"):
-            self.context.missing(f"TICK {window.tick}", window.at, "Windows tick with event time: TICK TIME_DRIVEN.")
+            self.context.missing(
+                f"TICK {window.tick}", window.at, "Windows tick with event time: TICK TIME_DRIVEN."
+            )
 
     def instant(self, text: s.InstantText) -> int | None:
         """Milliseconds of a STARTING AT."""

@@ -8,7 +8,17 @@ _IRIS = {"IRIREF", "PNAME_LN", "PNAME_NS"}
 _STRINGS = {"SHORT_STRING", "LONG_STRING"}
 _NUMBERS = {"NUMBER", "SIGNED_NUMBER"}
 _LITERALS = _STRINGS | _NUMBERS | {"BOOLEAN"}
-_FUNCTIONS = {"BUILTIN", "EXISTS", "NOT", "COUNT", "AGGREGATE", "GROUP_CONCAT", "EXTENDED_AGGREGATE", "PERCENTILE", "TIMESTAMP"}
+_FUNCTIONS = {
+    "BUILTIN",
+    "EXISTS",
+    "NOT",
+    "COUNT",
+    "AGGREGATE",
+    "GROUP_CONCAT",
+    "EXTENDED_AGGREGATE",
+    "PERCENTILE",
+    "TIMESTAMP",
+}
 _NODES = {"BLANK_NODE_LABEL", "LSQUARE", "LPAR", "TRIPLE_OPEN", "REIFIED_OPEN"}
 _OPERATORS = {"COMPARE", "_OR", "_AND", "STAR", "SLASH", "PLUS", "MINUS_SIGN", "IN", "BANG"}
 _BLOCKS = {"FILTER", "OPTIONAL", "MINUS", "GRAPH", "SERVICE", "BIND", "VALUES", "LBRACE"}
@@ -73,7 +83,9 @@ def expected(terminals: Iterable[str], patterns: dict[str, str]) -> str:
     if len(_OPERATORS & names) > 3:
         words.append("an operator")
         names -= _OPERATORS | {"SIGNED_NUMBER", "NOT"}
-    rest = sorted({_word(name, patterns) for name in names}, key=lambda word: (not word.startswith('"'), word))
+    rest = sorted(
+        {_word(name, patterns) for name in names}, key=lambda word: (not word.startswith('"'), word)
+    )
     shown = words + rest
     if len(shown) > MOST:
         shown = [*shown[:MOST], "…"]

@@ -1,0 +1,174 @@
+# ruff: noqa: D102  # each method is named for the grammar rule whose node it makes
+"""Grammar rules of query forms, dataset clauses and solution modifiers to syntax nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lark import Token, Transformer, v_args
+
+from . import syntax as s
+from .positions import at
+
+
+@v_args(inline=True)
+class QueryRules(Transformer[Token, s.Unit]):
+    """The rules from `unit` down to, but without, graph patterns."""
+
+    # --- the whole
+
+    def unit(self, *parts: Any) -> s.Unit:
+        declarations, query = parts[0], parts[-1]
+        register = parts[1] if len(parts) == 3 else None
+        if register is None:
+            return s.Unit(declarations, None, query)
+        clause, more = register
+        return s.Unit(declarations + more, clause, query)
+
+    def prologue(self, *declarations: s.Declaration) -> tuple[s.Declaration, ...]:
+        return declarations
+
+    def base_declaration(self, iri: Token) -> s.Declaration:
+        return s.Declaration("base", "", iri[1:-1], at(iri))
+
+    def prefix_declaration(self, prefix: Token, iri: Token) -> s.Declaration:
+        return s.Declaration("prefix", prefix[:-1], iri[1:-1], at(prefix))
+
+    def version_declaration(self, version: Token) -> s.Declaration:
+        return s.Declaration("version", "", version[1:-1], at(version))
+
+    def register(self, word: Token, kind: Token | None, target: Any, *rest: Any) -> Any:
+        every: s.DurationText | None = None
+        starting: s.InstantText | None = None
+        timing, declarations = rest[0], tuple(rest[1:])
+        if isinstance(timing, tuple):
+            every, starting = timing
+        elif isinstance(timing, s.InstantText):
+            starting = timing
+        name = str(target) if isinstance(target, Token) else None
+        iri = None if isinstance(target, Token) else target
+        word_kind = None if kind is None else kind.upper()
+        return s.Register(word_kind, iri, name, every, starting, at(word)), declarations
+
+    def computed_every(self, word: Token, every: s.DurationText, starting: s.InstantText | None) -> Any:
+        return every, starting
+
+    # --- query forms
+
+    def select_query(
+        self, select: s.SelectClause, datasets: Any, where: s.Group, modifiers: Any, values: Any
+    ) -> s.Query:
+        return s.Query("select", datasets, where, modifiers, values, select.at, select=select)
+
+    def construct_query(
+        self, word: Token, template: Any, datasets: Any, where: Any, modifiers: Any, values: Any
+    ) -> s.Query:
+        return s.Query("construct", datasets, where, modifiers, values, at(word), template=template)
+
+    def construct_short(
+        self, word: Token, datasets: Any, triples: Any, modifiers: Any, values: Any
+    ) -> s.Query:
+        elements = () if triples is None else (triples,)
+        return s.Query("construct", datasets, s.Group(elements, at(word)), modifiers, values, at(word))
+
+    def describe_query(
+        self, word: Token, terms: Any, datasets: Any, where: Any, modifiers: Any, values: Any
+    ) -> s.Query:
+        return s.Query("describe", datasets, where, modifiers, values, at(word), describe=terms)
+
+    def ask_query(self, word: Token, datasets: Any, where: Any, modifiers: Any, values: Any) -> s.Query:
+        return s.Query("ask", datasets, where, modifiers, values, at(word))
+
+    def sub_select(self, select: s.SelectClause, where: s.Group, modifiers: Any, values: Any) -> s.SubSelect:
+        return s.SubSelect(select, where, modifiers, values)
+
+    def select_clause(self, word: Token, mode: Token | None, items: Any) -> s.SelectClause:
+        return s.SelectClause(None if mode is None else mode.upper(), items, at(word))
+
+    def everything(self, star: Token) -> None:
+        return None
+
+    def listed(self, *items: Any) -> tuple[Any, ...]:
+        return tuple(s.SelectItem(item, None) if isinstance(item, s.Variable) else item for item in items)
+
+    def described(self, *terms: Any) -> tuple[Any, ...]:
+        return terms
+
+    def select_as(self, expression: s.Expression, variable: s.Variable) -> s.SelectItem:
+        return s.SelectItem(variable, expression)
+
+    def template(self, body: tuple[s.TemplateGraph, ...]) -> tuple[s.TemplateGraph, ...]:
+        return body
+
+    def template_body(self, triples: Any) -> tuple[s.TemplateGraph, ...]:
+        return () if triples is None else (s.TemplateGraph(None, triples),)
+
+    def template_with_graphs(self, first: Any, *rest: Any) -> tuple[s.TemplateGraph, ...]:
+        graphs = [] if first is None else [s.TemplateGraph(None, first)]
+        for word, name, inside, after in zip(rest[0::4], rest[1::4], rest[2::4], rest[3::4], strict=True):
+            assert isinstance(word, Token)
+            graphs.append(s.TemplateGraph(name, inside))
+            if after is not None:
+                graphs.append(s.TemplateGraph(None, after))
+        return tuple(graphs)
+
+    def datasets(self, *clauses: Any) -> tuple[Any, ...]:
+        return clauses
+
+    def from_graph(self, word: Token, iri: s.Iri) -> s.GraphClause:
+        return s.GraphClause(iri, named=False)
+
+    def from_named(self, word: Token, iri: s.Iri) -> s.GraphClause:
+        return s.GraphClause(iri, named=True)
+
+    def from_stream_as(
+        self, word: Token, stream: s.Iri, window: s.WindowText, name: s.Variable
+    ) -> s.WindowClause:
+        return s.WindowClause(stream, window, name, at(word))
+
+    def from_window(self, word: Token, mark: Token, name: s.Iri, on: Token, *rest: Any) -> s.WindowClause:
+        stream, window = rest[-2:]
+        return s.WindowClause(stream, window, name, at(word))
+
+    def from_stream(self, word: Token, mark: Token, stream: s.Iri, window: s.WindowText) -> s.WindowClause:
+        return s.WindowClause(stream, window, None, at(word))
+
+    # --- solution modifiers
+
+    def modifiers(self, group: Any, having: Any, order: Any, limits: Any) -> s.Modifiers:
+        limit, offset = limits or (None, None)
+        return s.Modifiers(group or (), having or (), order or (), limit, offset)
+
+    def group_clause(self, word: Token, *keys: Any) -> tuple[s.GroupKey, ...]:
+        return tuple(
+            key if isinstance(key, s.GroupKey) else s.GroupKey(key, None, getattr(key, "at", at(word)))
+            for key in keys
+        )
+
+    def group_as(self, expression: s.Expression, variable: s.Variable | None) -> s.GroupKey:
+        return s.GroupKey(expression, variable, expression.at if variable is None else variable.at)
+
+    def having_clause(self, word: Token, *conditions: s.Expression) -> tuple[s.Expression, ...]:
+        return conditions
+
+    def order_clause(self, word: Token, *keys: s.OrderKey) -> tuple[s.OrderKey, ...]:
+        return keys
+
+    def ascending(self, word: Token, expression: s.Expression) -> s.OrderKey:
+        return s.OrderKey(expression, descending=False)
+
+    def descending(self, word: Token, expression: s.Expression) -> s.OrderKey:
+        return s.OrderKey(expression, descending=True)
+
+    def by_default(self, expression: s.Expression) -> s.OrderKey:
+        return s.OrderKey(expression, descending=False)
+
+    def limits(self, *parts: Any) -> tuple[s.Number | None, s.Number | None]:
+        found = dict(part for part in parts if part is not None)
+        return found.get("limit"), found.get("offset")
+
+    def limit(self, number: Token) -> tuple[str, s.Number]:
+        return "limit", s.Number(str(number), at(number))
+
+    def offset(self, number: Token) -> tuple[str, s.Number]:
+        return "offset", s.Number(str(number), at(number))
