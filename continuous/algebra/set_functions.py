@@ -83,12 +83,21 @@ def numeric_value(term: Term) -> tuple[Number, NamedNode]:
             if datatype in INTEGER_TYPES:
                 return int(term.value), _INTEGER
             if datatype in FLOAT_TYPES:
-                return float(term.value.replace("INF", "inf")), _DOUBLE if datatype.endswith("double") else _FLOAT
+                number = float(term.value.replace("INF", "inf"))
+                return (number, _DOUBLE) if datatype.endswith("double") else (_single(number), _FLOAT)
             if datatype in NUMERIC_TYPES:
                 return Decimal(term.value), _DECIMAL
         except (ArithmeticError, ValueError) as error:
             raise NotNumericError(str(error)) from error
     raise NotNumericError(f"{term} is not a number")
+
+
+def _single(number: float) -> float:
+    """The value of an xsd:float, which is not that of its text read as a double."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", number))[0])
+    except OverflowError:
+        return math.copysign(math.inf, number)
 
 
 def promoted(values: Sequence[Term]) -> tuple[list[Number], NamedNode]:
