@@ -1,0 +1,69 @@
+"""Rows indexed by some of their columns: what joins look into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from ..rows import Delta, Row
+
+Key: TypeAlias = int | tuple[int, ...]
+Index: TypeAlias = dict[Key, dict[Row, int]]
+
+_NOTHING: dict[Row, int] = {}
+
+
+class Arrangement:
+    """A relation kept under one or more keys, each key a tuple of column places.
+
+    An index maps the key's value (an id for one column, a tuple of ids for several, ``()`` for none) to the
+    rows with it and their weights. The first key's index also serves to list the relation.
+    """
+
+    def __init__(self, keys: Iterable[tuple[int, ...]]) -> None:
+        self.indexes: dict[tuple[int, ...], Index] = {key: {} for key in dict.fromkeys(keys)}
+        if not self.indexes:
+            self.indexes[()] = {}
+        self._count = 0
+
+    def index(self, key: tuple[int, ...]) -> Index:
+        """The index under a key that was named at construction."""
+        return self.indexes[key]
+
+    def update(self, change: Delta) -> None:
+        """Add a change to every index."""
+        grown = 0
+        for columns, index in self.indexes.items():
+            grown = 0
+            single = columns[0] if len(columns) == 1 else None
+            for row, weight in change.items():
+                key: Key = row[single] if single is not None else tuple([row[column] for column in columns])
+                bucket = index.get(key)
+                if bucket is None:
+                    index[key] = {row: weight}
+                    grown += 1
+                    continue
+                before = bucket.get(row, 0)
+                after = before + weight
+                if after:
+                    bucket[row] = after
+                    grown += not before
+                else:
+                    grown -= 1
+                    del bucket[row]
+                    if not bucket:
+                        del index[key]
+        self._count += grown
+
+    def rows(self) -> Iterable[tuple[Row, int]]:
+        """Every row with its weight."""
+        for bucket in next(iter(self.indexes.values())).values():
+            yield from bucket.items()
+
+    def __len__(self) -> int:
+        return self._count
+
+
+def key_of(row: Row, columns: tuple[int, ...]) -> Key:
+    """The value of a key in a row."""
+    return row[columns[0]] if len(columns) == 1 else tuple([row[column] for column in columns])

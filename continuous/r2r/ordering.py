@@ -1,0 +1,57 @@
+"""Sort keys of term ids: the orders of algebra/order.py, remembered by id."""
+
+from __future__ import annotations
+
+from functools import total_ordering
+from typing import Any
+
+from quadrill.store.dictionary import TermDictionary
+
+from ..algebra.order import Key, total_key, value_key
+
+
+class OrderKeys:
+    """Keys by term id under SPARQL's order and under the total order; both are caches."""
+
+    def __init__(self, terms: TermDictionary) -> None:
+        self._terms = terms
+        self._value: dict[int, Key] = {}
+        self._total: dict[int, Key] = {}
+
+    def value(self, term_id: int) -> Key:
+        """The key of ORDER BY: terms of equal value tie."""
+        key = self._value.get(term_id)
+        if key is None:
+            key = self._value[term_id] = value_key(self._terms.decode(term_id))
+        return key
+
+    def total(self, term_id: int) -> Key:
+        """The key of the total order: only the same term ties."""
+        key = self._total.get(term_id)
+        if key is None:
+            key = self._total[term_id] = total_key(self._terms.decode(term_id))
+        return key
+
+    def clear(self) -> None:
+        """Forget everything that can be computed again."""
+        self._value.clear()
+        self._total.clear()
+
+
+@total_ordering
+class Descending:
+    """A key that sorts the other way round."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+    def __lt__(self, other: Descending) -> bool:
+        return bool(other.key < self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Descending) and bool(self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)

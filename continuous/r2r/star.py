@@ -1,0 +1,117 @@
+"""Step 5 of 8: the triple patterns of one subject, filled slot by slot.
+
+An element is a graph, and most patterns ask several properties of one node. Instead of a join for each
+triple, the triples of a subject fill the slots of its entry. It does not matter whether they come in one
+element or in several, or whether a slot holds several objects: the rows of the entry before and after the
+change are compared, so the operator is right for every input and fast for the usual one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import TypeAlias
+
+from quadrill.store.dictionary import UNBOUND
+
+from ..rows import Delta, Row, Schema, add
+
+Slot: TypeAlias = int | set[int] | None
+"""No object, one, or several."""
+
+
+class Star:
+    """Join of patterns ``?s p1 ?o1 . ?s p2 ?o2 ...`` over a set of triples or quads.
+
+    ``slots`` gives for each pattern its predicate's id and the id of its object, or None where the object is
+    a variable of its own. With ``graph`` the input are quads (s, p, o, g) and the entries are per graph.
+    Shapes: in, a change of a set (weights ±1); out, rows (subject, [graph,] objects of the variable slots).
+    """
+
+    def __init__(
+        self, subject: str, slots: Sequence[tuple[int, int | None, str | None]], graph: str | None = None
+    ) -> None:
+        """``slots``: (predicate id, object id or None, object variable or None)."""
+        self.slots = tuple(slots)
+        self.subject = subject
+        self.graph = graph
+        head = (subject,) if graph is None else (subject, graph)
+        names = (*head, *(name for _, _, name in slots if name is not None))
+        self.schema = Schema(names, frozenset(names))
+        self.shown = tuple(place for place, (_, _, name) in enumerate(slots) if name is not None)
+        self.places: dict[int, tuple[int, ...]] = {}
+        for place, (predicate, _, _) in enumerate(slots):
+            self.places[predicate] = (*self.places.get(predicate, ()), place)
+        self.entries: dict[Row, list[Slot]] = {}
+
+    def step(self, *changes: Delta) -> Delta:
+        """Rows of the entries that changed, new against old."""
+        places = self.places
+        touched: dict[Row, list[tuple[int, int, int]]] = {}
+        quads = self.graph is not None
+        for triple, weight in changes[0].items():
+            found = places.get(triple[1])
+            if found is None:
+                continue
+            for place in found:
+                wanted = self.slots[place][1]
+                if wanted is not None and wanted != triple[2]:
+                    continue
+                key = (triple[0], triple[3]) if quads else (triple[0],)
+                touched.setdefault(key, []).append((place, triple[2], weight))
+        out: Delta = {}
+        entries = self.entries
+        for key, fillings in touched.items():
+            entry = entries.get(key)
+            if entry is None:
+                entry = entries[key] = [None] * len(self.slots)
+            else:
+                for row in self.rows(key, entry):
+                    add(out, row, -1)
+            for place, object_, weight in fillings:
+                entry[place] = _changed(entry[place], object_, weight)
+            for row in self.rows(key, entry):
+                add(out, row, 1)
+            if not any(slot is not None for slot in entry):
+                del entries[key]
+        return out
+
+    def rows(self, key: Row, entry: list[Slot]) -> list[Row]:
+        """The rows of one entry."""
+        if None in entry:
+            return []
+        if set not in map(type, entry):
+            return [(*key, *[entry[place] for place in self.shown])]  # type: ignore[list-item]
+        shown = [entry[place] for place in self.shown]
+        return [
+            (*key, *objects)
+            for objects in product(*(slot if isinstance(slot, set) else (slot,) for slot in shown))
+        ]  # type: ignore[return-value]
+
+    def held(self) -> list[Row]:
+        """Keys and objects of all entries."""
+        return [
+            (
+                *key,
+                *(each for slot in entry for each in (slot if isinstance(slot, set) else (slot or UNBOUND,))),
+            )
+            for key, entry in self.entries.items()
+        ]
+
+    def size(self) -> int:
+        """How many entries are there."""
+        return len(self.entries)
+
+
+def _changed(slot: Slot, object_: int, weight: int) -> Slot:
+    if weight > 0:
+        if slot is None:
+            return object_
+        if isinstance(slot, set):
+            slot.add(object_)
+            return slot
+        return {slot, object_}
+    if isinstance(slot, set):
+        slot.discard(object_)
+        return slot.pop() if len(slot) == 1 else slot
+    return None

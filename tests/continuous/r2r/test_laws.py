@@ -1,0 +1,426 @@
+"""Every operator's step is the change of its whole-relation form."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyoxigraph import BlankNode, Literal, NamedNode
+
+from quadrill.continuous.algebra.nodes import Aggregate as AggregateNode
+from quadrill.continuous.algebra.nodes import Constant as ConstantNode
+from quadrill.continuous.algebra.nodes import Var
+from quadrill.continuous.algebra.order import total_key
+from quadrill.continuous.algebra.set_functions import set_function
+from quadrill.continuous.expressions.values import ValueTable
+from quadrill.continuous.planner.functions import accumulator_factory
+from quadrill.continuous.r2r.aggregate import Aggregate, Aggregation
+from quadrill.continuous.r2r.closure import Closure
+from quadrill.continuous.r2r.join import Join
+from quadrill.continuous.r2r.linear import Constant, Distinct, Extend, Filter, Project, Union
+from quadrill.continuous.r2r.matching import Match, Mode
+from quadrill.continuous.r2r.ordering import Descending, OrderKeys
+from quadrill.continuous.r2r.star import Star
+from quadrill.continuous.r2r.topk import TopK
+from quadrill.continuous.rows import Delta, Row, Schema, add
+from quadrill.store.dictionary import TermDictionary
+
+from .laws import bags, histories, obeys_its_law, rows, sets, z_sets
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+AB = Schema(("a", "b"), frozenset("a"))
+BC = Schema(("b", "c"), frozenset("c"))
+ABC = Schema(("a", "b", "c"), frozenset("abc"))
+CERTAIN_AB = Schema(("a", "b"), frozenset("ab"))
+CERTAIN_BC = Schema(("b", "c"), frozenset("bc"))
+
+
+@settings(deadline=None)
+@given(histories(z_sets([True, False])))
+def test_filter(states: list[tuple[Delta, ...]]) -> None:
+    def whole(relation: Delta) -> Delta:
+        return {row: weight for row, weight in relation.items() if row[0] > row[1]}
+
+    obeys_its_law(lambda: Filter(AB, lambda row: row[0] > row[1]), whole, states)
+
+
+@settings(deadline=None)
+@given(histories(z_sets([True, False])))
+def test_extend(states: list[tuple[Delta, ...]]) -> None:
+    def whole(relation: Delta) -> Delta:
+        return {(*row, row[0] + row[1]): weight for row, weight in relation.items()}
+
+    obeys_its_law(lambda: Extend(ABC, lambda row: row[0] + row[1]), whole, states)
+
+
+@settings(deadline=None)
+@given(histories(z_sets([True, False])))
+def test_project(states: list[tuple[Delta, ...]]) -> None:
+    def whole(relation: Delta) -> Delta:
+        out: Delta = {}
+        for row, weight in relation.items():
+            add(out, (row[1], 0), weight)
+        return out
+
+    obeys_its_law(lambda: Project(Schema(("b", "x")), (1, -1)), whole, states)
+
+
+@settings(deadline=None)
+@given(histories(z_sets([True, False]), z_sets([False, True])))
+def test_union(states: list[tuple[Delta, ...]]) -> None:
+    def whole(left: Delta, right: Delta) -> Delta:
+        out: Delta = {}
+        for row, weight in left.items():
+            add(out, (*row, 0), weight)
+        for row, weight in right.items():
+            add(out, (0, *row), weight)
+        return out
+
+    obeys_its_law(lambda: Union(ABC, (0, 1, -1), (-1, 0, 1)), whole, states)
+
+
+def test_constant_rows_are_given_once() -> None:
+    operator = Constant(AB, {(1, 2): 2})
+    assert operator.step() == {(1, 2): 2}
+    assert operator.step() == {}
+    assert operator.size() == 1
+    assert operator.held() == [(1, 2)]
+
+
+@settings(deadline=None)
+@given(histories(bags([True, False])))
+def test_distinct(states: list[tuple[Delta, ...]]) -> None:
+    obeys_its_law(lambda: Distinct(AB), lambda relation: dict.fromkeys(relation, 1), states)
+
+
+def solutions(schema: Schema, relation: Delta) -> list[tuple[dict[str, int], int]]:
+    return [
+        ({name: cell for name, cell in zip(schema.vars, row, strict=True) if cell}, weight)
+        for row, weight in relation.items()
+    ]
+
+
+def compatible(left: dict[str, int], right: dict[str, int]) -> bool:
+    return all(left[name] == right[name] for name in left.keys() & right.keys())
+
+
+def row_of(schema: Schema, solution: dict[str, int]) -> Row:
+    return tuple(solution.get(name, 0) for name in schema.vars)
+
+
+def naive_join(out: Schema, inputs: list[tuple[Schema, Delta]]) -> Delta:
+    found: list[tuple[dict[str, int], int]] = [({}, 1)]
+    for schema, relation in inputs:
+        found = [
+            (left | right, weight * count)
+            for left, weight in found
+            for right, count in solutions(schema, relation)
+            if compatible(left, right)
+        ]
+    result: Delta = {}
+    for solution, weight in found:
+        add(result, row_of(out, solution), weight)
+    return result
+
+
+@pytest.mark.parametrize("order", [None, [0, 1], [1, 0]])
+@pytest.mark.parametrize(
+    ("left", "right"), [(AB, BC), (CERTAIN_AB, CERTAIN_BC), (AB, AB), (AB, Schema(("d",)))]
+)
+def test_join_of_two(left: Schema, right: Schema, order: list[int] | None) -> None:
+    @settings(deadline=None, max_examples=60)
+    @given(
+        histories(
+            z_sets([name in left.certain for name in left.vars]),
+            z_sets([name in right.certain for name in right.vars]),
+        )
+    )
+    def law(states: list[tuple[Delta, ...]]) -> None:
+        join = Join([left, right])
+        obeys_its_law(
+            lambda: Join([left, right], order),
+            lambda *relations: naive_join(join.schema, list(zip([left, right], relations, strict=True))),
+            states,
+        )
+
+    law()
+
+
+@pytest.mark.parametrize("order", [None, [0, 1, 2], [2, 1, 0], [1, 2, 0]])
+def test_join_of_three_in_any_order_of_look_ups(order: list[int] | None) -> None:
+    inputs = [AB, CERTAIN_BC, Schema(("c", "a"), frozenset("ca"))]
+
+    @settings(deadline=None, max_examples=60)
+    @given(histories(z_sets([True, False]), z_sets([True, True]), z_sets([True, True])))
+    def law(states: list[tuple[Delta, ...]]) -> None:
+        join = Join(inputs)
+        obeys_its_law(
+            lambda: Join(inputs, order),
+            lambda *relations: naive_join(join.schema, list(zip(inputs, relations, strict=True))),
+            states,
+        )
+
+    law()
+
+
+def test_an_event_that_enters_both_inputs_joins_itself_once() -> None:
+    join = Join([CERTAIN_AB, CERTAIN_AB])
+    assert join.step({(1, 2): 1}, {(1, 2): 1}) == {(1, 2): 1}
+    assert join.step({(1, 2): -1}, {(1, 2): -1}) == {(1, 2): -1}
+    assert join.size() == 0
+
+
+def naive_match(
+    mode: Mode, left: Schema, right: Schema, residual: bool, out: Schema, a: Delta, b: Delta
+) -> Delta:
+    result: Delta = {}
+    for mine, weight in solutions(left, a):
+        matches = [
+            (mine | other, count)
+            for other, count in solutions(right, b)
+            if compatible(mine, other)
+            and (mode != "minus" or mine.keys() & other.keys())
+            and (not residual or (mine | other).get("a", 0) < (mine | other).get("c", 0))
+        ]
+        match mode:
+            case "left":
+                for merged, count in matches or [(mine, 1)]:
+                    add(result, row_of(out, merged), weight * count)
+            case "semi" if matches:
+                add(result, row_of(out, mine), weight)
+            case "anti" | "minus" if not matches:
+                add(result, row_of(out, mine), weight)
+            case "mark":
+                add(result, row_of(out, mine | {"m": 8 if matches else 9}), weight)
+    return result
+
+
+SHAPES = [
+    (AB, BC),
+    (CERTAIN_AB, CERTAIN_BC),
+    (AB, CERTAIN_BC),
+    (CERTAIN_AB, Schema(("c",), frozenset("c"))),
+    (AB, AB),
+]
+
+
+@pytest.mark.parametrize("mode", ["left", "minus", "semi", "anti", "mark"])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize(("left", "right"), SHAPES)
+def test_matching(mode: Mode, left: Schema, right: Schema, residual: bool) -> None:
+    if mode == "minus" and residual:
+        return
+    merged = (*left.vars, *(name for name in right.vars if name not in left.vars))
+
+    def less(row: Row) -> bool:
+        cells = dict(zip(merged, row, strict=True))
+        return cells.get("a", 0) < cells.get("c", 0)
+
+    def make() -> Match:
+        return Match(mode, left, right, less if residual else None, mark="m", true_id=8, false_id=9)
+
+    @settings(deadline=None, max_examples=50)
+    @given(
+        histories(
+            bags([name in left.certain for name in left.vars]),
+            bags([name in right.certain for name in right.vars]),
+        )
+    )
+    def law(states: list[tuple[Delta, ...]]) -> None:
+        schema = make().schema
+        obeys_its_law(make, lambda a, b: naive_match(mode, left, right, residual, schema, a, b), states)
+
+    law()
+
+
+@settings(deadline=None)
+@given(histories(sets([True, True, True])))
+def test_star(states: list[tuple[Delta, ...]]) -> None:
+    """Two slots with variables on one predicate, one slot with a constant object on another."""
+    slots = [(1, None, "x"), (1, None, "y"), (2, 3, None)]
+
+    def whole(triples: Delta) -> Delta:
+        out: Delta = {}
+        for s, p, o in triples:
+            for s2, p2, o2 in triples:
+                if p == p2 == 1 and s == s2 and (s, 2, 3) in triples:
+                    add(out, (s, o, o2), 1)
+        return out
+
+    obeys_its_law(lambda: Star("s", slots), whole, states)
+
+
+@settings(deadline=None)
+@given(histories(sets([True, True, True, True])))
+def test_star_inside_graphs(states: list[tuple[Delta, ...]]) -> None:
+    slots = [(1, None, "x"), (2, None, "y")]
+
+    def whole(quads: Delta) -> Delta:
+        out: Delta = {}
+        for s, p, o, g in quads:
+            for s2, p2, o2, g2 in quads:
+                if (p, p2) == (1, 2) and (s, g) == (s2, g2):
+                    add(out, (s, g, o, o2), 1)
+        return out
+
+    obeys_its_law(lambda: Star("s", slots, graph="g"), whole, states)
+
+
+@settings(deadline=None)
+@given(histories(bags([True, False, True])), st.integers(0, 3), st.one_of(st.none(), st.integers(0, 4)))
+def test_top_k(states: list[tuple[Delta, ...]], offset: int, limit: int | None) -> None:
+    def key(row: Row) -> tuple[object, ...]:
+        return (Descending(row[2]), row[0], row[1])
+
+    def whole(relation: Delta) -> Delta:
+        ordered = [row for row in sorted(relation, key=key) for _ in range(relation[row])]
+        shown = ordered[offset:] if limit is None else ordered[offset : offset + limit]
+        return dict(Counter((row[0], row[1]) for row in shown))
+
+    obeys_its_law(lambda: TopK(AB, (0, 1), key, offset, limit), whole, states)
+
+
+@pytest.mark.parametrize(("zero", "many"), [(True, True), (False, True), (True, False)])
+@pytest.mark.parametrize("constants", [(), (1, 9)])
+def test_closure(zero: bool, many: bool, constants: tuple[int, ...]) -> None:
+    def whole(edges: Delta, triples: Delta) -> Delta:
+        pairs = set(edges)
+        if many:
+            while more := {(a, d) for a, b in pairs for c, d in edges if b == c} - pairs:
+                pairs |= more
+        if zero:
+            pairs |= {(node, node) for triple in triples for node in (triple[0], triple[2])}
+            pairs |= {(node, node) for node in constants}
+        return dict.fromkeys(pairs, 1)
+
+    @settings(deadline=None, max_examples=60)
+    @given(histories(bags([True, True]), sets([True, True, True])))
+    def law(states: list[tuple[Delta, ...]]) -> None:
+        schema = Schema(("x", "y"), frozenset("xy"))
+        obeys_its_law(lambda: Closure(schema, zero=zero, many=many, constants=constants), whole, states)
+
+    law()
+
+
+TERMS: list[Literal | NamedNode | BlankNode] = [
+    *(Literal(text, datatype=NamedNode(XSD + "integer")) for text in ("1", "-3", "9223372036854775807")),
+    *(Literal(text, datatype=NamedNode(XSD + "decimal")) for text in ("1", "0.1", "-2.5")),
+    *(
+        Literal(text, datatype=NamedNode(XSD + "double"))
+        for text in ("0.1", "1", "10000000000000000", "INF", "NaN")
+    ),
+    *(Literal(text, datatype=NamedNode(XSD + "float")) for text in ("0.1", "2.5")),
+    Literal("a"),
+    Literal("b"),
+    Literal("b", language="en"),
+    NamedNode("http://e/a"),
+    BlankNode("x"),
+]
+POOLS = [TERMS, TERMS[:3], TERMS[:6], TERMS[6:9], TERMS[:12], TERMS[13:16]]
+FUNCTIONS = [
+    AggregateNode(
+        name,
+        Var("v"),
+        distinct=distinct,
+        separator="|" if name == "GROUP_CONCAT" else None,
+        parameter=ConstantNode(TERMS[4]) if name == "PERCENTILE" else None,
+    )
+    for name in (
+        "COUNT",
+        "SUM",
+        "AVG",
+        "MIN",
+        "MAX",
+        "SAMPLE",
+        "GROUP_CONCAT",
+        "MEDIAN",
+        "STDDEV",
+        "VARIANCE",
+        "PERCENTILE",
+    )
+    for distinct in (False, True)
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: f"{each.name}{'-distinct' * each.distinct}")
+@pytest.mark.parametrize("grouped", [False, True])
+def test_aggregate(function: AggregateNode, grouped: bool) -> None:
+    terms = TermDictionary()
+    values, keys = ValueTable(terms), OrderKeys(terms)
+    ids = [0, *map(terms.encode, TERMS)]
+
+    def value_of_group(cells: list[int]) -> int:
+        bound = [terms.decode(cell) for cell in cells if cell]
+        if function.distinct:
+            bound = list(dict.fromkeys(bound))
+        if function.name == "COUNT":
+            return values.id_of(len(bound))
+        if 0 in cells and function.name != "SAMPLE":
+            return 0
+        return terms.encode(
+            set_function(
+                function.name,
+                bound,
+                separator=function.separator,  # type: ignore[arg-type]
+                parameter=0.1 if function.parameter else None,
+            )
+        )
+
+    def whole(relation: Delta) -> Delta:
+        groups: dict[Row, list[int]] = {} if grouped else {(): []}
+        for row, weight in relation.items():
+            groups.setdefault((row[0],) if grouped else (), []).extend([row[1]] * weight)
+        return {(*key, value_of_group(cells)): 1 for key, cells in groups.items()}
+
+    def make() -> Aggregate:
+        schema = Schema(("k", "r") if grouped else ("r",))
+        new = accumulator_factory(function, values, keys, terms)
+        return Aggregate(schema, (0,) if grouped else (), [Aggregation(new, column=1)], values)
+
+    @settings(deadline=None, max_examples=40)
+    @given(st.data())
+    def law(data: st.DataObject) -> None:
+        pool = data.draw(st.sampled_from(POOLS))
+        choices = [terms.encode(term) for term in pool] + ([0] if data.draw(st.booleans()) else [])
+        relation = st.dictionaries(
+            st.tuples(st.integers(1, 2), st.sampled_from(choices)), st.integers(1, 2), max_size=6
+        )
+        states = data.draw(st.lists(st.tuples(relation), min_size=1, max_size=5))
+        obeys_its_law(make, whole, states)
+
+    law()
+    assert len(ids) == len(TERMS) + 1
+    assert total_key(None)
+
+
+@settings(deadline=None)
+@given(histories(bags([True, False])))
+def test_counting_rows_and_distinct_rows(states: list[tuple[Delta, ...]]) -> None:
+    terms = TermDictionary()
+    values, keys = ValueTable(terms), OrderKeys(terms)
+
+    def whole(relation: Delta) -> Delta:
+        return {(values.id_of(sum(relation.values())), values.id_of(len(relation))): 1}
+
+    def make() -> Aggregate:
+        news = [
+            accumulator_factory(AggregateNode("COUNT", None, distinct), values, keys, terms)
+            for distinct in (False, True)
+        ]
+        return Aggregate(Schema(("n", "d")), (), [Aggregation(new) for new in news], values)
+
+    obeys_its_law(make, whole, states)
+
+
+@settings(deadline=None)
+@given(st.lists(rows([True, True]), max_size=5))
+def test_held_rows_and_sizes_follow_the_state(given_rows: list[Row]) -> None:
+    change = dict.fromkeys(given_rows, 1)
+    for operator in (
+        Distinct(CERTAIN_AB),
+        Join([CERTAIN_AB]),
+        TopK(CERTAIN_AB, (0, 1), lambda row: row, 0, 1),
+    ):
+        operator.step(change)
+        assert set(operator.held()) == set(change)
+        assert operator.size() == len(change)
