@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response, request
 from werkzeug.routing import BaseConverter
 
 from . import cors, errors, negotiation, security
@@ -82,6 +83,8 @@ def _finish(app: Flask, services: Services) -> None:
     def _headers(response: Response) -> Response:
         if "ETag" not in response.headers:
             response.headers["ETag"] = f'"{services.store.version}"'
+        if response.status_code in (204, 304) or response.content_length == 0:
+            response.headers.pop("Content-Type", None)
         response.headers.setdefault("X-Content-Type-Options", "nosniff")
         if services.settings.gzip:
             _compress(response)
@@ -91,19 +94,15 @@ def _finish(app: Flask, services: Services) -> None:
 def _compress(response: Response) -> None:
     if response.direct_passthrough or response.is_streamed or "Content-Encoding" in response.headers:
         return
-    if type(response) is not app_response or not (response.content_type or "").startswith(COMPRESSIBLE):
+    if type(response) is not Response or not (response.content_type or "").startswith(COMPRESSIBLE):
         return
     body = response.get_data()
     if len(body) < COMPRESS_FROM_BYTES:
         return
     response.vary.add("Accept-Encoding")
     if negotiation.accepts_gzip(request.headers.get("Accept-Encoding")):
-        import gzip
-
         response.set_data(gzip.compress(body, 1, mtime=0))
         response.headers["Content-Encoding"] = "gzip"
 
 
-app_response = Response
-
-__all__ = ["Services", "create_app", "g"]
+__all__ = ["Services", "create_app"]

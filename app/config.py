@@ -75,11 +75,14 @@ class Settings:
 
     # streams and continuous queries
     auto_declare_streams: bool = _setting(True, "", "Declare a stream when a query names it or a push reaches it.")
-    lateness: str = _setting("0 ms", "duration", "Default lateness of a stream.")
+    lateness: str = _setting("0ms", "duration", "Default lateness of a stream.")
     idle_timeout: str = _setting("5s", "duration", "Default time of wall clock after which a silent stream holds nothing back.")
     max_future: str = _setting("1d", "duration", "An element further ahead of clock and watermark is refused.")
+    retention: str = _setting("1h", "duration", "Default time of event time for which a stream keeps its elements.")
     max_empty_windows: int = _setting(1000, "windows", "A longer run of empty windows becomes one progress event.")
-    max_queue_elements: int = _setting(100_000, "elements", "Accepted elements that may wait for the engine before pushes get 429.")
+    max_push_elements: int = _setting(100_000, "elements", "Most elements of one push.")
+    max_queue_elements: int = _setting(200_000, "elements", "Accepted elements that may wait for the engine before pushes get 429.")
+    max_queries: int = _setting(10_000, "queries", "Most continuous queries at a time.")
 
     # the store
     durable: bool = _setting(True, "", "Acknowledge a commit only once it would survive a power loss.")

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from quadrill.continuous.clock import Clock, SystemClock
-from quadrill.continuous.engine import Engine, EngineSettings
+from quadrill.continuous.engine import Engine
 from quadrill.continuous.ingest.times import duration_ms
+from quadrill.continuous.settings import EngineSettings
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.guard import Limits
 from quadrill.store.logs.change_log import Retention
@@ -134,5 +135,18 @@ def make_folder(folder: Path) -> None:
 
 def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSettings:
     """What the engine needs of the settings."""
-    return EngineSettings(threaded=threaded)
+    return EngineSettings(
+        base_iri=settings.base_iri,
+        lateness_ms=duration_ms(settings.lateness, "the setting lateness"),
+        idle_timeout_ms=duration_ms(settings.idle_timeout, "the setting idle_timeout"),
+        retention_ms=duration_ms(settings.retention, "the setting retention"),
+        max_future_ms=duration_ms(settings.max_future, "the setting max_future"),
+        max_empty_windows=settings.max_empty_windows,
+        auto_declare=settings.auto_declare_streams,
+        queue_elements=settings.max_queue_elements,
+        push_elements=settings.max_push_elements,
+        feed_history=settings.feed_history,
+        max_queries=settings.max_queries,
+        threaded=threaded,
+    )
 

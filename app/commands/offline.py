@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pyoxigraph import RdfFormat
 
-from quadrill.continuous.engine import Registration
+from quadrill.continuous.registration import Registration
 from quadrill.store.errors import QuadrillError, StoreLockedError
 
 from .. import backup

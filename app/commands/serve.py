@@ -40,6 +40,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 def _serve(options: argparse.Namespace) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     stop = threading.Event()
 
     def on_signal(_number: int, _frame: object) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from flask import Blueprint, Response
 
+from quadrill.continuous.errors import EngineStoppedError
+
 from ..metrics import CONTENT_TYPE
 from ..security import PUBLIC, needs
 from . import requests as incoming
@@ -40,6 +42,11 @@ def ready() -> Response:
 def metrics() -> Response:
     """The figures for Prometheus."""
     return Response(services().metrics.text(), content_type=CONTENT_TYPE)
+
+
+def _check_engine() -> None:
+    if not services().engine.running:
+        raise EngineStoppedError("the engine is not running")
 
 
 def _outcome(check: Callable[[], object]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from quadrill.continuous.engine import Registration
+from quadrill.continuous.registration import Registration
 
 from .. import negotiation
 from ..errors import HttpError
@@ -39,7 +39,7 @@ def register_by_name(name: str) -> Response:
     incoming.known_parameters({"replace", "name"})
     asked = request.args.get("name")
     if asked is not None and asked != name:
-        raise _two_names(name, asked)
+        raise HttpError(400, f"the query is named twice, {name!r} and {asked!r}", code="parameter")
     return _register(name, replace=incoming.flag("replace"))
 
 
@@ -121,14 +121,4 @@ def _registration(name: str | None) -> Registration:
             415, f"a registration cannot be read from {media.essence}", code="unsupported-media-type",
             hint="Send the text as text/plain or application/sparql-query, or a JSON object.",
         )
-    if name is not None:
-        incoming.check_name(name, "the query name")
-        given = members.get("name", name)
-        if given != name:
-            raise _two_names(name, given)
-        members["name"] = name
-    return Registration.from_json(members)
-
-
-def _two_names(first: str, second: object) -> HttpError:
-    return HttpError(400, f"the query is named twice, {first!r} and {second!r}", code="two-names")
+    return Registration.from_json(members, name=name)

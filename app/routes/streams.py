@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint, Response, request
 
 from quadrill.continuous.ingest.times import instant_ms
@@ -15,9 +13,6 @@ from .requests import services
 
 blueprint = Blueprint("streams", __name__)
 
-_DECLARATION = {
-    "iri", "lateness", "late", "idle_timeout", "retention", "timestamp_property", "stamping", "quoted_asserted",
-}
 _PUSH_PARAMETERS = {"iri", "at", "each", "partial", "wait"}
 
 
@@ -96,12 +91,6 @@ def drop_by_name(name: str) -> Response:
 def _declare(name: str | None) -> Response:
     incoming.known_parameters({"iri"})
     members = incoming.json_body(services().settings.max_query_bytes, "the declaration")
-    unknown = sorted(set(members) - _DECLARATION)
-    if unknown:
-        raise HttpError(
-            400, f"the declaration has an unknown member {unknown[0]}", code="member",
-            hint=f"It takes {', '.join(sorted(_DECLARATION))}.",
-        )
     given = members.pop("iri", None)
     if given is not None and not isinstance(given, str):
         raise HttpError(400, "the member iri must be a text", code="member")
@@ -138,7 +127,7 @@ def _push(stream: str) -> Response:
         wait=incoming.flag("wait"),
         idempotency_key=request.headers.get("Idempotency-Key"),
     )
-    return incoming.json_response(_document(receipt))
+    return incoming.json_response(receipt)
 
 
 def _heartbeat(stream: str) -> Response:
@@ -161,7 +150,3 @@ def _iri() -> str:
             hint="Use /streams/{name}, or /streams?iri= with the stream's IRI.",
         )
     return iri
-
-
-def _document(receipt: Any) -> dict[str, Any]:
-    return dict(receipt) if isinstance(receipt, dict) else receipt.document()
