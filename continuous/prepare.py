@@ -193,7 +193,8 @@ def _report(
     kind = asked
     if kind is None and "periodic" in words:
         raise InputError(
-            "REPORT PERIODIC needs its period", hint='Write COMPUTED EVERY PT10S or "report": {"periodic": "10s"}'
+            "REPORT PERIODIC needs its period",
+            hint='Write COMPUTED EVERY PT10S or register with "report": {"periodic": "10s"}',
         )
     if kind is None:
         kind = next((word for word in ("on-window-close", "on-content-change") if word in words), None)

@@ -129,7 +129,8 @@ class Registration:
 
 _MEMBERS = (
     "name", "query", "dialect", "output", "report", "strict", "t0", "refresh", "parameters", "profile",
-    "bounds", "non_empty", "start", "lateness", "memory", "strict_dataset", "window_default_graph", "result_iri",
+    "bounds", "non_empty", "start", "lateness", "memory", "strict_dataset",
+    "window_default_graph", "result_iri",
 )  # fmt: skip
 
 

@@ -86,8 +86,8 @@ class RunningQuery:
     def begin(self, now_ms: int) -> None:
         """Just attached: catch up with the store; a query without windows gives its initial answer."""
         self.refresh(now_ms, "registration")
-        if not self.prepared.windows:
-            self._evaluate(Evaluation(now_ms, "tick"))
+        if not self.prepared.windows and self.state == "running":
+            self._evaluate(Evaluation(now_ms, "tick"), now_ms)
 
     def handle(self, event: StreamInput, now_ms: int) -> None:
         """Take one input of a stream."""
@@ -150,7 +150,8 @@ class RunningQuery:
         message = error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
         code = error.code if isinstance(error, QuadrillError) else "internal"
         self.error = message
-        self.feed.publish([("error", one_line({"at": self.timeline.instant, "error": message, "code": code}))])
+        document = {"at": self.timeline.instant, "error": message, "code": code}
+        self.feed.publish([("error", one_line(document))])
 
     # --- what others ask ------------------------------------------------------------------------
 
@@ -220,7 +221,9 @@ class RunningQuery:
             document["revises"] = revised
         return document
 
-    def _select(self, step: Evaluation, answer: AnswerLike, revised: int | None) -> list[tuple[EventKind, str]]:
+    def _select(
+        self, step: Evaluation, answer: AnswerLike, revised: int | None
+    ) -> list[tuple[EventKind, str]]:
         self._vars = answer.vars
         emission = emit(self.prepared.output, self._previous, answer.rows)
         self._previous = answer.rows

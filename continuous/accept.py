@@ -1,0 +1,336 @@
+"""The accept path: a push is checked as a whole, gets its seqs, is logged and queued; all under one lock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyoxigraph import Quad
+
+from quadrill.store.errors import LimitError
+
+from .clock import Clock
+from .element import Element
+from .errors import BackPressureError, IdempotencyError, InputError, LateElementError
+from .ingest.decode import BadElement, Decoded, DecodedElement
+from .ingest.retained import LogRecord
+from .ingest.terms import ElementTerms, TermForms
+from .ingest.times import format_instant
+from .settings import EngineSettings
+from .streams import Stamping, StreamState
+from .timeline import Advance, Arrival, Idle, StreamInput
+
+Enqueue = Callable[[StreamState, StreamInput, int], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PushReceipt:
+    """What a push is answered with. ``accepted`` counts late elements, too; ``late`` says how many."""
+
+    stream: str
+    first_seq: int | None
+    last_seq: int | None
+    accepted: int
+    late: int
+    durable: bool
+    bad: tuple[BadElement, ...] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON answer; ``bad`` only for a partial push."""
+        document: dict[str, Any] = {
+            "stream": self.stream,
+            "first_seq": self.first_seq,
+            "last_seq": self.last_seq,
+            "accepted": self.accepted,
+            "late": self.late,
+            "durable": self.durable,
+        }
+        if self.bad is not None:
+            document["bad"] = [element.to_json() for element in self.bad]
+        return document
+
+
+class Acceptor:
+    """Decides which elements enter a stream and in which order everything that moves time is queued.
+
+    ``lock`` guards streams and order: what is accepted under it is queued under it.
+    """
+
+    def __init__(
+        self, clock: Clock, settings: EngineSettings, enqueue: Enqueue, backlog: Callable[[], int]
+    ) -> None:
+        self.lock = threading.RLock()
+        self._clock = clock
+        self._settings = settings
+        self._enqueue = enqueue
+        self._backlog = backlog
+        # Told the stamping of a stream by its first element.
+        self.on_stamped: Callable[[StreamState, Stamping], None] | None = None
+        self._forms = TermForms()
+        self._order = 0
+        self._keys: OrderedDict[tuple[str, str], tuple[str, PushReceipt]] = OrderedDict()
+
+    # --- pushes ---------------------------------------------------------------------------------
+
+    def remembered(self, stream: str, key: str | None, fingerprint: str) -> PushReceipt | None:
+        """The receipt of an earlier push with this Idempotency-Key.
+
+        Raises:
+            IdempotencyError: that push had another body.
+        """
+        if key is None:
+            return None
+        with self.lock:
+            found = self._keys.get((stream, key))
+        if found is None:
+            return None
+        if found[0] != fingerprint:
+            raise IdempotencyError(f"the Idempotency-Key {key!r} was used with another body")
+        return found[1]
+
+    def push(
+        self,
+        stream: StreamState,
+        decoded: Decoded,
+        *,
+        partial: bool = False,
+        key: str | None = None,
+        fingerprint: str = "",
+    ) -> tuple[PushReceipt, Any]:
+        """Accept a decoded push; the receipt and the ticket of its processing.
+
+        Raises:
+            InputError: a wrong or missing time, an element too far in the future, a late one refused.
+            BackPressureError: the queue is full.
+            LimitError: too many elements.
+        """
+        self._check_size(len(decoded.elements))
+        with self.lock:
+            again = self.remembered(stream.iri, key, fingerprint)
+            if again is not None:
+                return again, None
+            good, bad = self._checked(stream, decoded, partial=partial)
+            receipt, ticket = self._enter(stream, good, bad if partial else None)
+            if key is not None:
+                self._keys[(stream.iri, key)] = (fingerprint, receipt)
+                if len(self._keys) > self._settings.idempotency_keys:
+                    self._keys.popitem(last=False)
+            return receipt, ticket
+
+    def _check_size(self, number: int) -> None:
+        most = self._settings.push_elements
+        if number > most:
+            raise LimitError(f"a push of {number} elements is over the limit of {most}", limit=most)
+        waiting = self._backlog()
+        if waiting and waiting + number > self._settings.queue_elements:
+            raise BackPressureError(
+                f"{waiting} elements wait for the engine, the limit is {self._settings.queue_elements}",
+                retry_after=1.0,
+            )
+
+    def _checked(
+        self, stream: StreamState, decoded: Decoded, *, partial: bool
+    ) -> tuple[list[tuple[DecodedElement, int]], list[BadElement]]:
+        """The elements that may enter, each with its event time; the bad ones of a partial push."""
+        now = self._clock.now_ms()
+        stamping = stream.record.stamping
+        watermark = stream.watermark
+        # A push is n transactions in time order, so each may be ahead of the one before it in time.
+        reach = max(now, watermark if watermark is not None else now)
+        ahead: dict[int, bool] = {}
+        for at in sorted({e.at for e in decoded.elements if e.at is not None}):
+            ahead[at] = at > reach + self._settings.max_future_ms
+            if not ahead[at]:
+                reach = max(reach, at - stream.lateness_ms)
+        arrival = max([now, *(t for t in (watermark, stream.seen) if t is not None)])
+        good: list[tuple[DecodedElement, int]] = []
+        bad = list(decoded.bad)
+        for element in decoded.elements:
+            own = "arrival" if element.at is None else "event"
+            try:
+                if stamping is not None and own != stamping:
+                    raise self._wrong_stamp(stream, element)
+                if element.at is not None and ahead[element.at]:
+                    raise InputError(
+                        f"{element.place}: its time {format_instant(element.at)} is more than "
+                        f"{self._settings.max_future_ms} ms ahead of the clock and of its stream's watermark",
+                        hint="Check the sender's clock; one bad clock would make everything else late",
+                        code="future",
+                        line=element.line,
+                    )
+                at = arrival if element.at is None else element.at
+                if watermark is not None and at < watermark and stream.record.late == "error":
+                    raise LateElementError(
+                        f"{element.place}: its time {format_instant(at)} is behind the watermark "
+                        f"{format_instant(watermark)} of stream {stream.name}, which refuses late elements",
+                        line=element.line,
+                    )
+            except InputError as error:
+                if not partial:
+                    raise
+                stream.refused += 1
+                bad.append(BadElement(element.place, error.message, element.line))
+                continue
+            stamping = stamping or own  # type: ignore[assignment]  # own is one of the two words
+            good.append((element, at))
+        return good, bad
+
+    def _wrong_stamp(self, stream: StreamState, element: DecodedElement) -> InputError:
+        if element.at is None:
+            return InputError(
+                f"{element.place} has no time and stream {stream.name} is event-stamped",
+                hint=f'Give it with "at", with ?at= or with the property {stream.timestamp_property}',
+                code="no-time",
+                line=element.line,
+            )
+        return InputError(
+            f"{element.place} has a time and stream {stream.name} is stamped at arrival",
+            hint="Leave the time out, or use another stream",
+            code="has-time",
+            line=element.line,
+        )
+
+    def _enter(
+        self, stream: StreamState, good: list[tuple[DecodedElement, int]], bad: list[BadElement] | None
+    ) -> tuple[PushReceipt, Any]:
+        watermark, before = stream.watermark, stream.time
+        first = stream.next_seq
+        entering, late = [], 0
+        for decoded, at in good:
+            seq = stream.next_seq
+            stream.next_seq += 1
+            quads = ElementTerms(self._forms, stream.iri, seq).quads(decoded.quads)
+            element = Element(quads, at, seq)
+            if watermark is not None and at < watermark:
+                late += 1
+                self._keep_dead(stream, element)
+                if stream.record.late == "drop":
+                    stream.dropped += 1
+                    continue
+            entering.append(element)
+        for element in entering:
+            stream.see(element.event_time)
+        stream.accepted += len(good)
+        stream.late += late
+        if good:
+            stream.last_input_ms = self._clock.now_ms()
+            if stream.record.stamping is None and self.on_stamped is not None:
+                self.on_stamped(stream, "arrival" if good[0][0].at is None else "event")
+        ticket = None
+        if entering:
+            stream.idle = False
+            admit = stream.record.late == "admit"
+            arrival = Arrival(stream.iri, tuple(entering), before, stream.time, admit)
+            ticket = self._log_and_queue(stream, arrival, len(entering))
+        last = stream.next_seq - 1
+        receipt = PushReceipt(
+            stream.iri,
+            first if good else None,
+            last if good else None,
+            len(good),
+            late,
+            stream.log.durable,
+            None if bad is None else tuple(bad),
+        )
+        return receipt, ticket
+
+    def _keep_dead(self, stream: StreamState, element: Element) -> None:
+        stream.dead_letters.append(element)
+        while len(stream.dead_letters) > self._settings.dead_letters:
+            stream.dead_letters.popleft()
+
+    # --- derived streams ------------------------------------------------------------------------
+
+    def derive(self, stream: StreamState, at: int, quads: list[Quad]) -> StreamInput | None:
+        """One element of a stream that a query makes; logged, and given back to be handled at once."""
+        with self.lock:
+            before = stream.time
+            watermark = stream.watermark
+            element = Element(tuple(quads), at, stream.next_seq)
+            stream.next_seq += 1
+            stream.accepted += 1
+            stream.last_input_ms = self._clock.now_ms()
+            if watermark is not None and at < watermark:
+                stream.late += 1
+                self._keep_dead(stream, element)
+                if stream.record.late != "admit":
+                    stream.dropped += 1
+                    return None
+            stream.see(at)
+            arrival = Arrival(stream.iri, (element,), before, stream.time, stream.record.late == "admit")
+            self._log(stream, arrival)
+            return arrival
+
+    def derived_time(self, stream: StreamState, watermark: int) -> StreamInput | None:
+        """The watermark of a derived stream follows its query's."""
+        with self.lock:
+            if not stream.guarantee(watermark):
+                return None
+            advance = Advance(stream.iri, stream.time)
+            self._log(stream, advance)
+            return advance
+
+    # --- time without data ----------------------------------------------------------------------
+
+    def heartbeat(self, stream: StreamState, at: int) -> Any:
+        """Move a stream's watermark without data; the ticket, None when it was there already.
+
+        Raises:
+            InputError: too far in the future.
+        """
+        with self.lock:
+            now = self._clock.now_ms()
+            watermark = stream.watermark
+            reach = max(now, watermark if watermark is not None else now)
+            if at > reach + self._settings.max_future_ms:
+                raise InputError(
+                    f"the heartbeat {format_instant(at)} is more than {self._settings.max_future_ms} ms "
+                    "ahead of the clock and of its stream's watermark",
+                    code="future",
+                )
+            stream.last_input_ms = now
+            stream.idle = False
+            stream.guarantee(at)
+            return self._log_and_queue(stream, Advance(stream.iri, stream.time), 0)
+
+    def tick(self, stream: StreamState, now: int) -> None:
+        """The wall clock moves arrival-stamped streams; a silent event-stamped one becomes idle."""
+        with self.lock:
+            if stream.derived_from is not None:
+                return
+            if stream.record.stamping == "arrival":
+                if stream.guarantee(now - stream.lateness_ms):
+                    self._log_and_queue(stream, Advance(stream.iri, stream.time), 0)
+                return
+            if stream.idle or not stream.idle_timeout_ms or stream.last_input_ms is None:
+                return
+            if now - stream.last_input_ms >= stream.idle_timeout_ms:
+                stream.idle = True
+                # Nothing is waited for any more: what was held back by lateness can go.
+                if stream.seen is not None:
+                    stream.guarantee(stream.seen)
+                self._log_and_queue(stream, Idle(stream.iri, stream.time), 0)
+
+    def _log(self, stream: StreamState, event: StreamInput) -> int:
+        self._order += 1
+        stream.log.append(LogRecord(self._order, event))
+        return self._order
+
+    def _log_and_queue(self, stream: StreamState, event: StreamInput, weight: int) -> Any:
+        order = self._log(stream, event)
+        return self._enqueue(stream, event, order)
+
+
+def fingerprint_of(body: bytes, media_type: str, **options: Any) -> str:
+    """A digest of a push: body, type and options."""
+    digest = hashlib.sha256(body)
+    digest.update(json.dumps([media_type, options], sort_keys=True, default=str).encode())
+    return digest.hexdigest()
+
+
+__all__ = ["Acceptor", "PushReceipt", "fingerprint_of"]

@@ -1,0 +1,283 @@
+"""Descriptions of queries and streams as JSON, and EXPLAIN as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyoxigraph import NamedNode
+
+from .algebra.query import ContinuousQuery, WindowDeclaration
+from .ingest.times import format_instant
+from .prepare import PreparedQuery, show_duration, show_window
+from .results import quads_text
+from .running import RunningQuery
+from .streams import StreamState
+from .timeline import Report
+
+FindStream = Callable[[str], StreamState | None]
+
+
+def describe_stream(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:
+    """One stream: settings as they can be declared, time and counts."""
+    retained, oldest = stream.log.retained()
+    record = stream.record
+    return {
+        "name": stream.name,
+        "iri": stream.iri,
+        "declared": record.declared,
+        "derived_from": stream.derived_from,
+        "watermark": stream.watermark,
+        "newest": stream.seen,
+        "idle": stream.idle,
+        "lateness": show_duration(record.lateness_ms),
+        "lateness_ms": stream.lateness_ms,
+        "late": record.late,
+        "idle_timeout": show_duration(stream.idle_timeout_ms),
+        "idle_timeout_ms": stream.idle_timeout_ms,
+        "retention": show_duration(stream.retention_ms),
+        "retention_ms": stream.retention_ms,
+        "timestamp_property": stream.timestamp_property,
+        "stamping": record.stamping,
+        "quoted_asserted": record.quoted_asserted,
+        "accepted": stream.accepted,
+        "elements": stream.accepted,
+        "last_seq": stream.next_seq - 1 if stream.next_seq > 1 else None,
+        "late_count": stream.late,
+        "late_counts": {"late": stream.late, "dropped": stream.dropped, "refused": stream.refused},
+        "retained": retained,
+        "oldest_retained": oldest,
+        "silent_ms": None if stream.last_input_ms is None else max(0, now_ms - stream.last_input_ms),
+        "readers": readers,
+        "created": record.created_ms,
+    }
+
+
+def describe_prepared(prepared: PreparedQuery, find: FindStream) -> dict[str, Any]:
+    """What a registration means before it runs: also the answer of validation."""
+    query = prepared.query
+    return {
+        "name": prepared.name,
+        "query": query.text,
+        "text": query.text,
+        "dialect": query.dialect,
+        "profile": prepared.profile,
+        "form": query.form,
+        "output": prepared.output,
+        "report": show_report(prepared.report),
+        "non_empty": prepared.non_empty,
+        "columns": [variable.name for variable in query.columns],
+        "options": prepared.registration.options(),
+        "result_iri": prepared.result_iri,
+        "result_stream": prepared.result_iri if prepared.makes_stream else None,
+        "engine": "reference",
+        "sharing_group": None,
+        "warnings": list(prepared.warnings),
+    }
+
+
+def describe_static(
+    parts: list[Any], last_refresh: dict[str, Any] | None, now_ms: int
+) -> list[dict[str, Any]]:
+    """The static parts: rows, version and age."""
+    return [
+        {
+            "name": part.name,
+            "pattern": part.pattern,
+            "variables": list(part.variables),
+            "rows": part.rows,
+            "version": part.version,
+            "age_ms": None if last_refresh is None else max(0, now_ms - last_refresh["at"]),
+            "last_refresh": None if last_refresh is None else last_refresh["at"],
+            "cause": None if last_refresh is None else last_refresh["cause"],
+        }
+        for part in parts
+    ]
+
+
+def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict[str, Any]:
+    """A registered query as GET /queries/{name} gives it."""
+    timeline = query.timeline
+    parts = describe_static(query.static_parts, query.last_refresh, now_ms)
+    refresh = query.prepared.registration.refresh
+    document = describe_prepared(query.prepared, find)
+    document.update(
+        name=query.name,
+        state=query.state,
+        error=query.error,
+        created=query.created_ms,
+        version=query.version,
+        instant=timeline.instant,
+        watermark=timeline.watermark,
+        streams=[_stream_of(query, iri, find) for iri in timeline.streams],
+        windows=[_window_of(query, window) for window in query.prepared.windows],
+        static_parts=parts,
+        static_age_ms=max((part["age_ms"] or 0 for part in parts), default=None),
+        refresh={"every": show_duration(refresh)} if isinstance(refresh, int) else refresh,
+        last_refresh=query.last_refresh,
+        state_size=timeline.state_size(),
+        counters={
+            "elements": timeline.taken,
+            "waiting": timeline.pending,
+            "late": timeline.late,
+            "behind": timeline.behind,
+            "evaluations": query.evaluations,
+            "refreshes": query.refreshes,
+            "events": query.feed.last_id,
+            "rows": query.rows_inserted + query.rows_deleted,
+            "rows_inserted": query.rows_inserted,
+            "rows_deleted": query.rows_deleted,
+            "answers": query.answers,
+        },
+        rates={
+            "elements_per_second": query.inputs.per_second(now_ms),
+            "events_per_second": query.results.per_second(now_ms),
+        },
+        feed={
+            "earliest_id": query.feed.earliest_id,
+            "last_id": query.feed.last_id,
+            "subscribers": query.feed.subscribers,
+        },
+        last_result=query.last_result,
+        waiting_for=waiting_for(query, find),
+    )
+    return document
+
+
+def _stream_of(query: RunningQuery, iri: str, find: FindStream) -> dict[str, Any]:
+    stream = find(iri)
+    return {
+        "iri": iri,
+        "name": None if stream is None else stream.name,
+        "watermark": None if stream is None else stream.watermark,
+        "idle": stream is not None and stream.idle,
+        "active": query.timeline.lag_of(iri) is not None,
+    }
+
+
+def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]:
+    operators = [
+        (stream, operator)
+        for (name, stream), operator in query.timeline.operators.items()
+        if name == window.name.value
+    ]
+    started = query.timeline.instant is not None
+    due = [operator.next_due() for _, operator in operators if started]
+    closes = [operator.closed for _, operator in operators if operator.closed is not None]
+    next_due = min((instant for instant in due if instant is not None), default=None)
+    return {
+        "name": window.name.value,
+        "stream": window.stream.value if isinstance(window.stream, NamedNode) else f"?{window.stream.name}",
+        "streams": [stream for stream, _ in operators],
+        "window": show_window(window.spec),
+        "kind": window.spec.kind,
+        "next_close": next_due if window.spec.kind == "grid" else None,
+        "next_change": next_due,
+        "last_closed": {"open": closes[0].open, "close": closes[0].close} if closes else None,
+        "quads": sum(len(operator.content) for _, operator in operators),
+        "state_size": sum(operator.state_size() for _, operator in operators),
+    }
+
+
+def waiting_for(query: RunningQuery, find: FindStream) -> list[str]:
+    """Why there is no result yet, in sentences; empty once there was one or when nothing is waited for."""
+    if query.state == "paused":
+        return ["the query is paused"]
+    if query.state == "failed" or query.last_result is not None:
+        return []
+    found = []
+    timeline = query.timeline
+    if query.prepared.windows and not timeline.streams:
+        found.append("static data binds the window's stream variable to no stream yet")
+    silent = [iri for iri in timeline.streams if timeline.lag_of(iri) is None]
+    found.extend(f"no element of <{iri}> has come since registration" for iri in silent)
+    if timeline.pending:
+        found.append(_slowest(query, find))
+    elif timeline.instant is not None and query.prepared.report.kind != "on-content-change":
+        due = timeline.next_due()
+        if due is not None:
+            found.append(f"the next report is at {format_instant(due)}; {_slowest(query, find)}")
+    found.extend(
+        f"the static part {part.name} ({' '.join('?' + v for v in part.variables)}) has no rows"
+        for part in query.static_parts
+        if part.rows == 0
+    )
+    if not found and query.evaluations:
+        found.append(f"{query.evaluations} evaluations gave no rows to tell")
+    return found
+
+
+def _slowest(query: RunningQuery, find: FindStream) -> str:
+    """Which stream's watermark holds the query back."""
+    timeline = query.timeline
+    marks = [(mark, iri) for iri in timeline.streams if (mark := timeline.lag_of(iri)) is not None]
+    if not marks:
+        return "no watermark is known yet"
+    mark, iri = min(marks)
+    waiting = f"{timeline.pending} elements wait for it" if timeline.pending else "time has come so far"
+    return f"the watermark of <{iri}> is {format_instant(mark)}, {waiting}"
+
+
+def show_report(report: Report) -> Any:
+    """A report as a registration writes it."""
+    return {"periodic": show_duration(report.every_ms)} if report.kind == "periodic" else report.kind
+
+
+def explain_text(document: dict[str, Any], algebra: str) -> str:
+    """EXPLAIN for people."""
+    lines = [
+        f"query    {document['name'] or '(no name)'}",
+        f"dialect  {document['dialect']}, profile {document['profile']}, {document['form'].upper()}",
+        f"report   {_plain(document['report'])}, output {document['output']}",
+        f"engine   {document['engine']}",
+    ]
+    if document.get("result_iri"):
+        lines.append(f"result   <{document['result_iri']}>")
+    for window in document.get("windows", []):
+        lines.append(f"window   <{window['name']}> on {_shown_stream(window['stream'])} {window['window']}")
+    for part in document.get("static_parts", []):
+        names = " ".join("?" + name for name in part["variables"])
+        version = part["version"]
+        lines.append(f"static   {part['name']}: {part['rows']} rows of ({names}) at version {version}")
+        lines.extend(f"           {line}" for line in part["pattern"].splitlines())
+    lines.extend(f"warning  {warning}" for warning in document["warnings"])
+    lines.append("algebra")
+    lines.extend(f"  {line}" for line in algebra.splitlines())
+    return "\n".join(lines) + "\n"
+
+
+def _plain(report: Any) -> str:
+    return f"every {report['periodic']}" if isinstance(report, dict) else str(report)
+
+
+def _shown_stream(stream: str) -> str:
+    return stream if stream.startswith("?") else f"<{stream}>"
+
+
+def explain_document(document: dict[str, Any], algebra: str, *, analyze: bool) -> dict[str, Any]:
+    """EXPLAIN as JSON; with live figures when analyzing."""
+    members = [
+        "name", "dialect", "profile", "form", "output", "report", "engine", "result_iri", "streams",
+        "windows", "static_parts", "warnings",
+    ]  # fmt: skip
+    if analyze:
+        members += ["state", "counters", "rates", "state_size", "waiting_for", "last_result", "version",
+                    "instant"]  # fmt: skip
+    plan = {member: document.get(member) for member in members}
+    plan["algebra"] = algebra
+    return plan
+
+
+def algebra_text(query: ContinuousQuery) -> str:
+    """The algebra of a query as an S-expression."""
+    from .algebra.show import show
+
+    return show(query.root)
+
+
+def describe_dead_letters(stream: StreamState) -> list[dict[str, Any]]:
+    """Late elements as JSON."""
+    return [
+        {"seq": element.seq, "at": element.event_time, "quads": quads_text(element.quads)}
+        for element in stream.dead_letters
+    ]

@@ -1,0 +1,741 @@
+"""The engine: streams, registered queries and their feeds behind one object.
+
+Whatever moves a query (elements, heartbeats, ticks, commits) is accepted in one order and worked off by one
+thread in that order, so results are a function of what was accepted. Other threads only accept, ask and wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyoxigraph import NamedNode, Quad
+
+from quadrill.store.changes import Commit
+from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
+from quadrill.store.registry.records import QueryRecord
+
+from . import describe
+from .accept import Acceptor, fingerprint_of
+from .catalogue import Entry, QueryCatalogue
+from .clock import Clock
+from .errors import EngineStoppedError, FeedGoneError, InputError
+from .feeds import Feed
+from .ingest.decode import DecodeOptions, decode
+from .ingest.times import instant_ms
+from .loop import Ticket, WorkLoop
+from .prepare import Evaluator, PreparedQuery, prepare
+from .registration import Registration
+from .running import RunningQuery
+from .settings import EngineSettings
+from .streambook import StreamBook
+from .streams import StreamState
+from .timeline import StreamInput
+
+if TYPE_CHECKING:
+    from quadrill.store.quads import QuadStore
+    from quadrill.store.registry import Registry
+
+log = logging.getLogger("quadrill.continuous")
+
+MakeEvaluator = Callable[["PreparedQuery", "QuadStore", frozenset[NamedNode]], Evaluator]
+
+
+def reference_evaluator(
+    prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
+) -> Evaluator:
+    """The evaluator by definition; ``quoted_asserted`` are the streams with that option."""
+    from .reference import EvaluationOptions, ReferenceEvaluator
+
+    registration = prepared.registration
+    options = EvaluationOptions(
+        name=prepared.name or "",
+        window_default_graph=registration.window_default_graph,
+        strict_dataset=registration.strict_dataset,
+        quoted_asserted=quoted_asserted,
+        base_iri=prepared.query.base_iri,
+    )
+    return ReferenceEvaluator(prepared.query, store, options)
+
+
+class Engine:
+    """Runs continuous queries over streams and a quad store. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        store: QuadStore,
+        registry: Registry | None,
+        *,
+        clock: Clock,
+        settings: EngineSettings | None = None,
+        make_evaluator: MakeEvaluator = reference_evaluator,
+    ) -> None:
+        """Make an engine that is not running yet.
+
+        Args:
+            store: the background dataset; its commits are inputs.
+            registry: where queries and streams are kept over restarts; None keeps them in memory only.
+            clock: read for arrival stamps, idle time-outs and timers, never by an operator.
+            settings: limits and defaults.
+            make_evaluator: gives a query its evaluator.
+        """
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self.settings = settings or EngineSettings()
+        self._make_evaluator = make_evaluator
+        self._loop = WorkLoop(threaded=self.settings.threaded, tick=self._tick)
+        self._acceptor = Acceptor(clock, self.settings, self._enqueue, lambda: self._loop.weight)
+        self._book = StreamBook(registry, clock, self.settings, self._acceptor.lock)
+        self._acceptor.on_stamped = self._book.stamp
+        self._catalogue = QueryCatalogue(registry, clock, self.settings)
+        # Registrations, drops and declarations come one at a time.
+        self._admin = threading.RLock()
+        # Who reads which stream, in the order of registration; only the loop changes it.
+        self._readers: dict[str, list[RunningQuery]] = {}
+        self._derived: deque[StreamInput] = deque()
+        self._timers: dict[str, int] = {}
+        self._unsubscribe: Callable[[], None] | None = None
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Restore streams and queries from the registry and begin to work."""
+        if self._unsubscribe is not None:
+            return
+        self._unsubscribe = self._store.subscribe(self._on_commit)
+        self._loop.start()
+        with self._admin:
+            self._book.restore()
+            for record in self._catalogue.stored():
+                self._restore(record)
+
+    def stop(self) -> None:
+        """Work off what was accepted, end every feed's subscribers, stop."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        self._loop.stop()
+        for entry in self._catalogue.entries():
+            entry.feed.close()
+
+    @property
+    def running(self) -> bool:
+        """True while the engine works."""
+        return self._unsubscribe is not None and self._loop.alive
+
+    def sync(self, timeout: float | None = 30.0) -> None:
+        """Wait until everything accepted so far is processed and its results are in the feeds.
+
+        Raises:
+            TimeoutError: it took longer than ``timeout`` seconds.
+        """
+        self._store.wait_delivered(self._store.version, timeout or 3600.0)
+        self._loop.call(lambda: None, timeout)
+
+    def tick(self) -> None:
+        """Look at the clock now: arrival-stamped streams, idle marks, refresh timers. For tests."""
+        self._look_at_clock()
+        self._loop.call(lambda: None)
+
+    # --- streams --------------------------------------------------------------------------------
+
+    def declare_stream(
+        self, iri: str | None = None, *, name: str | None = None, **options: Any
+    ) -> tuple[dict[str, Any], bool]:
+        """Declare a stream or change its options; its description and whether it is new.
+
+        Raises:
+            InputError: a wrong option, neither name nor IRI.
+            ConflictError: the name belongs to another IRI or the other way round.
+        """
+        with self._admin:
+            state, created = self._book.declare(iri, name, options)
+            if created:
+                self._loop.call(lambda: self._new_stream(state.iri))
+            return self.stream(state.iri), created
+
+    def drop_stream(self, name_or_iri: str) -> None:
+        """Forget a stream and what it retains.
+
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: a query reads or makes it.
+        """
+        with self._admin:
+            state = self._book.get(name_or_iri)
+            readers = self._reader_names(state.iri)
+            if readers:
+                raise ConflictError(
+                    f"stream {state.name} is read by {', '.join(readers)}",
+                    code="stream-in-use",
+                    hint="Drop the queries first",
+                )
+            if state.derived_from is not None:
+                raise ConflictError(
+                    f"stream {state.name} is made by the query {state.derived_from}", code="stream-in-use"
+                )
+            self._book.remove(state)
+
+    def stream(self, name_or_iri: str) -> dict[str, Any]:
+        """The description of one stream.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        state = self._book.get(name_or_iri)
+        with self._acceptor.lock:
+            return describe.describe_stream(state, self._reader_names(state.iri), self._clock.now_ms())
+
+    def streams(self) -> list[dict[str, Any]]:
+        """The descriptions of all streams, by name."""
+        names = sorted(state.name for state in self._book)
+        return [self.stream(name) for name in names if self._book.find(name) is not None]
+
+    def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
+        """The late elements kept of a stream, oldest first."""
+        state = self._book.get(name_or_iri)
+        with self._acceptor.lock:
+            return describe.describe_dead_letters(state)
+
+    def push(
+        self,
+        stream_ref: str,
+        body: bytes,
+        media_type: str,
+        *,
+        at: int | str | None = None,
+        each: str | None = None,
+        partial: bool = False,
+        wait: bool = False,
+        idempotency_key: str | None = None,
+        timeout: float | None = 60.0,
+    ) -> dict[str, Any]:
+        """Accept the elements of a body; the JSON answer of the push.
+
+        Args:
+            stream_ref: name or IRI; an unknown stream is declared.
+            body: the bytes.
+            media_type: value of Content-Type, parameters included.
+            at: the event time of every element that has none of its own line.
+            each: ``triple`` makes one element of each triple.
+            partial: accept the good elements and list the bad ones.
+            wait: answer once every result that the push causes is in the feeds.
+            idempotency_key: the same key and body get the same answer and nothing is accepted twice.
+            timeout: seconds to wait at most.
+
+        Raises:
+            RdfSyntaxError, InputError, MediaTypeError, LimitError: the push is wrong; nothing was accepted.
+            IdempotencyError: the key was used with another body.
+            BackPressureError: the queue is full.
+            NotFoundError: an unknown stream where streams are not declared by themselves.
+        """
+        self._check_running()
+        fingerprint = fingerprint_of(body, media_type, at=at, each=each, partial=partial)
+        state = self._open_stream(stream_ref)
+        again = self._acceptor.remembered(state.iri, idempotency_key, fingerprint)
+        if again is not None:
+            return again.to_json()
+        if state.derived_from is not None:
+            raise ConflictError(
+                f"stream {state.name} is made by the query {state.derived_from}, nothing else can enter it",
+                code="derived-stream",
+            )
+        options = DecodeOptions(
+            base_iri=self.settings.base_iri,
+            at=None if at is None else instant_ms(at, "at"),
+            each_triple=each == "triple",
+            timestamp_property=state.timestamp_property,
+            partial=partial,
+        )
+        decoded = decode(body, media_type, options)
+        receipt, ticket = self._acceptor.push(
+            state, decoded, partial=partial, key=idempotency_key, fingerprint=fingerprint
+        )
+        if wait and ticket is not None:
+            ticket.wait(timeout)
+        return receipt.to_json()
+
+    def heartbeat(self, stream_ref: str, at_ms: int, *, wait: bool = False) -> None:
+        """Move a stream's watermark without data.
+
+        Raises:
+            InputError: too far in the future.
+            NotFoundError: an unknown stream where streams are not declared by themselves.
+        """
+        self._check_running()
+        state = self._open_stream(stream_ref)
+        if state.derived_from is not None:
+            raise ConflictError(
+                f"the watermark of stream {state.name} follows the query {state.derived_from}",
+                code="derived-stream",
+            )
+        ticket = self._acceptor.heartbeat(state, at_ms)
+        if wait:
+            ticket.wait(60.0)
+
+    # --- queries --------------------------------------------------------------------------------
+
+    def register(
+        self, registration: Registration, *, replace: bool = False
+    ) -> tuple[dict[str, Any], bool]:
+        """Register a query; its description and whether it is new.
+
+        Args:
+            registration: text and options.
+            replace: drop the query that has the name, if any; its feed goes on with a reset.
+
+        Raises:
+            QueryTextError, UnsupportedError, InputError: the text or an option is wrong.
+            ConflictError: the name is taken by another text or other options.
+        """
+        self._check_running()
+        prepared = prepare(registration, self.settings, _parse)
+        with self._admin:
+            name = prepared.name or self._catalogue.free_name()
+            prepared = replace_name(prepared, name)
+            existing = self._catalogue.find(name)
+            if existing is not None and not replace:
+                self._catalogue.require_same(existing, prepared.registration)
+                return self.describe(name), False
+            self._catalogue.check_room(existing)
+            self._check_streams(prepared)
+            evaluator = self._evaluator(prepared)
+            if existing is not None:
+                self._detach(existing)
+            feed = existing.feed if existing is not None else self._new_feed(name)
+            record = self._catalogue.keep(name, prepared.registration, replacing=existing is not None)
+            if existing is not None:
+                feed.reset()
+            entry = Entry(name, prepared.registration, feed, record.created_ms)
+            self._catalogue.add(entry)
+            self._run(entry, prepared, evaluator)
+            return self.describe(name), True
+
+    def validate(self, registration: Registration) -> dict[str, Any]:
+        """What registering would give: description, plan and warnings; nothing is registered."""
+        prepared = prepare(registration, self.settings, _parse)
+        with self._admin:
+            self._check_streams(prepared)
+        evaluator = self._evaluator(prepared)
+        trial = RunningQuery(
+            prepared.name or "",
+            prepared,
+            evaluator,
+            Feed("", history=1),
+            self.settings,
+            created_ms=self._clock.now_ms(),
+        )
+        document = describe.describe_prepared(prepared, self._book.find)
+        shown = describe.describe_running(trial, self._book.find, self._clock.now_ms())
+        for member in ("streams", "windows", "version"):
+            document[member] = shown[member]
+        document["static_parts"] = shown["static_parts"]
+        document["plan"] = describe.explain_text(document, describe.algebra_text(prepared.query))
+        return document
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """The description of a query.
+
+        Raises:
+            NotFoundError: no such query.
+        """
+        entry = self._catalogue.get(name)
+        if entry.running is None:
+            return self._catalogue.describe_failed(entry)
+        with self._loop.pause():
+            return describe.describe_running(entry.running, self._book.find, self._clock.now_ms())
+
+    def queries(self) -> list[dict[str, Any]]:
+        """The descriptions of all queries in the order of their registration."""
+        found = []
+        for entry in self._catalogue.entries():
+            try:
+                found.append(self.describe(entry.name))
+            except NotFoundError:  # dropped in the meantime
+                continue
+        return found
+
+    def explain(self, name: str, analyze: bool = False, as_json: bool | None = None) -> dict[str, Any] | str:
+        """The plan of a query: text, or a document with live figures.
+
+        Args:
+            name: the query.
+            analyze: with live figures.
+            as_json: a document rather than text; by default when analyzing.
+        """
+        document = self.describe(name)
+        entry = self._catalogue.get(name)
+        if entry.running is None:
+            algebra = f"none: {document['error']}"
+        else:
+            algebra = describe.algebra_text(entry.running.prepared.query)
+        if not (analyze if as_json is None else as_json):
+            return describe.explain_text(document, algebra)
+        return describe.explain_document(document, algebra, analyze=analyze)
+
+    def patch(self, name: str, changes: dict[str, Any]) -> dict[str, Any]:
+        """Pause or resume a query, change how its static parts are refreshed or its memory limit.
+
+        Raises:
+            InputError: another member or a wrong value.
+            NotFoundError: no such query.
+        """
+        with self._admin:
+            entry = self._catalogue.get(name)
+            state, registration = self._catalogue.changed(entry, changes)
+            if registration != entry.registration:
+                entry.registration = registration
+                self._catalogue.update(entry)
+                running = entry.running
+                if running is not None:
+                    self._loop.call(lambda: self._set_registration(running, registration))
+            if state == "paused" and entry.running is not None and entry.running.state == "running":
+                self._set_state(entry, entry.running, "paused")
+            elif state == "running":
+                self._resume(entry)
+            return self.describe(name)
+
+    def refresh(self, name: str) -> dict[str, Any]:
+        """Refresh a query's static parts now; its description.
+
+        Raises:
+            NotFoundError: no such query.
+            ConflictError: the query has failed.
+        """
+        entry = self._catalogue.get(name)
+        running = entry.running
+        if running is None or running.state == "failed":
+            raise ConflictError(f"the query {name} has failed", code="query-failed")
+        self._loop.call(lambda: self._refresh_now(running, "request"))
+        return self.describe(name)
+
+    def drop(self, name: str) -> None:
+        """Drop a query; its feed ends.
+
+        Raises:
+            NotFoundError: no such query.
+        """
+        with self._admin:
+            entry = self._catalogue.get(name)
+            self._detach(entry)
+            self._catalogue.remove(entry)
+            entry.feed.close()
+
+    def current_answer(self, name: str) -> dict[str, Any]:
+        """The current answer: SPARQL Results JSON with ``at`` and ``version``, or quads, or a boolean.
+
+        Raises:
+            FeedGoneError: the query was dropped.
+            NotFoundError: the name was never used.
+        """
+        import json
+
+        feed = self.feed(name)
+        line = feed.current()
+        if line is not None:
+            document: dict[str, Any] = json.loads(line)
+            return document
+        running = self._catalogue.get(name).running
+        if running is None:
+            raise ConflictError(f"the query {name} has failed and has no answer", code="query-failed")
+        return running.empty_answer()
+
+    def feed(self, name: str) -> Feed:
+        """The feed of a query.
+
+        Raises:
+            FeedGoneError: the query was dropped.
+            NotFoundError: the name was never used.
+        """
+        entry = self._catalogue.find(name)
+        if entry is not None:
+            return entry.feed
+        if self._catalogue.was_dropped(name):
+            raise FeedGoneError(f"the query {name} was dropped")
+        return self._catalogue.get(name).feed
+
+    # --- registration in detail -----------------------------------------------------------------
+
+    def _evaluator(self, prepared: PreparedQuery) -> Evaluator:
+        asserted = frozenset(NamedNode(state.iri) for state in self._book if state.record.quoted_asserted)
+        return self._make_evaluator(prepared, self._store, asserted)
+
+    def _new_feed(self, name: str) -> Feed:
+        settings = self.settings
+        return Feed(name, history=settings.feed_history, subscriber_buffer=settings.subscriber_buffer)
+
+    def _check_streams(self, prepared: PreparedQuery) -> None:
+        """What a query reads and makes must be possible."""
+        self._catalogue.refuse_solution_streams(prepared)
+        self._catalogue.refuse_cycles(prepared)
+        self._book.check_output(prepared)
+        self._book.require_known(prepared)
+
+    def _run(
+        self, entry: Entry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool = False
+    ) -> None:
+        """Attach a query in its turn: it sees what is accepted from now on."""
+        emit = None
+        for iri in self._book.open_for(prepared):
+            self._loop.call(lambda iri=iri: self._new_stream(iri))  # type: ignore[misc]
+        if prepared.makes_stream:
+            output = self._book.open_output(prepared, entry.name)
+            emit = self._emitter(output)
+        running = RunningQuery(
+            entry.name,
+            prepared,
+            evaluator,
+            entry.feed,
+            self.settings,
+            created_ms=entry.created_ms,
+            emit_element=emit,
+        )
+        if paused:
+            running.state = "paused"
+        entry.running = running
+        self._loop.call(lambda: self._attach(running))
+
+    def _attach(self, running: RunningQuery) -> None:
+        for window in running.prepared.windows:
+            if isinstance(window.stream, NamedNode):
+                lateness = max(window.lateness_ms or 0, running.prepared.registration.lateness)
+                self._book.wait_for(window.stream.value, running.name, lateness)
+        self._guarded(running, lambda: running.begin(self._clock.now_ms()))
+        self._index(running)
+        start = running.prepared.registration.start_from
+        if start is not None:
+            waiting = self._loop.waiting_orders()
+            for event in self._book.retained(running.timeline.streams, start, waiting):
+                self._guarded(running, lambda event=event: running.handle(event, self._clock.now_ms()))  # type: ignore[misc]
+        self._follow(running)
+        self._work_off_derived()
+        self._set_timer(running)
+
+    def _detach(self, entry: Entry) -> None:
+        running = entry.running
+        if running is None:
+            return
+        entry.running = None
+        self._loop.call(lambda: self._forget(running))
+        self._book.release(running.name)
+
+    def _forget(self, running: RunningQuery) -> None:
+        for readers in self._readers.values():
+            if running in readers:
+                readers.remove(running)
+        self._timers.pop(running.name, None)
+
+    def _restore(self, record: QueryRecord) -> None:
+        """A query of the registry; one that cannot run is shown as failed with the reason."""
+        feed = self._new_feed(record.name)
+        entry, registration = self._catalogue.restored(record, feed)
+        if registration is None or record.state == "failed":
+            return
+        try:
+            prepared = replace_name(prepare(registration, self.settings, _parse), record.name)
+            self._check_streams(prepared)
+            self._run(entry, prepared, self._evaluator(prepared), paused=record.state == "paused")
+        except Exception as error:
+            log.warning("the query %s cannot be restored: %s", record.name, error)
+            self._catalogue.set_state(entry, "failed", _sentence(error))
+
+    def _resume(self, entry: Entry) -> None:
+        running = entry.running
+        if running is not None and running.state == "paused":
+            self._set_state(entry, running, "running")
+            return
+        if running is not None and running.state == "running":
+            return
+        # A failed query begins anew, with new windows.
+        prepared = replace_name(prepare(entry.registration, self.settings, _parse), entry.name)
+        evaluator = self._evaluator(prepared)
+        self._detach(entry)
+        entry.feed.reset()
+        self._catalogue.set_state(entry, "running", None)
+        self._run(entry, prepared, evaluator)
+
+    def _set_state(self, entry: Entry, running: RunningQuery, state: Any) -> None:
+        def change() -> None:
+            running.state = state
+            if state == "running":
+                self._guarded(running, lambda: running.resume(self._clock.now_ms()))
+                self._work_off_derived()
+
+        self._loop.call(change)
+        self._catalogue.set_state(entry, state, None)
+
+    def _set_registration(self, running: RunningQuery, registration: Registration) -> None:
+        running.prepared = replace(running.prepared, registration=registration)
+        self._set_timer(running)
+
+    # --- work in the loop -----------------------------------------------------------------------
+
+    def _enqueue(self, stream: StreamState, event: StreamInput, order: int) -> Ticket[None]:
+        elements = getattr(event, "elements", ())
+        return self._loop.submit(lambda: self._dispatch(event), weight=len(elements), order=order)
+
+    def _dispatch(self, event: StreamInput) -> None:
+        """Give an input to its readers, then what it made them derive to theirs."""
+        self._deliver(event)
+        self._work_off_derived()
+
+    def _deliver(self, event: StreamInput) -> None:
+        now = self._clock.now_ms()
+        for running in list(self._readers.get(event.stream, ())):
+            if running.state != "failed":
+                self._guarded(running, lambda running=running: running.handle(event, now))  # type: ignore[misc]
+                self._follow(running)
+
+    def _work_off_derived(self) -> None:
+        while self._derived:
+            self._deliver(self._derived.popleft())
+
+    def _follow(self, running: RunningQuery) -> None:
+        """The watermark of a derived stream follows its query's."""
+        watermark = running.timeline.watermark
+        if running.prepared.makes_stream and watermark is not None:
+            output = self._book.find(running.prepared.result_iri or "")
+            if output is not None and output.derived_from == running.name:
+                event = self._acceptor.derived_time(output, watermark)
+                if event is not None:
+                    self._derived.append(event)
+
+    def _emitter(self, output: StreamState) -> Callable[[int, list[Quad]], None]:
+        def emit(at: int, quads: list[Quad]) -> None:
+            event = self._acceptor.derive(output, at, quads)
+            if event is not None:
+                self._derived.append(event)
+
+        return emit
+
+    def _on_commit(self, commit: Commit) -> None:
+        """Called by the store in a writer's thread: the commit takes its turn as an input."""
+        try:
+            self._loop.submit(lambda: self._commit(commit))
+        except EngineStoppedError:
+            return
+
+    def _commit(self, commit: Commit) -> None:
+        now = self._clock.now_ms()
+        for entry in self._catalogue.entries():
+            running = entry.running
+            if running is not None and running.state != "failed":
+                self._guarded(running, lambda running=running: running.commit(commit, now))  # type: ignore[misc]
+                self._index(running)
+        self._work_off_derived()
+
+    def _guarded(self, running: RunningQuery, work: Callable[[], Any]) -> None:
+        """A query that fails stops alone."""
+        try:
+            work()
+        except Exception as error:
+            if not isinstance(error, QuadrillError):
+                log.exception("the query %s failed", running.name)
+            running.fail(error)
+            self._forget(running)
+            entry = self._catalogue.find(running.name)
+            if entry is not None:
+                self._catalogue.set_state(entry, "failed", running.error)
+
+    def _index(self, running: RunningQuery) -> None:
+        """Enter a query as a reader of its streams, those of variables as static data binds them now."""
+        if running.state == "failed":
+            return
+        if running.timeline.reads_every_stream:
+            for state in self._book:
+                running.timeline.add_stream(state.iri)
+        for iri in running.timeline.streams:
+            readers = self._readers.setdefault(iri, [])
+            if running not in readers:
+                readers.append(running)
+
+    def _new_stream(self, iri: str) -> None:
+        """Windows on unbound variables read every stream there is."""
+        for entry in self._catalogue.entries():
+            if entry.running is not None and entry.running.timeline.reads_every_stream:
+                self._index(entry.running)
+
+    def _refresh_now(self, running: RunningQuery, cause: str) -> None:
+        self._guarded(running, lambda: running.refresh_and_tell(self._clock.now_ms(), cause))
+        self._index(running)
+        self._work_off_derived()
+
+    # --- the clock ------------------------------------------------------------------------------
+
+    def _tick(self) -> float:
+        """Look at the clock; the seconds until the next look is due."""
+        self._look_at_clock()
+        now = self._clock.now_ms()
+        wait = self.settings.tick_ms
+        for state in self._book:
+            if state.record.stamping == "arrival":
+                for running in self._readers.get(state.iri, ()):
+                    due = running.timeline.next_due()
+                    if due is not None:
+                        wait = min(wait, max(1, due + state.lateness_ms - now))
+            elif not state.idle and state.idle_timeout_ms and state.last_input_ms is not None:
+                wait = min(wait, max(1, state.last_input_ms + state.idle_timeout_ms - now))
+        for due in list(self._timers.values()):
+            wait = min(wait, max(1, due - now))
+        return wait / 1000
+
+    def _look_at_clock(self) -> None:
+        now = self._clock.now_ms()
+        for state in self._book:
+            self._acceptor.tick(state, now)
+        for name, due in list(self._timers.items()):
+            entry = self._catalogue.find(name)
+            if due <= now and entry is not None and entry.running is not None:
+                running = entry.running
+                self._set_timer(running)
+                self._loop.submit(lambda running=running: self._refresh_now(running, "timer"))  # type: ignore[misc]
+
+    def _set_timer(self, running: RunningQuery) -> None:
+        refresh = running.prepared.registration.refresh
+        if isinstance(refresh, int) and running.state != "failed":
+            self._timers[running.name] = self._clock.now_ms() + refresh
+        else:
+            self._timers.pop(running.name, None)
+
+    # --- small things ---------------------------------------------------------------------------
+
+    def _open_stream(self, stream_ref: str) -> StreamState:
+        """The stream of a reference, declared by itself when it is new."""
+        state = self._book.find(stream_ref)
+        if state is not None:
+            return state
+        with self._admin:
+            state, created = self._book.open(stream_ref)
+        if created:
+            self._loop.call(lambda: self._new_stream(state.iri))
+        return state
+
+    def _reader_names(self, iri: str) -> list[str]:
+        return [running.name for running in list(self._readers.get(iri, ()))]
+
+    def _check_running(self) -> None:
+        if not self.running:
+            raise EngineStoppedError("the engine is not running")
+
+
+def replace_name(prepared: PreparedQuery, name: str) -> PreparedQuery:
+    """The prepared query under its final name."""
+    return replace(prepared, name=name, registration=prepared.registration.named(name))
+
+
+def _sentence(error: Exception) -> str:
+    return error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
+
+
+def _parse(text: str, **options: Any) -> Any:
+    from .language.parser import parse
+
+    return parse(text, **options)
+
+
+__all__ = ["Engine", "EngineSettings", "InputError", "Registration", "reference_evaluator"]

@@ -1,0 +1,198 @@
+"""The engine's queue and thread: inputs are worked off one after the other, in the order of acceptance."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from .errors import EngineStoppedError
+
+log = logging.getLogger("quadrill.continuous")
+
+T = TypeVar("T")
+
+
+class Ticket(Generic[T]):
+    """The promise of one item's result."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self._result: T | None = None
+        self._error: BaseException | None = None
+
+    def resolve(self, result: T | None = None, error: BaseException | None = None) -> None:
+        """The item was worked off."""
+        self._result, self._error = result, error
+        self._done.set()
+
+    def wait(self, timeout: float | None = None) -> T:
+        """The result, or the exception that the work raised.
+
+        Raises:
+            TimeoutError: it took longer than ``timeout`` seconds.
+        """
+        if not self._done.wait(timeout):
+            raise TimeoutError(f"the engine did not get to it within {timeout} s")
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value]  # None is the result of work without one
+
+
+@dataclass(slots=True)
+class Item:
+    """One unit of work. ``weight`` counts the elements in it, ``order`` is that of its log record."""
+
+    work: Callable[[], Any]
+    weight: int = 0
+    order: int = 0
+    ticket: Ticket[Any] = field(default_factory=Ticket)
+
+
+class WorkLoop:
+    """A first-in first-out queue worked off by one thread, or by whoever submits when not threaded.
+
+    ``pause`` keeps the loop between two items, so that other threads can look at a settled state.
+    """
+
+    def __init__(self, *, threaded: bool, tick: Callable[[], float]) -> None:
+        """Make a loop.
+
+        Args:
+            threaded: False works items off in the submitting thread.
+            tick: called by the thread when it has nothing to do; gives the seconds until its next call.
+        """
+        self._threaded = threaded
+        self._tick = tick
+        self._items: deque[Item] = deque()
+        self._ready = threading.Condition()
+        self._working = threading.RLock()
+        self._busy = False
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._weight = 0
+
+    @property
+    def weight(self) -> int:
+        """Elements that wait."""
+        return self._weight
+
+    def start(self) -> None:
+        """Begin to work."""
+        if self._threaded and self._thread is None:
+            self._stopping = False
+            self._thread = threading.Thread(target=self._run, name="quadrill-engine", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Work off what waits, then end the thread."""
+        thread = self._thread
+        with self._ready:
+            self._stopping = True
+            self._ready.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        self._thread = None
+
+    @property
+    def alive(self) -> bool:
+        """True while items are worked off."""
+        if self._stopping or not self._threaded:
+            return not self._stopping
+        return self._thread is not None and self._thread.is_alive()
+
+    def submit(
+        self, work: Callable[[], T], *, weight: int = 0, order: int = 0, later: bool = False
+    ) -> Ticket[T]:
+        """Queue some work.
+
+        Args:
+            work: called in the loop; its exception goes to the ticket.
+            weight: elements in it.
+            order: the order of its log record.
+            later: do not work it off in this call even when not threaded.
+
+        Raises:
+            EngineStoppedError: the loop was stopped.
+        """
+        item = Item(work, weight, order)
+        with self._ready:
+            if self._stopping:
+                raise EngineStoppedError("the engine is stopped")
+            self._items.append(item)
+            self._weight += weight
+            self._ready.notify_all()
+        if not self._threaded and not later:
+            self.drain()
+        return item.ticket
+
+    def call(self, work: Callable[[], T], timeout: float | None = None) -> T:
+        """Do some work in its turn and wait for it; at once when the caller is the loop itself."""
+        if self._threaded and threading.current_thread() is self._thread:
+            return work()
+        if not self._threaded and self._busy:
+            return work()
+        return self.submit(work).wait(timeout)
+
+    def drain(self) -> None:
+        """Not threaded: work off everything that waits."""
+        with self._working:
+            if self._busy:
+                return
+            self._busy = True
+            try:
+                while (item := self._next()) is not None:
+                    self._work_off(item)
+            finally:
+                self._busy = False
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Keep the loop between two items while the caller looks."""
+        with self._working:
+            yield
+
+    def waiting_orders(self) -> set[int]:
+        """The log orders of the items that wait."""
+        with self._ready:
+            return {item.order for item in self._items if item.order}
+
+    def _next(self) -> Item | None:
+        with self._ready:
+            if not self._items:
+                return None
+            item = self._items.popleft()
+            self._weight -= item.weight
+            return item
+
+    def _work_off(self, item: Item) -> None:
+        try:
+            result = item.work()
+        except Exception as error:
+            item.ticket.resolve(error=error)
+        else:
+            item.ticket.resolve(result)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                wait = self._tick()
+            except Exception:
+                log.exception("a tick of the engine failed")
+                wait = 1.0
+            with self._ready:
+                if not self._items and not self._stopping:
+                    self._ready.wait(wait)
+                if not self._items and self._stopping:
+                    return
+            # A bounded number of items between two ticks, so that time goes on under load.
+            for _ in range(64):
+                item = self._next()
+                if item is None:
+                    break
+                with self._working:
+                    self._work_off(item)
