@@ -19,6 +19,7 @@ from pyoxigraph import NamedNode, Triple
 from quadrill.store.errors import UnsupportedError
 
 from . import nodes as n
+from .lateral import may_be_lateral
 from .nodes import Algebra, Expr, Term, Var
 from .set_functions import STATISTICAL
 from .variables import in_scope, mentioned
@@ -80,7 +81,7 @@ class SparqlText:
     def __init__(self, root: Algebra, *, choices: Choices | None = None, tables: TableText | None = None) -> None:
         self._root = root
         self._choices = choices
-        self._tables = tables or {}
+        self._tables = tables
         self._hidden: dict[str, str] = {}
         self._fresh = 0
         self._prefix = "_h"
@@ -107,7 +108,7 @@ class SparqlText:
         """The text between the braces of a group that translates to ``node``."""
         match node:
             case n.Join(left, right):
-                return f"{self._sequence(left)} {self._element(right, left)}".strip()
+                return self._join(left, right)
             case n.LeftJoin(left, right, condition):
                 return f"{self._sequence(left)} {self._optional(right, condition)}".strip()
             case n.Minus(left, right):
@@ -117,7 +118,13 @@ class SparqlText:
             case n.Extend(inner, var, expr):
                 return f"{self._sequence(inner)} BIND({self.expression(expr)} AS {self._var(var)})".strip()
             case _:
-                return self._element(node, None)
+                return self._element(node)
+
+    def _join(self, left: Algebra, right: Algebra) -> str:
+        """Over an evaluation store, what may be is looked up row by row: a hash join would scan it all."""
+        if self._tables is None or isinstance(right, n.Values) or not may_be_lateral(left, right):
+            return f"{self._sequence(left)} {self._element(right)}".strip()
+        return f"{self._sequence(left)} LATERAL {{ {self._body(right)} }}".strip()
 
     def _sequence(self, node: Algebra) -> str:
         """The text of ``node`` with which a group may begin; a FILTER must not reach the rest of the group."""
@@ -136,8 +143,8 @@ class SparqlText:
             inner += f" FILTER({self.expression(condition)})"
         return f"OPTIONAL {{ {inner} }}"
 
-    def _element(self, node: Algebra, left: Algebra | None) -> str:
-        """The text of ``node`` as one member of a group; ``left`` is what stands before it, if anything."""
+    def _element(self, node: Algebra) -> str:
+        """The text of ``node`` as one member of a group."""
         match node:
             case n.Bgp(patterns):
                 return " ".join(self._triple(pattern) for pattern in patterns)
@@ -152,9 +159,7 @@ class SparqlText:
             case n.Values(variables, rows):
                 return self._values(variables, rows)
             case n.Table():
-                rows_text = self._rows(node)
-                # The rows are looked up by what is bound so far: a hash join would scan the whole table.
-                return f"LATERAL {{ {rows_text} }}" if left is not None else rows_text
+                return self._rows(node)
             case n.Group() | n.OrderBy() | n.Project() | n.Distinct() | n.Reduced() | n.Slice():
                 return f"{{ {self._sub_select(node)} }}"
             case n.Window():
@@ -256,7 +261,7 @@ class SparqlText:
         return f"VALUES ({head}) {{ {body} }}"
 
     def _rows(self, table: n.Table) -> str:
-        shapes = self._tables.get(table.name, ())
+        shapes = () if self._tables is None else self._tables.get(table.name, ())
         if not shapes:
             return "VALUES () { }"
         texts = []

@@ -10,7 +10,8 @@ from pyoxigraph import DefaultGraph, NamedNode
 
 from ..algebra.build import all_nodes
 from ..algebra.graphs import expand
-from ..algebra.nodes import Algebra, Distinct, Graph, OrderBy, Project, Reduced, Slice, Var
+from ..algebra.nodes import Algebra, Bgp, Distinct, Graph, Join, OrderBy, Project, Reduced, Slice, TriplePattern, Values, Var, Window
+from ..algebra.predicates import predicates_of
 from ..algebra.query import ContinuousQuery
 from ..algebra.static import StaticPattern
 from ..algebra.text import SparqlText
@@ -18,6 +19,7 @@ from ..algebra.variables import in_scope
 from ..element import Row
 from .answer import EvaluationOptions
 from .functions import Functions
+from .plan import MERGED
 
 if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore, SnapshotReader
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 _ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
 
 
+
+
+_MERGED_PART = "merged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,9 @@ class Background:
         """The version read and the rows of each part, in ORDER BY order where it has one."""
         with self._store.snapshot_read() as snapshot:
             dataset = self._dataset(snapshot)
-            return snapshot.version, [self._rows(snapshot, part, dataset) for part in parts]
+            merged = Dataset(self._clause.default or (DefaultGraph(),), ())
+            return snapshot.version, [
+                self._rows(snapshot, part, merged if part.name == _MERGED_PART else dataset) for part in parts]
 
     def _rows(self, snapshot: SnapshotReader, part: StaticPattern, dataset: Dataset) -> list[Row]:
         if any(isinstance(each, Graph) for each in all_nodes(part.pattern)):
@@ -90,6 +97,18 @@ class Background:
         """The named graphs that GRAPH ranges over. Blank graph names can not be written in a text."""
         rows = self._solutions(snapshot, _ALL_GRAPHS, 1, dataset)
         return sorted((row[0] for row in rows if isinstance(row[0], NamedNode)), key=str)
+
+
+def merged_background(root: Algebra) -> StaticPattern:
+    """The triples of the FROM graphs (of the default graph if none) that C-SPARQL's merged window can match."""
+    columns = (Var("o"), Var("p"), Var("s"))
+    pattern: Algebra = Bgp((TriplePattern(Var("s"), Var("p"), Var("o")),))
+    predicates = predicates_of(
+        inner for each in all_nodes(root) if isinstance(each, Window) and each.name == MERGED
+        for inner in all_nodes(each.input))
+    if predicates is not None:
+        pattern = Join(Values((Var("p"),), tuple((each,) for each in sorted(predicates, key=str))), pattern)
+    return StaticPattern(_MERGED_PART, pattern, columns)
 
 
 def static_text(pattern: Algebra, columns: Sequence[Var], functions: Functions) -> str:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode, Quad, Triple
 
 from quadrill.store.errors import UnsupportedError
 
@@ -21,14 +21,17 @@ from ..algebra.query import ContinuousQuery
 from ..algebra.reify import assert_quoted, canonical_content, has_reifiers
 from ..algebra.static import StaticPattern, is_static, split_static
 from ..algebra.text import SparqlText
+from ..algebra.timestamps import uses_timestamps
 from ..element import Row, WindowContent
+from ..uncertainty import custom_functions
 from .answer import Answer, EvaluationOptions, StaticPart
-from .background import Background, projected, static_text
+from .background import Background, merged_background, projected, static_text
 from .functions import Functions
+from .joins import JoinOrder
 from .prepare import is_ordered, prepare
 from .plan import MERGED, GraphNames, WindowKey, WindowPlan, windows_with_graphs
 from .template import Template
-from .workspace import LoadedGraph, LoadedTable, LoadedWindow, Workspace
+from .workspace import LoadedGraph, LoadedTable, LoadedTriples, LoadedWindow, Workspace
 
 if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
@@ -50,9 +53,10 @@ class ReferenceEvaluator:
                                    hint="write a CONSTRUCT that says which triples you want")
         self._query = query
         self._options = options
-        self._functions = Functions(options.name, {})
+        self._functions = Functions(options.name, custom_functions())
         self._root = prepare(query)
         self._uses_graphs = windows_with_graphs(self._root)
+        self._uses_times = uses_timestamps(query.root)
         self._columns = query.columns if query.form == "select" else projected(self._root)
         self._ordered = is_ordered(self._root)
         self._rest, self._parts = self._split()
@@ -60,10 +64,14 @@ class ReferenceEvaluator:
         self._template = Template(query.template, self._columns, options.name)
         self._workspace = Workspace()
         self._names = GraphNames()
-        self._tables = [LoadedTable(part.name, len(part.vars)) for part in self._parts]
-        self._rows: list[list[Row]] = [[] for _ in self._parts]
         self._windows: dict[WindowKey, LoadedWindow] = {}
-        self._merged = LoadedGraph(self._names.window((MERGED, None))) if self._reads_merged() else None
+        self._merged: LoadedGraph | None = None
+        self._tables: list[LoadedTable | LoadedTriples] = [LoadedTable(part.name) for part in self._parts]
+        if any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(self._root)):
+            self._merged = LoadedGraph(self._names.window((MERGED, None)))
+            self._parts += (merged_background(self._root),)
+            self._tables.append(LoadedTriples(self._merged))
+        self._rows: list[list[Row]] = [[] for _ in self._parts]
         self._texts: dict[object, str] = {}
         self.static_version = -1
         self.refresh()
@@ -94,8 +102,7 @@ class ReferenceEvaluator:
         """
         if self._parts and self._is_whole(0):
             return self._shape(self._rows[0])
-        self._load(contents)
-        self._functions.begin(at)
+        self._functions.begin(at, self._load(contents))
         text = self._text(contents)
         if self._query.form == "ask":
             return self._shape([()] if self._workspace.boolean(text, self._functions) else [])
@@ -139,9 +146,6 @@ class ReferenceEvaluator:
         """True for the one part of a query without windows: its rows are the answer, in their order."""
         return index == 0 and isinstance(self._rest, Table) and len(self._parts) == 1
 
-    def _reads_merged(self) -> bool:
-        return any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(self._rest))
-
     def _shape(self, rows: list[Row]) -> Answer:
         if self._query.form == "ask":
             return Answer((), [], False, bool(rows))
@@ -149,7 +153,9 @@ class ReferenceEvaluator:
 
     # --- one evaluation ------------------------------------------------------------------------
 
-    def _load(self, contents: Contents) -> None:
+    def _load(self, contents: Contents) -> dict[NamedNode, dict[Triple, int]]:
+        """Bring the evaluation store up to the contents; the event times by window where the query reads them."""
+        times: dict[NamedNode, dict[Triple, int]] = {}
         given = dict(self._keyed(contents))
         for key in self._windows.keys() - given.keys():
             given[key] = {}
@@ -158,7 +164,12 @@ class ReferenceEvaluator:
                 self._windows[key] = LoadedWindow(
                     key, self._names, union=self._options.window_default_graph == "union",
                     graphs=self._uses_graphs, merged=self._merged)
-            self._windows[key].load(self._canonical(key, content), self._workspace)
+            content = self._canonical(key, content)
+            self._windows[key].load(content, self._workspace)
+            if self._uses_times:
+                for name in (key[0], MERGED):
+                    _add_times(times.setdefault(name, {}), content)
+        return times
 
     def _keyed(self, contents: Contents) -> list[tuple[WindowKey, WindowContent]]:
         keyed: list[tuple[WindowKey, WindowContent]] = []
@@ -196,10 +207,21 @@ class ReferenceEvaluator:
             return self._texts[key]
         names = {key: window.graph_names for key, window in self._windows.items()}
         plan = WindowPlan(self._query.windows, self._names, streams, names)  # type: ignore[arg-type]
-        text = SparqlText(plan.rewrite(self._rest), choices=self._functions, tables=tables)
+        order = JoinOrder(
+            {each.name: each for each in self._query.windows},
+            {part.name: len(rows) for part, rows in zip(self._parts, self._rows, strict=True)})
+        text = SparqlText(plan.rewrite(order.order(self._rest)), choices=self._functions, tables=tables)
         result = text.ask() if self._query.form == "ask" else text.select(var.name for var in self._columns)
         if not plan.reads_names:
             if len(self._texts) > _TEXTS_KEPT:
                 self._texts.clear()
             self._texts[key] = result
         return result
+
+
+def _add_times(times: dict[Triple, int], content: WindowContent) -> None:
+    """Keep the greatest event time of each triple, whatever graph it is in."""
+    for quad, time in content.items():
+        triple = quad.triple
+        if time > times.get(triple, time - 1):
+            times[triple] = time

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from pyoxigraph import BlankNode, Literal, NamedNode
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.store.errors import QueryTextError
 
@@ -16,6 +16,7 @@ from ..algebra.nodes import Aggregate, Constant, Term
 from ..algebra.order import XSD, total_text, value_text
 from ..algebra.set_functions import NATIVE, Accumulator, NotNumericError, numeric_value
 from ..algebra.static import VOLATILE_PREFIX
+from ..algebra.timestamps import EVENT_TIME, GREATEST
 from ..algebra.volatile import UNBOUND
 
 Function = Callable[..., Term | None]
@@ -42,10 +43,11 @@ class Functions:
     (query name, instant, place in the text, row, how many equal rows went before).
     """
 
-    def __init__(self, name: str, extensions: dict[NamedNode, Function]) -> None:
+    def __init__(self, name: str, extensions: Mapping[NamedNode, Function]) -> None:
         self._name = name
         self._at = 0
         self._seen: Counter[tuple[Term, ...]] = Counter()
+        self._times: Mapping[Term, Mapping[Triple, int]] = {}
         self._aggregates: dict[Aggregate, NamedNode] = {}
         self.aggregates: dict[NamedNode, Callable[[], Accumulator]] = {}
         self.functions: dict[NamedNode, Function] = {
@@ -58,11 +60,14 @@ class Functions:
             NamedNode(VOLATILE_PREFIX + "STRUUID"): lambda *row: Literal(str(self._uuid(row))),
             NamedNode(VOLATILE_PREFIX + "BNODE"): lambda *row: BlankNode("b" + self._digest(row)[:32]),
             NamedNode(VOLATILE_PREFIX + "BNODE:named"): self._named_blank_node,
+            EVENT_TIME: self._event_time,
+            GREATEST: _greatest,
         }
 
-    def begin(self, at_ms: int) -> None:
-        """Called by the evaluator before each evaluation."""
+    def begin(self, at_ms: int, times: Mapping[Term, Mapping[Triple, int]]) -> None:
+        """Called by the evaluator before each evaluation; ``times`` are the event times by window and triple."""
         self._at = at_ms
+        self._times = times
         self._seen.clear()
 
     # --- Choices -------------------------------------------------------------------------------
@@ -75,7 +80,7 @@ class Functions:
         if aggregate.name in NATIVE:
             return None
         if aggregate not in self._aggregates:
-            iri = NamedNode(f"urn:quadrill:aggregate:{len(self._aggregates)}")
+            iri = NamedNode(f"urn:quadrill:set-function:{len(self._aggregates)}")
             self._aggregates[aggregate] = iri
             self.aggregates[iri] = _factory(aggregate, self.skipped(aggregate))
         return self._aggregates[aggregate]
@@ -87,6 +92,12 @@ class Functions:
     def function(self, name: str) -> NamedNode | None:
         """NOW is a custom function, so that one text serves all instants."""
         return _NOW if name == "NOW" else None
+
+    def _event_time(self, window: Term, *triples: Term) -> Term | None:
+        """The greatest event time of the triples; None when none of them came with a time."""
+        times = self._times.get(window, {})
+        found = [times[triple] for triple in triples if isinstance(triple, Triple) and triple in times]
+        return Literal(str(max(found)), datatype=NamedNode(XSD + "integer")) if found else None
 
     # --- functions of the row ------------------------------------------------------------------
 
@@ -114,6 +125,11 @@ class Functions:
         if not isinstance(label, Literal) or label.datatype.value != XSD + "string":
             return None
         return BlankNode("b" + self._hash(row, 0)[:32])
+
+
+def _greatest(*times: Term) -> Term | None:
+    found = [int(term.value) for term in times if isinstance(term, Literal) and term != UNBOUND]
+    return Literal(str(max(found)), datatype=NamedNode(XSD + "integer")) if found else None
 
 
 def _factory(aggregate: Aggregate, skip: Term | None) -> Callable[[], Accumulator]:

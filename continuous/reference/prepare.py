@@ -7,6 +7,8 @@ from dataclasses import replace
 from ..algebra.build import map_children, map_expressions, map_patterns
 from ..algebra.nodes import Algebra, Distinct, NamedNode, OrderBy, Project, Reduced, Slice, Var, Window
 from ..algebra.query import ContinuousQuery
+from ..algebra.scope import move_outward
+from ..algebra.timestamps import read_timestamps
 from ..algebra.variables import in_scope
 from ..algebra.volatile import tie_to_rows
 
@@ -15,10 +17,10 @@ def prepare(query: ContinuousQuery) -> Algebra:
     """The algebra that is evaluated: every rewriting of docs/semantics.md, section 5, done."""
     root = bind_streams(query.root, {
         each.name: each.stream for each in query.windows if isinstance(each.stream, Var)})
-    root = lift_modifiers(root)
+    root = lift_modifiers(move_outward(root))
     if query.form != "ask":
         root = with_projection(root)
-    return tie_to_rows(root)
+    return tie_to_rows(read_timestamps(root))
 
 
 def bind_streams(node: Algebra, streams: dict[NamedNode, Var]) -> Algebra:

@@ -8,7 +8,6 @@ from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QueryBoolean, QuerySolutions, Store, Triple
 
-from ..algebra.nodes import Term
 from ..element import Row
 from .functions import Functions
 from .plan import NAME, GraphName, GraphNames, WindowKey
@@ -137,6 +136,29 @@ class LoadedWindow:
         return changes
 
 
+class LoadedTriples:
+    """Background triples in a graph that windows fill too; rows are (object, predicate, subject)."""
+
+    shapes: Sequence[dict[int, NamedNode]] = ()
+
+    def __init__(self, graph: LoadedGraph) -> None:
+        self._graph = graph
+        self._held: set[Row] = set()
+
+    def load(self, rows: Counter[Row], workspace: Workspace) -> None:
+        """Make the background of the graph exactly these triples."""
+        new = set(rows)
+        remove = [quad for row in self._held - new for quad in self._graph.leave(_triple_of(row))]
+        add = [quad for row in new - self._held for quad in self._graph.enter(_triple_of(row))]
+        self._held = new
+        workspace.change(remove, add)
+
+
+def _triple_of(row: Row) -> Triple:
+    object_, predicate, subject = row
+    return Triple(subject, predicate, object_)  # type: ignore[arg-type]
+
+
 class LoadedTable:
     """The rows of one static part as quads: a blank node per row, a predicate per column.
 
@@ -144,9 +166,8 @@ class LoadedTable:
     basic graph pattern: no OPTIONAL, and index look-ups by whatever is bound.
     """
 
-    def __init__(self, part: str, width: int) -> None:
+    def __init__(self, part: str) -> None:
         self._part = part
-        self._width = width
         self._nodes: dict[Row, list[int]] = {}
         self._next = 0
         self.shapes: list[dict[int, NamedNode]] = []
@@ -169,10 +190,6 @@ class LoadedTable:
         self._nodes = kept
         self.shapes = self._find_shapes()
         workspace.change(remove, add)
-
-    def column(self, index: int) -> set[Term]:
-        """The terms of one column."""
-        return {term for row in self._nodes if (term := row[index]) is not None}
 
     def _quads(self, row: Row, number: int) -> list[Quad]:
         node = BlankNode(f"row{self._part}x{number}")

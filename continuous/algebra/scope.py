@@ -1,0 +1,223 @@
+"""Moves a FILTER or BIND out of a window or GRAPH block whose variables it does not find there.
+
+The queries of the RSP-QL* paper filter inside ``WINDOW <w> { GRAPH ?g { ... } }`` by variables that are bound
+only outside the block, where SPARQL would see them unbound. Such a FILTER or BIND moves to the nearest
+enclosing group that binds them (docs/semantics.md, section 5). Before:
+
+    Join(Bgp(?x :limit ?l), Window(w, Filter(?v > ?l, Bgp(?x :value ?v))))
+
+after:
+
+    Filter(?v > ?l, Join(Bgp(?x :limit ?l), Window(w, Bgp(?x :value ?v))))
+
+Inside OPTIONAL it becomes the left join's condition. Nothing moves out of EXISTS, MINUS, UNION branches or
+sub-queries. A variable that no such group binds stays unbound where it stands, and the row fails there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pyoxigraph import Literal, NamedNode
+
+from quadrill.store.errors import QueryTextError
+
+from .build import UNIT, children, conjuncts, join, map_children, map_expressions, map_patterns
+from .nodes import (
+    Algebra,
+    Bgp,
+    Call,
+    Constant,
+    Exists,
+    Expr,
+    Extend,
+    Filter,
+    FunctionCall,
+    Graph,
+    Join,
+    LeftJoin,
+    Minus,
+    Path,
+    Table,
+    Values,
+    Var,
+    Window,
+)
+from .variables import NO_NAMES, Names, in_scope, mentioned
+
+_TRUE = Literal("true", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#boolean"))
+
+
+def move_outward(root: Algebra) -> Algebra:
+    """The query with each FILTER and BIND in a group that binds its variables.
+
+    Raises QueryTextError for a BIND that would have to move while its variable is used in its block.
+    """
+    return _Group(in_scope(root), NO_NAMES, NO_NAMES).rewrite(root)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A FILTER (``var`` None) or BIND on its way out; ``needs`` are its variables that are bound outside."""
+
+    var: Var | None
+    expr: Expr
+    needs: Names
+
+
+class _Group:
+    """One group: the operands of its joins, its BINDs and FILTERs, and the blocks in it.
+
+    ``bound`` are the variables that the group binds, ``outer`` those that enclosing groups bind up to where
+    a FILTER may move, ``substituted`` those that EXISTS gives.
+    """
+
+    def __init__(self, bound: Names, outer: Names, substituted: Names) -> None:
+        self._bound = bound
+        self._outer = outer
+        self._substituted = substituted
+        self._pending: list[_Moved] = []
+        self.leaving: list[_Moved] = []
+
+    def rewrite(self, node: Algebra) -> Algebra:
+        """The group with what stops in it put in its place; `leaving` holds what goes further out."""
+        node = self._walk(node)
+        node = self._place_binds(node)
+        for moved in sorted(self._pending, key=lambda each: each.var is None):
+            if moved.needs & self._outer - self._bound:
+                self.leaving.append(moved)
+            elif moved.var is None:
+                node = Filter(moved.expr, node)
+            else:
+                node = Extend(node, moved.var, moved.expr)
+        return node
+
+    def _walk(self, node: Algebra) -> Algebra:
+        match node:
+            case Bgp() | Path() | Values() | Table():
+                return node
+            case Join(left, right):
+                return self._place_binds(join(self._walk(left), self._walk(right)))
+            case Window() | Graph():
+                return self._block(node)
+            case Filter(condition, inner):
+                inner = self._place_binds(self._walk(inner))
+                condition = self._exists(condition, in_scope(inner))
+                needs = self._needs(condition)
+                if not needs:
+                    return Filter(condition, inner)
+                self._pending.append(_Moved(None, condition, needs))
+                return inner
+            case Extend(inner, var, expr):
+                inner = self._place_binds(self._walk(inner))
+                expr = self._exists(expr, in_scope(inner))
+                needs = self._needs(expr)
+                if not needs:
+                    return Extend(inner, var, expr)
+                self._pending.append(_Moved(var, expr, needs))
+                return inner
+            case LeftJoin():
+                return self._optional(node)
+            case Minus(left, right):
+                return Minus(self._walk(left), self._apart(right))
+            case _:
+                # Union branches, sub-queries and SERVICE are groups that nothing leaves.
+                below = NO_NAMES.union(*map(in_scope, children(node)))
+                node = map_expressions(node, lambda expr: self._exists(expr, below))
+                return map_children(node, self._apart)
+
+    def _apart(self, node: Algebra) -> Algebra:
+        return _Group(in_scope(node), NO_NAMES, self._substituted).rewrite(node)
+
+    def _exists(self, expr: Expr, bound: Names) -> Expr:
+        given = self._substituted | bound
+        return map_patterns(expr, lambda pattern: _Group(in_scope(pattern), NO_NAMES, given).rewrite(pattern))
+
+    def _needs(self, expr: Expr) -> Names:
+        """The variables that this block does not bind and an enclosing group does."""
+        return (_direct_variables(expr) - self._bound - self._substituted) & self._outer
+
+    def _block(self, node: Window | Graph) -> Algebra:
+        inside = in_scope(node.input)
+        block = _Group(inside, (self._bound | self._outer) - inside, self._substituted)
+        inner = block.rewrite(node.input)
+        for moved in block.leaving:
+            if moved.var is not None and moved.var.name in mentioned(inner) | _mentioned_by(block.leaving, moved):
+                raise QueryTextError(
+                    f"BIND(... AS ?{moved.var.name}) uses {_list(moved.needs)}, bound only outside its block, so it"
+                    f" would have to move out; but ?{moved.var.name} is used inside the block",
+                    hint="move the BIND and what uses its variable out of the block")
+            # Patterns of EXISTS keep the dataset of the block they were written in.
+            expr = map_patterns(moved.expr, lambda pattern: replace(node, input=pattern))
+            self._pending.append(replace(moved, expr=expr))
+        return replace(node, input=inner)
+
+    def _optional(self, node: LeftJoin) -> Algebra:
+        left = self._walk(node.left)
+        optional = _Group(in_scope(node.right), in_scope(left), self._substituted)
+        right = optional.rewrite(node.right)
+        both = in_scope(left) | in_scope(right)
+        conditions = [] if node.condition is None else [self._exists(node.condition, both)]
+        conditions += [moved.expr for moved in optional.leaving if moved.var is None]
+        binds = [moved for moved in optional.leaving if moved.var is not None]
+        if not binds:
+            return LeftJoin(left, right, _conjunction(conditions))
+        # A BIND that needs the left side is evaluated above, for the rows that the right side extended.
+        matched = Var(f"_:matched.{binds[0].var.name}" if binds[0].var else "_:matched")
+        result: Algebra = LeftJoin(left, Extend(right, matched, Constant(_TRUE)), _conjunction(conditions))
+        for bind in binds:
+            assert bind.var is not None
+            if bind.var.name in mentioned(right) | _mentioned_by(optional.leaving, bind):
+                raise QueryTextError(
+                    f"BIND(... AS ?{bind.var.name}) uses {_list(bind.needs)}, bound only outside its OPTIONAL, and"
+                    f" ?{bind.var.name} is used inside it", hint="move the BIND behind the OPTIONAL")
+            value = Call("IF", (Call("BOUND", (matched,)), bind.expr, Call("COALESCE", ())))
+            result = Extend(result, bind.var, value)
+        return result
+
+    def _place_binds(self, node: Algebra) -> Algebra:
+        """Put each pending BIND on the first operand that binds what it needs, below what uses its variable."""
+        for moved in [each for each in self._pending if each.var is not None]:
+            if not moved.needs <= in_scope(node):
+                continue
+            var = moved.var
+            assert var is not None
+            operands = conjuncts(node)
+            using = [each for each in operands if var.name in in_scope(each)]
+            free = join(*(each for each in operands if each not in using))
+            if using and (free == UNIT or not moved.needs <= in_scope(free)):
+                raise QueryTextError(
+                    f"BIND(... AS ?{var.name}) would have to move out of its block to where {_list(moved.needs)} is"
+                    f" bound, but ?{var.name} is bound there already", hint="give the BIND another variable")
+            node = join(Extend(free, var, moved.expr), *using)
+            self._pending.remove(moved)
+        return node
+
+
+def _direct_variables(expr: Expr) -> Names:
+    """The variables of an expression outside the patterns of EXISTS, which have their own."""
+    match expr:
+        case Var(name):
+            return frozenset((name,))
+        case Call(_, args) | FunctionCall(_, args):
+            return frozenset().union(*map(_direct_variables, args))
+        case Exists() | Constant():
+            return NO_NAMES
+
+
+def _mentioned_by(moving: Iterable[_Moved], but: _Moved) -> Names:
+    return frozenset().union(*(_direct_variables(each.expr) for each in moving if each is not but))
+
+
+def _conjunction(conditions: list[Expr]) -> Expr | None:
+    if not conditions:
+        return None
+    result, *others = conditions
+    for each in others:
+        result = Call("&&", (result, each))
+    return result
+
+
+def _list(names: Names) -> str:
+    return ", ".join(f"?{name}" for name in sorted(names))

@@ -1,0 +1,109 @@
+"""Probability distributions as RDF literals: ``"N(mean, variance)"`` and ``"U(low, high)"``.
+
+The datatype is ``rspu:distribution``; the second parameter of N is the variance, not the standard deviation
+(Keskisärkkä, Blomqvist and Hartig, Optimizing RDF Stream Processing for Uncertainty Management, section 2).
+A number counts as the distribution that is certain of it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from pyoxigraph import Literal, NamedNode
+
+from ..algebra.nodes import Term
+from ..algebra.set_functions import NotNumericError, float_text, numeric_value
+
+NAMESPACE = "http://w3id.org/rsp/rspu#"
+DISTRIBUTION = NamedNode(NAMESPACE + "distribution")
+
+_NUMBER = r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
+_FORM = re.compile(rf"\s*([A-Za-z]+)\s*\({_NUMBER},{_NUMBER}\)\s*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """The normal distribution; variance 0 is the certain value ``mean``."""
+
+    mean: float
+    variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """The uniform distribution on [low, high]; equal bounds are a certain value."""
+
+    low: float
+    high: float
+
+
+Distribution: TypeAlias = Normal | Uniform
+
+
+def certain(value: float) -> Normal:
+    """The distribution of a number."""
+    return Normal(value, 0.0)
+
+
+def certain_value(distribution: Distribution) -> float | None:
+    """The number that a degenerate distribution is certain of, else None."""
+    match distribution:
+        case Normal(mean, variance):
+            return mean if variance == 0 else None
+        case Uniform(low, high):
+            return low if low == high else None
+
+
+@lru_cache(maxsize=65536)
+def parse_distribution(term: Term) -> Distribution | None:
+    """The value of an ``rspu:distribution`` literal, or None when it is none or is malformed.
+
+    >>> parse_distribution(Literal("N(19.7, 1)", datatype=DISTRIBUTION))
+    Normal(mean=19.7, variance=1.0)
+    """
+    if not isinstance(term, Literal) or term.datatype != DISTRIBUTION:
+        return None
+    found = _FORM.match(term.value)
+    if found is None:
+        return None
+    first, second = float(found[2]), float(found[3])
+    if not (math.isfinite(first) and math.isfinite(second)):
+        return None
+    match found[1]:
+        case "N" if second >= 0:
+            return Normal(first, second)
+        case "U" if first <= second:
+            return Uniform(first, second)
+    return None
+
+
+def parse_operand(term: Term) -> Distribution | None:
+    """The value of a distribution or of a finite number; None for anything else."""
+    distribution = parse_distribution(term)
+    if distribution is not None:
+        return distribution
+    try:
+        value = float(numeric_value(term)[0])
+    except (NotNumericError, OverflowError):
+        return None
+    return certain(value) if math.isfinite(value) else None
+
+
+def distribution_literal(distribution: Distribution) -> Literal | None:
+    """The literal of a distribution; None when a parameter has left the range of doubles.
+
+    >>> distribution_literal(Normal(0.5, 2.0)).value
+    'N(0.5, 2)'
+    """
+    match distribution:
+        case Normal(first, second):
+            letter = "N"
+        case Uniform(first, second):
+            letter = "U"
+    if not (math.isfinite(first) and math.isfinite(second)):
+        return None
+    return Literal(f"{letter}({float_text(first)}, {float_text(second)})", datatype=DISTRIBUTION)

@@ -1,0 +1,91 @@
+"""The rspu functions and the statistical aggregates as Oxigraph's custom functions.
+
+An argument that is no distribution (or number, where one is allowed) and a result that is neither normal nor
+uniform are errors: the functions give None, and SPARQL's rules for errors apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from pyoxigraph import Literal, NamedNode
+
+from ..algebra.nodes import Term
+from ..algebra.order import XSD
+from ..algebra.set_functions import STATISTICAL, Accumulator, float_text
+from . import probability
+from .distributions import NAMESPACE, Distribution, distribution_literal, parse_distribution, parse_operand
+
+Function = Callable[..., Term | None]
+
+AGGREGATE_NAMESPACE = "urn:quadrill:aggregate:"
+"""``median``, ``stddev``, ``variance`` and ``percentile:<0 to 100>`` in plain SPARQL."""
+
+_DOUBLE = NamedNode(XSD + "double")
+
+
+def custom_functions() -> Mapping[NamedNode, Function]:
+    """The extension functions by IRI: rspu:add, subtract, greaterThan, lessThan, between and the -OrEqual pair."""
+    return _FUNCTIONS
+
+
+def custom_aggregates() -> Mapping[NamedNode, Callable[[], Accumulator]]:
+    """The extension aggregates by IRI, for SPARQL texts that Oxigraph evaluates itself."""
+    return _AGGREGATES
+
+
+def _distribution(combine: Callable[[Distribution, Distribution], Distribution | None]) -> Function:
+    def function(*args: Term) -> Term | None:
+        if len(args) != 2:
+            return None
+        left, right = parse_distribution(args[0]), parse_operand(args[1])
+        if left is None or right is None:
+            return None
+        result = combine(left, right)
+        return None if result is None else distribution_literal(result)
+
+    return function
+
+
+def _probability(measure: Callable[..., float], operands: int) -> Function:
+    def function(*args: Term) -> Term | None:
+        if len(args) != operands:
+            return None
+        values = [parse_distribution(args[0]), *map(parse_operand, args[1:])]
+        if any(value is None for value in values):
+            return None
+        return Literal(float_text(measure(*values)), datatype=_DOUBLE)
+
+    return function
+
+
+def _less(left: Distribution, right: Distribution) -> float:
+    return probability.greater(right, left)
+
+
+def _less_or_equal(left: Distribution, right: Distribution) -> float:
+    return probability.greater_or_equal(right, left)
+
+
+_FUNCTIONS: Mapping[NamedNode, Function] = MappingProxyType({
+    NamedNode(NAMESPACE + name): function for name, function in {
+        "add": _distribution(probability.add),
+        "subtract": _distribution(probability.subtract),
+        "greaterThan": _probability(probability.greater, 2),
+        "greaterThanOrEqual": _probability(probability.greater_or_equal, 2),
+        "lessThan": _probability(_less, 2),
+        "lessThanOrEqual": _probability(_less_or_equal, 2),
+        "between": _probability(probability.between, 3),
+    }.items()})
+
+_AGGREGATES: Mapping[NamedNode, Callable[[], Accumulator]] = MappingProxyType({
+    **{
+        NamedNode(AGGREGATE_NAMESPACE + name.lower()): partial(Accumulator, name, distinct=False)
+        for name in sorted(STATISTICAL - {"PERCENTILE"})},
+    **{
+        NamedNode(f"{AGGREGATE_NAMESPACE}percentile:{percent}"):
+            partial(Accumulator, "PERCENTILE", distinct=False, parameter=float(percent))
+        for percent in range(101)},
+})
