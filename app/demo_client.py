@@ -87,7 +87,8 @@ class DemoClient:
             request["headers"] = {"Content-Type": media_type}
         for _ in range(TRIES):
             try:
-                answer = self._http.request(method, path, **request)
+                # With a slash in front, because `streams:` alone would read as the scheme of an address.
+                answer = self._http.request(method, f"/{path}", **request)
             except httpx.HTTPError as error:
                 raise DemoError(f"the demo's server does not answer {method} /{path}: {error}") from error
             if answer.status_code != 429:
