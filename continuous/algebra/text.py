@@ -76,10 +76,18 @@ def term_text(term: Term | NamedNode) -> str:
 
 
 class SparqlText:
-    """Prints one query; names of blank node variables are numbered over the whole of it."""
+    """Prints one query; names of blank node variables are numbered over the whole of it.
 
-    def __init__(self, root: Algebra, *, choices: Choices | None = None, tables: TableText | None = None) -> None:
+    ``tables`` says how the rows of static parts are stored in an evaluation store; with it, joins are
+    written as LATERAL where they may be. ``base_iri`` is what IRI() resolves against.
+    """
+
+    def __init__(
+        self, root: Algebra, *, choices: Choices | None = None, tables: TableText | None = None,
+        base_iri: str | None = None,
+    ) -> None:
         self._root = root
+        self._base = f"BASE <{base_iri}> " if base_iri else ""
         self._choices = choices
         self._tables = tables
         self._hidden: dict[str, str] = {}
@@ -94,13 +102,13 @@ class SparqlText:
         """The root as a SELECT query; ``columns`` (default: all visible) matter only for a bare pattern."""
         node = self._root
         if isinstance(node, (n.Project, n.Slice, n.Distinct, n.Reduced)):
-            return self._sub_select(node)
+            return self._base + self._sub_select(node)
         names = sorted(name for name in in_scope(node) if not name.startswith("_:")) if columns is None else columns
-        return self._sub_select(n.Project(node, tuple(map(Var, names))))
+        return self._base + self._sub_select(n.Project(node, tuple(map(Var, names))))
 
     def ask(self) -> str:
         """The root as an ASK query."""
-        return f"ASK {{ {self._body(self._root)} }}"
+        return f"{self._base}ASK {{ {self._body(self._root)} }}"
 
     # --- groups --------------------------------------------------------------------------------
 

@@ -53,6 +53,7 @@ class Background:
         self._clause = query.dataset
         self._lenient = query.dialect == "cqels" and not options.strict_dataset
         self._store = store
+        self._base = query.base_iri
         self._functions = functions
 
     @property
@@ -73,7 +74,7 @@ class Background:
             pattern = expand(part.pattern, lambda: self._named(snapshot, dataset))
         else:
             pattern = part.pattern
-        text = static_text(pattern, part.vars, self._functions)
+        text = static_text(pattern, part.vars, self._functions, self._base)
         return self._solutions(snapshot, text, len(part.vars), dataset)
 
     def _solutions(self, snapshot: SnapshotReader, text: str, width: int, dataset: Dataset) -> list[Row]:
@@ -111,13 +112,13 @@ def merged_background(root: Algebra) -> StaticPattern:
     return StaticPattern(_MERGED_PART, pattern, columns)
 
 
-def static_text(pattern: Algebra, columns: Sequence[Var], functions: Functions) -> str:
-    """The text that the store evaluates for a static part."""
-    if isinstance(pattern, (Project, Distinct, Reduced, Slice)):
-        if tuple(columns) == projected(pattern):
-            return SparqlText(pattern, choices=functions).select()
+def static_text(
+    pattern: Algebra, columns: Sequence[Var], functions: Functions | None, base_iri: str | None = None,
+) -> str:
+    """The text that the store evaluates for a static part; without functions, the plain SPARQL of it."""
+    if tuple(columns) != projected(pattern) or not isinstance(pattern, (Project, Distinct, Reduced, Slice)):
         pattern = Project(pattern, tuple(columns))
-    return SparqlText(pattern, choices=functions).select(var.name for var in columns)
+    return SparqlText(pattern, choices=functions, base_iri=base_iri).select()
 
 
 def projected(node: Algebra) -> tuple[Var, ...]:

@@ -116,7 +116,7 @@ class ReferenceEvaluator:
         """What each static part is and how many rows it has."""
         return [
             StaticPart(
-                part.name, static_text(part.pattern, part.vars, self._functions),
+                part.name, static_text(part.pattern, part.vars, self._functions, self._query.base_iri),
                 tuple(var.name for var in part.vars), len(rows), self.static_version)
             for part, rows in zip(self._parts, self._rows, strict=True)]
 
@@ -210,7 +210,8 @@ class ReferenceEvaluator:
         order = JoinOrder(
             {each.name: each for each in self._query.windows},
             {part.name: len(rows) for part, rows in zip(self._parts, self._rows, strict=True)})
-        text = SparqlText(plan.rewrite(order.order(self._rest)), choices=self._functions, tables=tables)
+        text = SparqlText(plan.rewrite(order.order(self._rest)), choices=self._functions, tables=tables,
+            base_iri=self._query.base_iri)
         result = text.ask() if self._query.form == "ask" else text.select(var.name for var in self._columns)
         if not plan.reads_names:
             if len(self._texts) > _TEXTS_KEPT:
