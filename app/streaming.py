@@ -8,6 +8,7 @@ breaks the connection without the final chunk, which every HTTP client reports.
 from __future__ import annotations
 
 import time
+import traceback
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -89,18 +90,21 @@ class StreamedAnswer(Response):
             return sink.finish()
         except Exception as error:
             cause = sink.stopped or error
+            # The traceback holds on to Oxigraph's iterator, which must be let go in this very thread.
+            traceback.clear_frames(error.__traceback__)
             if isinstance(cause, _HeadIsEnough):
                 return sink.head_only_answer()
             if sink.started:
                 if isinstance(cause, OSError):
                     raise cause from None  # the client is gone
-                raise AnswerBrokenError(str(cause)) from cause
+                raise AnswerBrokenError(str(cause)) from None
             answer = errors.problem_response(cause)
             for name, value in self.headers.items():
                 if name.lower() not in ("content-type", "etag", "content-encoding", "cache-control"):
                     answer.headers.setdefault(name, value)
             return answer(environ, start_response)
         finally:
+            sink.stopped = None
             self._finished()
 
 
@@ -137,6 +141,9 @@ class _AnswerSink:
         self._cancelled = cancelled
 
     def write(self, data: bytes) -> int:
+        if self.stopped is not None:
+            # The serialiser was told to stop; what it still flushes while it ends goes nowhere.
+            return len(data)
         self._check(len(data))
         if self.row_mark and self._limits.max_rows:
             self._count(data)
@@ -155,6 +162,8 @@ class _AnswerSink:
 
     def finish(self) -> Iterable[bytes]:
         """The end of the answer: its last bytes."""
+        if self.stopped is not None:
+            raise self.stopped
         self._check(0)
         if self._send is None:
             return self._small_answer()

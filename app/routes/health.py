@@ -30,7 +30,7 @@ def ready() -> Response:
     checks: dict[str, Callable[[], object]] = {
         "store": lambda: services().store.solutions("SELECT * { ?s ?p ?o } LIMIT 1"),
         "registry": lambda: services().registry.list_tokens(),
-        "engine": services().check_engine,
+        "engine": _check_engine,
     }
     found = {name: _outcome(check) for name, check in checks.items()}
     good = all(outcome == "ok" for outcome in found.values())

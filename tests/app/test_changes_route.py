@@ -1,0 +1,68 @@
+"""The change feed over HTTP."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.app.conftest import LiveServer, Start, problem_of
+from tests.app.events import EventReader
+
+
+def test_each_commit_is_one_event_with_its_version_as_id(server: LiveServer) -> None:
+    start = server.services.store.version
+    with EventReader(server, "/changes") as feed:
+        server.update("INSERT DATA { <urn:s> <urn:p> 1 . GRAPH <urn:g> { <urn:s> <urn:p> 2 } }")
+        server.update("DELETE DATA { <urn:s> <urn:p> 1 }")
+        first, second = feed.take(2)
+    assert [first.id, second.id] == [str(start + 1), str(start + 2)]
+    document = json.loads(first.data)
+    assert document["version"] == start + 1
+    assert isinstance(document["at"], int)
+    assert document["graphs"] == {"default": {"added": 1, "removed": 0}, "urn:g": {"added": 1, "removed": 0}}
+    assert "patch" not in document
+    assert json.loads(second.data)["graphs"] == {"default": {"added": 0, "removed": 1}}
+
+
+def test_the_feed_resumes_after_a_version_and_after_the_last_event(server: LiveServer) -> None:
+    start = server.services.store.version
+    for number in range(5):
+        server.update(f"INSERT DATA {{ <urn:s> <urn:p> {number} }}")
+    with EventReader(server, f"/changes?after={start + 2}") as feed:
+        assert [event.id for event in feed.take(3)] == [str(start + n) for n in (3, 4, 5)]
+    with EventReader(server, f"/changes?after={start}", {"Last-Event-ID": str(start + 4)}) as feed:
+        assert [event.id for event in feed.take(1)] == [str(start + 5)]
+
+
+def test_the_patch_holds_exactly_what_changed_and_graphs_filter(server: LiveServer) -> None:
+    start = server.services.store.version
+    server.update("INSERT DATA { <urn:s> <urn:p> 1 }")
+    server.update("INSERT DATA { GRAPH <urn:g> { <urn:s> <urn:p> 'x' } }")
+    with EventReader(server, f"/changes?after={start}&patch=true&graph=urn:g") as feed:
+        (event,) = feed.take(1)
+    assert event.id == str(start + 2)
+    assert 'A <urn:s> <urn:p> "x" <urn:g> .' in json.loads(event.data)["patch"]
+
+
+def test_a_position_that_is_not_kept_gets_a_reset(start_server: Start) -> None:
+    server = start_server(change_log_bytes=1)
+    for number in range(600):
+        server.services.store.update(f"INSERT DATA {{ <urn:s> <urn:p> {number} }}")
+    with EventReader(server, "/changes?after=1") as feed:
+        (event,) = feed.take(1)
+        assert event.kind == "reset"
+        assert json.loads(event.data)["version"] == 600
+        server.update("CLEAR ALL")
+        assert feed.take(1)[0].id == "601"
+    with EventReader(server, "/changes?after=100000") as feed:
+        assert feed.take(1)[0].kind == "reset"
+
+
+@pytest.mark.parametrize("query", ["after=-1", "after=x", "graph=not%20iri", "patch=maybe", "other=1"])
+def test_wrong_parameters_are_problems(server: LiveServer, query: str) -> None:
+    problem_of(server.client.get(f"/changes?{query}", headers={"Accept": "text/event-stream"}), 400)
+
+
+def test_only_events_are_offered(server: LiveServer) -> None:
+    problem_of(server.client.get("/changes", headers={"Accept": "text/html"}), 406)
