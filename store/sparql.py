@@ -34,7 +34,8 @@ from pyoxigraph import (
 
 from .big_stack import with_big_stack
 from .errors import QueryTextError, StoreError, UnsupportedError
-from .guard import AllowedHosts, Limits, check_services, inspect_text, text_error
+from .guard import AllowedHosts, Limits, check_services, inspect_text
+from .text_errors import text_error
 from .update_text import query_prologue
 
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple

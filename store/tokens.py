@@ -53,8 +53,8 @@ _TOKEN = re.compile(
     rf"|(?P<blank>_:{_NAME}(?:{_NAME}|\.+(?={_NAME}))*)"
     r"|(?P<lang>@[A-Za-z]+(?:-+[A-Za-z0-9]+)*)"
     r"|(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    rf"|(?P<pname>(?:[^\W\d_]|[^\x00-\x7f])(?:{_NAME}|\.+(?={_NAME}))*:(?:{_LOCAL}|\.+(?={_LOCAL}))*"
-    rf"|:(?:{_LOCAL}|\.+(?={_LOCAL}))*)"
+    rf"|(?P<pname>(?:(?:[^\W\d_]|[^\x00-\x7f])(?:{_NAME}|\.+(?={_NAME}))*)?:"
+    rf"(?:{_LOCAL}(?:{_LOCAL}|\.+(?={_LOCAL}))*)?)"
     r"|(?P<word>[A-Za-z_][\w]*)"
     r"|(?P<punct><<|>>|\{\||\|\}|\^\^|&&|\|\||!=|<=|>=|.)",
     re.DOTALL,
@@ -98,6 +98,28 @@ def tokens(source: str, start: int = 0) -> Iterator[Token]:
         yield token
         previous = token
         at = end
+
+
+_IRI = re.compile(r"<[^<>\"{}|^`\x00-\x20]*>")
+_HIERARCHICAL = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*://")
+
+
+def is_doubtful(source: str, token: Token, previous: Token | None) -> bool:
+    """True for a ``<`` that may open an IRI or compare, where a misreading would open a string or comment.
+
+    Oxigraph decides by its grammar, we by the tokens around; a hostile text could use that to hide
+    brackets and keywords from us. What no expression can look like (``<scheme://``) is never in doubt.
+    """
+    if token.text[:1] != "<" or token.text == "<<" or previous is None:
+        return False
+    if previous.kind is Kind.PUNCT and previous.text not in (")", "}", ">>"):
+        return False
+    if previous.kind is Kind.WORD and previous.word not in ("TRUE", "FALSE"):
+        return False
+    match = _IRI.match(source, token.start)
+    if match is None or _HIERARCHICAL.match(match.group()):
+        return False
+    return "'" in match.group() or "#" in match.group()
 
 
 def _compares(text: str, previous: Token | None, open_brackets: list[str]) -> bool:

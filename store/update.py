@@ -21,11 +21,12 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QueryS
 from .apply import Functions, Term, change_text, numbers, term_function
 from .changes import GraphName
 from .errors import QuadrillError, QueryTextError, UnsupportedError, UpdateError
-from .guard import AllowedHosts, Limits, check_services, inspect_text, text_error
+from .guard import AllowedHosts, Limits, check_length, check_services, inspect_text
 from .pending import Pending, quads_in_graph
 from .remote import Fetcher, fetch_rdf
 from .sparql import evaluation_error
-from .tokens import excerpt_at, line_and_column
+from .text_errors import text_error
+from .tokens import excerpt_at, line_and_column, tokens
 from .update_text import (
     AllTarget,
     Clear,
@@ -93,8 +94,10 @@ def plan_update(request: UpdateRequest, limits: Limits, hosts: AllowedHosts) -> 
         NetworkRefusedError: SERVICE or LOAD names a host that is not allowed.
         UnsupportedError: SERVICE with a variable.
     """
-    facts = inspect_text(request.text, limits)
-    operations = tuple(split_update(request.text))
+    check_length(request.text, limits)
+    found = list(tokens(request.text))
+    facts = inspect_text(request.text, limits, found)
+    operations = tuple(split_update(request.text, found))
     plan = UpdatePlan(request, operations, facts.height, limits)
     _check_blank_labels(request.text, operations)
     _check_dataset_parameters(request, operations)

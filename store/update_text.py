@@ -120,8 +120,8 @@ class Operation:
     blanks: frozenset[str] = field(default_factory=frozenset)
 
 
-def split_update(text: str) -> list[Operation]:
-    """The operations of an update request, in order.
+def split_update(text: str, found: Sequence[Token] | None = None) -> list[Operation]:
+    """The operations of an update request, in order; ``found`` are its tokens where they are known.
 
     The request is only cut, not judged: a text that Oxigraph's parser refuses may pass here, and must be
     given to it before anything is applied.
@@ -129,20 +129,20 @@ def split_update(text: str) -> list[Operation]:
     Raises:
         QueryTextError: the outer form is not that of an update.
     """
-    return _Splitter(text).operations()
+    return _Splitter(text, list(tokens(text)) if found is None else found).operations()
 
 
 def query_prologue(text: str) -> str:
     """The BASE, PREFIX and VERSION declarations that a query begins with."""
-    return _Splitter(text).prologue()
+    return _Splitter(text, list(tokens(text))).prologue()
 
 
 class _Splitter:
     """A cursor over the tokens of one request."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, found: Sequence[Token]) -> None:
         self._text = text
-        self._tokens: Sequence[Token] = list(tokens(text))
+        self._tokens = found
         self._at = 0
         self._prologue = ""
 
