@@ -18,12 +18,13 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from lark.parsers.lalr_parser_state import ParserState
 
 from .detect import NOISE
+from .wording import plain
 
 _MOST_FAULTS = 10
 _GOOD_TOKENS = 2
 _SYNC = re.compile(
     NOISE.pattern
-    + r"|[{}\]]|\.(?![0-9])"
+    + r"|[{}()\]]|\.(?![0-9])"
     + r"|\b(?:FILTER|OPTIONAL|MINUS|GRAPH|SERVICE|BIND|VALUES|STREAM|WINDOW"
     + r"|WHERE|FROM|GROUP|HAVING|ORDER|LIMIT|OFFSET)\b",
     re.IGNORECASE,
@@ -31,7 +32,7 @@ _SYNC = re.compile(
 _ELEMENTS = ("FILTER", "OPTIONAL", "MINUS", "GRAPH", "SERVICE", "BIND", "VALUES", "STREAM", "WINDOW")
 _TERMINALS = {
     "WHERE": "_WHERE", "FROM": "FROM", "GROUP": "GROUP", "HAVING": "HAVING", "ORDER": "ORDER",
-    "LIMIT": "_LIMIT", "OFFSET": "_OFFSET", "{": "LBRACE",
+    "LIMIT": "_LIMIT", "OFFSET": "_OFFSET", "{": "LBRACE", "}": "RBRACE",
 }  # fmt: skip
 
 
@@ -41,7 +42,7 @@ class Recovery:
     def __init__(self, grammar: Lark, text: str) -> None:
         self._text = text
         self._names = {
-            terminal.name.removeprefix("sparql__"): terminal.name for terminal in grammar.terminals
+            plain(terminal.name): terminal.name for terminal in grammar.terminals
         }
         self._interactive: InteractiveParser = grammar.parse_interactive(text)
         conf = copy(self._interactive.parser_state.parse_conf)
@@ -65,7 +66,7 @@ class Recovery:
         return {name for name in self._choices() if self._accepts(name)}
 
     def _choices(self) -> set[str]:
-        choices = {name.removeprefix("sparql__") for name in self._interactive.choices()}  # type: ignore[no-untyped-call]
+        choices = {plain(name) for name in self._interactive.choices()}  # type: ignore[no-untyped-call]
         return {name for name in choices if name in self._names or name == "$END"}
 
     def run(self, report: Callable[[UnexpectedInput, int], None]) -> None:
@@ -103,18 +104,26 @@ class Recovery:
     # --- going on
 
     def _resume(self, at: int) -> bool:
-        depth = 0
+        braces, parens, grouped = 0, self._open_parens(), self._inside_braces()
         for mark in _SYNC.finditer(self._text, at):
             word = mark.group().upper()
             if word == "{":
-                if depth == 0 and self._cut("{"):
+                if braces == parens == 0 and self._cut("{", inside_group=grouped):
                     return self._go_on(mark.start())
-                depth += 1
+                braces += 1
             elif word == "}":
-                if depth == 0:
-                    return self._cut_to_element() and self._go_on(mark.start())
-                depth -= 1
-            elif depth:
+                if braces == 0:
+                    return (self._cut_to_element() or self._cut("}", inside_group=True)) and self._go_on(mark.start())
+                braces -= 1
+            elif braces:
+                continue
+            elif word == "(":
+                parens += 1
+            elif word == ")":
+                parens -= 1
+                if parens == 0 and self._cut_to_element():
+                    return self._go_on(mark.end())
+            elif parens > 0:
                 continue
             elif word == "." and self._cut_to_element():
                 self._feed("_DOT")
@@ -123,9 +132,22 @@ class Recovery:
                 return self._go_on(mark.end())
             elif word in _ELEMENTS and mark.start() > at and self._cut_to_element():
                 return self._go_on(mark.start())
-            elif word in _TERMINALS and mark.start() > at and self._cut(word):
+            elif word in _TERMINALS and mark.start() > at and self._cut(word, inside_group=False):
                 return self._go_on(mark.start())
         return False
+
+    def _open_parens(self) -> int:
+        """How many parentheses are open inside the innermost braces."""
+        depth = 0
+        for value in reversed(self._state.value_stack):
+            if isinstance(value, Token):
+                if value == "{":
+                    break
+                depth += (value == "(") - (value == ")")
+        return max(depth, 0)
+
+    def _inside_braces(self) -> bool:
+        return any(isinstance(value, Token) and value == "{" for value in self._state.value_stack)
 
     def _go_on(self, at: int) -> bool:
         lexer = self._interactive.lexer_thread.state
@@ -137,11 +159,11 @@ class Recovery:
         """Cut the stack back to where a group element may begin, without leaving the group."""
         return self._cut_while(lambda: self._accepts("FILTER"), inside_group=True)
 
-    def _cut(self, word: str) -> bool:
+    def _cut(self, word: str, *, inside_group: bool) -> bool:
         terminal = _TERMINALS[word]
-        if self._cut_while(lambda: self._accepts(terminal), inside_group=False):
+        if self._cut_while(lambda: self._accepts(terminal), inside_group=inside_group):
             return True
-        if self._cut_while(lambda: self._accepts("VAR", terminal), inside_group=False):
+        if self._cut_while(lambda: self._accepts("VAR", terminal), inside_group=inside_group):
             return self._feed("VAR")
         return False
 
@@ -157,7 +179,7 @@ class Recovery:
             if good():
                 return True
             top = self._state.value_stack[-1] if self._state.value_stack else None
-            at_brace = isinstance(top, Token) and top.type.endswith("LBRACE")
+            at_brace = isinstance(top, Token) and top == "{"
             if top is None or (inside_group and at_brace):
                 self._state.state_stack[:], self._state.value_stack[:] = states, values
                 return False

@@ -174,18 +174,6 @@ SLIPS: tuple[Slip, ...] = (
         ("cqels",),
     ),
     Slip(
-        "FROM NAMED WINDOW is RSP-QL*",
-        "In CQELS-QL write STREAM <stream> [RANGE 10s] {…} inside WHERE.",
-        ("SELECT * FROM NAMED WINDOW <w> ON <s> [RANGE PT1S] {}",),
-        ("cqels",),
-    ),
-    Slip(
-        "FROM NAMED WINDOW is RSP-QL*",
-        "In C-SPARQL write FROM STREAM <stream> [RANGE 10s STEP 5s].",
-        ("SELECT * FROM NAMED WINDOW <w> ON <s> [RANGE PT1S] {}",),
-        ("csparql",),
-    ),
-    Slip(
         "STREAM blocks are CQELS-QL",
         "In RSP-QL* declare FROM NAMED WINDOW <w> ON <stream> […] and write WINDOW <w> {…} here.",
         (

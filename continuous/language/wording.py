@@ -48,7 +48,7 @@ MOST = 7
 
 def plain(terminal: str) -> str:
     """A terminal's name without the name space of the grammar that it was imported from."""
-    return terminal.removeprefix("sparql__")
+    return terminal.replace("sparql__", "", 1)
 
 
 def expected(terminals: Iterable[str], patterns: dict[str, str]) -> str:
