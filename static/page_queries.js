@@ -4,8 +4,8 @@ import { call } from "./api.js";
 import { fitActions, listenForActions } from "./actions.js";
 import { drawSpark, Rates } from "./chart.js";
 import { byId, poll, serverState, setText } from "./dom.js";
-import { ago, count, counted, instant, rate } from "./format.js";
-import { errorText, growing, staticSummary, waiting } from "./names.js";
+import { ago, count, instant, rate } from "./format.js";
+import { growing, staticSummary, waiting } from "./names.js";
 
 const body = byId("queries").tBodies[0];
 const rates = new Map();
@@ -28,7 +28,7 @@ function rowsOf(name) {
 function showQuery(query) {
   const [row, message] = rowsOf(query.name);
   setText(field(row, "name"), query.name);
-  setText(field(row, "dialect"), [query.dialect || query.profile, query.output, query.engine].filter(Boolean).join(" · "));
+  setText(field(row, "dialect"), [query.dialect, query.output, query.engine].filter(Boolean).join(" · "));
   setText(field(row, "state"), query.state);
   field(row, "state").className = `badge badge-${query.state}`;
   const known = rates.get(query.name) || new Rates(["in", "out"], 60);
@@ -40,12 +40,11 @@ function showQuery(query) {
   drawSpark(field(row, "spark"), known.samples.map(({ values }) => values[1]));
   showLast(row, query.last_result);
   setText(field(row, "static"), staticSummary(query));
-  const error = errorText(query.error);
-  const reasons = waiting(query);
-  message.hidden = error === null && reasons.length === 0;
-  message.dataset.kind = error === null ? "waiting" : "error";
-  setText(field(message, "message-kind"), error === null ? "Waiting:" : "Error:");
-  setText(field(message, "message"), error ?? reasons.join(" "));
+  const reason = waiting(query);
+  message.hidden = !query.error && reason === null;
+  message.dataset.kind = query.error ? "error" : "waiting";
+  setText(field(message, "message-kind"), query.error ? "Error:" : "Waiting:");
+  setText(field(message, "message"), query.error || reason);
   fitActions(row, query.state);
 }
 
@@ -55,9 +54,8 @@ function showLast(row, last) {
     setText(field(row, "last-at"), "");
     return;
   }
-  const rows = Number.isFinite(last.rows) ? counted(last.rows, "row") : null;
-  setText(field(row, "last"), [last.event || last.kind, rows, last.id ? `#${count(last.id)}` : null].filter(Boolean).join(" · "));
-  setText(field(row, "last-at"), `at ${instant(last.at)}${last.wall_ms ? `, ${ago(last.wall_ms)}` : ""}`);
+  setText(field(row, "last"), `event ${count(last.id)}, ${ago(last.emitted)}`);
+  setText(field(row, "last-at"), `at ${instant(last.at)}`);
 }
 
 function showQueries(queries) {
@@ -70,8 +68,8 @@ function showQueries(queries) {
   }
   queries.forEach(showQuery);
   byId("no-queries").hidden = queries.length > 0;
-  const states = Object.groupBy ? Object.groupBy(queries, (query) => query.state) : {};
-  setText(byId("summary"), queries.length === 0 ? "" : Object.entries(states).map(([state, some]) => `${some.length} ${state}`).join(", "));
+  const states = ["running", "paused", "failed"].map((state) => [queries.filter((query) => query.state === state).length, state]);
+  setText(byId("summary"), states.filter(([many]) => many > 0).map(([many, state]) => `${many} ${state}`).join(", "));
 }
 
 async function update() {

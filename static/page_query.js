@@ -7,7 +7,7 @@ import { codeBlock } from "./editor.js";
 import { byId, el, poll, put, serverState, setText } from "./dom.js";
 import { openFeed } from "./feed.js";
 import { LiveTable, showAnswer } from "./live.js";
-import { errorText, growing, waiting } from "./names.js";
+import { growing, waiting } from "./names.js";
 import { countersList, staticList, windowsList } from "./parts.js";
 import { showProblem } from "./problem.js";
 import { tabs } from "./tabs.js";
@@ -15,10 +15,11 @@ import { prefixesOf } from "./terms.js";
 
 const name = byId("name").dataset.name;
 const first = serverState({ query: {} }).query;
-const text = first.query || first.text || "";
+const text = first.query || "";
 const prefixes = prefixesOf(text);
 const rates = new Rates(["in", "out"]);
 const live = new LiveTable(byId("live"), prefixes);
+const SHOWN_AT_FIRST = 50;
 let analyze = false;
 let lastShown = "";
 
@@ -28,14 +29,13 @@ function show(query) {
   fitActions(document, query.state);
   const chips = [query.dialect, query.profile === query.dialect ? null : query.profile, query.output, reportText(query.report), query.engine];
   put(byId("chips"), chips.filter(Boolean).map((chip) => el("span", { class: "chip" }, chip)));
-  const error = errorText(query.error);
-  byId("error").hidden = error === null;
-  setText(byId("error"), error);
-  const reasons = waiting(query);
-  byId("waiting").hidden = reasons.length === 0;
-  setText(byId("waiting"), reasons.length === 0 ? "" : `No result yet: ${reasons.join(" ")}`);
+  byId("error").hidden = !query.error;
+  setText(byId("error"), query.error);
+  const reason = waiting(query);
+  byId("waiting").hidden = reason === null;
+  setText(byId("waiting"), reason === null ? "" : `No result yet. ${reason}`);
   rates.add(growing(query));
-  drawChart(byId("chart"), rates, ["Elements in", "Rows out"]);
+  drawChart(byId("chart"), rates, ["Elements in", "Events out"]);
   put(byId("counters"), countersList(query));
   put(byId("windows"), windowsList(query));
   put(byId("static"), staticList(query));
@@ -44,7 +44,7 @@ function show(query) {
 
 function reportText(report) {
   if (!report) return null;
-  return typeof report === "string" ? report : `every ${report.periodic ?? JSON.stringify(report)}`;
+  return typeof report === "string" ? report : `every ${report.periodic}`;
 }
 
 async function update() {
@@ -91,8 +91,8 @@ function onEvent(event) {
 
 /** Recent events first: the feed is opened a little before its newest event. */
 function feedPath() {
-  const newest = first.last_event_id ?? first.feed?.last_id ?? first.last_result?.id;
-  return queryPath(name, `/results${Number.isFinite(newest) ? `?from=${Math.max(0, newest - 50)}` : "?from=0"}`);
+  const { earliest_id: earliest, last_id: newest } = first.feed || {};
+  return queryPath(name, `/results?from=${Math.max(0, (newest || 0) - SHOWN_AT_FIRST, (earliest || 1) - 1)}`);
 }
 
 put(byId("text"), codeBlock(text));

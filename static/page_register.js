@@ -94,20 +94,36 @@ function follow(name, happened) {
 }
 
 function showValid(answer) {
-  const description = answer.description ?? answer.query ?? answer;
-  const about = typeof description === "object" ? description : answer;
-  const plan = answer.plan ?? answer.explain;
   outcome.hidden = false;
   put(outcome,
     el("p", { class: "notice notice-good" }, "The query is right. Nothing is registered yet."),
-    (answer.warnings || about.warnings || []).map((warning) =>
-      el("p", { class: "notice" }, typeof warning === "string" ? warning : warning.detail || JSON.stringify(warning))),
-    el("p", { class: "chips" }, [about.dialect, about.profile === about.dialect ? null : about.profile, about.output].filter(Boolean)
+    answer.warnings.map((warning) => el("p", { class: "notice" }, warning)),
+    el("p", { class: "chips" }, [answer.dialect, answer.profile === answer.dialect ? null : answer.profile, answer.output].filter(Boolean)
       .map((chip) => el("span", { class: "chip" }, chip))),
-    el("h2", {}, "Windows and streams"), el("div", {}, windowsList(about)),
-    el("h2", {}, "Static parts"), el("div", {}, staticList(about)));
-  if (plan) append(outcome, [el("h2", {}, "Plan"), el("pre", { class: "listing", tabindex: "0" }, typeof plan === "string" ? plan : JSON.stringify(plan, null, 2))]);
+    el("h2", {}, "Windows and streams"), el("div", {}, windowsList(answer)),
+    el("h2", {}, "Static parts"), el("div", {}, staticList(answer)),
+    el("h2", {}, "Plan"), el("pre", { class: "listing", tabindex: "0" }, answer.plan));
   outcome.scrollIntoView({ block: "nearest" });
+}
+
+/** Put the options of a registered query into the form. */
+function fillOptions(options) {
+  for (const id of CHOICES) if (options[id] !== undefined) byId(id).value = options[id];
+  for (const id of FLAGS) byId(id).checked = options[id] === true;
+  for (const id of ["t0", "memory"]) if (options[id] !== undefined) byId(id).value = options[id];
+  if (options.start) byId("start").value = options.start.from;
+  fillTimed("report", "periodic", options.report);
+  fillTimed("refresh", "every", options.refresh);
+  byId("parameters").value = Object.entries(options.parameters || {}).map(([name, value]) => `${name} = ${value}`).join("\n");
+}
+
+/** A choice that is a word, or a period under a member of its own; periods are milliseconds. */
+function fillTimed(id, member, value) {
+  if (value === undefined) return;
+  const timed = typeof value === "object";
+  byId(id).value = timed ? member : value;
+  if (timed) byId(`${id}-every`).value = value[member];
+  showDependent(byId(id));
 }
 
 function showDependent(select) {
@@ -121,8 +137,8 @@ async function begin() {
   if (copied) {
     try {
       const { data } = await call("GET", queryPath(copied));
-      editor.text = data.query || data.text || "";
-      byId("dialect").value = data.dialect || "";
+      editor.text = data.query;
+      fillOptions({ dialect: data.dialect, ...data.options });
       return;
     } catch (problem) {
       showProblem(problemPlace, problem);

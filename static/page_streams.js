@@ -31,32 +31,23 @@ function address([path, parameters]) {
 }
 
 function lateText(stream) {
-  const late = stream.late_counts ?? stream.late ?? {};
-  if (Number.isFinite(late)) return late === 0 ? "none" : count(late);
-  if (typeof late === "string") return stream.late_count ? `${count(stream.late_count)} (${late})` : `none (${late})`;
-  const parts = Object.entries(late).filter(([, many]) => many > 0).map(([what, many]) => `${count(many)} ${what}`);
+  const parts = Object.entries(stream.late_counts).filter(([, many]) => many > 0).map(([what, many]) => `${count(many)} ${what}`);
   return parts.length === 0 ? "none" : parts.join(", ");
-}
-
-function elementsOf(stream) {
-  return stream.elements ?? stream.counts?.elements ?? stream.counts?.accepted ?? stream.accepted ?? stream.count;
 }
 
 function row(stream) {
   const known = rates.get(stream.iri) || new Rates(["elements"], 30);
   rates.set(stream.iri, known);
-  known.add({ elements: elementsOf(stream) });
-  const watermark = stream.watermark ?? stream.watermark_ms;
-  const readers = stream.readers || [];
-  const policy = typeof stream.late === "string" ? stream.late : stream.late_policy;
+  known.add({ elements: stream.elements });
+  const { readers } = stream;
   return el("tr", {},
     el("th", { scope: "row" }, stream.name, el("span", { class: "sub" }, stream.iri)),
-    el("td", {}, el("span", { class: "stamp" }, instant(watermark)),
+    el("td", {}, el("span", { class: "stamp" }, instant(stream.watermark)),
       el("span", { class: "sub" }, [stream.stamping ? `${stream.stamping}-stamped` : "no element yet", stream.lateness_ms ? `lateness ${duration(stream.lateness_ms)}` : null].filter(Boolean).join(", "))),
     el("td", {}, el("span", { class: `badge badge-${stream.idle ? "idle" : "active"}` }, stream.idle ? "idle" : "active")),
-    el("td", { class: "num" }, count(elementsOf(stream)), stream.retained === undefined ? null : el("span", { class: "sub" }, `${count(stream.retained)} kept`)),
+    el("td", { class: "num" }, count(stream.elements), el("span", { class: "sub" }, `${count(stream.retained)} kept`)),
     el("td", { class: "num" }, rate(known.latest()[0])),
-    el("td", {}, lateText(stream), policy ? el("span", { class: "sub" }, `policy: ${policy}`) : null),
+    el("td", {}, lateText(stream), el("span", { class: "sub" }, { drop: "are dropped", admit: "are admitted", error: "are refused" }[stream.late])),
     el("td", {}, readers.length === 0 ? el("span", { class: "muted" }, "nobody") : readers.map((reader, i) => [i > 0 ? ", " : null,
       el("a", { href: `/ui/queries/${encodeURIComponent(reader)}` }, reader)])),
     el("td", { class: "actions" },
@@ -128,11 +119,10 @@ async function push() {
 }
 
 function receiptText(receipt) {
-  const late = Number.isFinite(receipt.late) ? receipt.late : (receipt.late || []).length;
-  const bad = (receipt.rejected || receipt.bad || receipt.errors || []).length;
+  const bad = (receipt.bad || []).length;
   return [`${counted(receipt.accepted, "element")} accepted on ${receipt.stream}`,
-    receipt.first_seq === undefined || receipt.first_seq === null ? null : `sequence ${receipt.first_seq} to ${receipt.last_seq}`,
-    late ? `${count(late)} late` : null, bad ? `${count(bad)} refused` : null].filter(Boolean).join(", ");
+    receipt.first_seq === null ? null : `sequence ${receipt.first_seq} to ${receipt.last_seq}`,
+    receipt.late ? `${count(receipt.late)} late` : null, bad ? `${count(bad)} refused` : null].filter(Boolean).join(", ");
 }
 
 async function declare(event) {

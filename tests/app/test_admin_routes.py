@@ -30,6 +30,7 @@ def _app(**settings: object) -> Flask:
 @pytest.fixture(scope="module")
 def app() -> Iterator[Flask]:
     made = _app()
+    made.extensions["quadrill"].start()
     yield made
     made.extensions["quadrill"].close()
 
@@ -109,7 +110,8 @@ def test_only_assets_are_served_from_the_static_folder(client: FlaskClient) -> N
 
 def test_hostile_texts_stay_inside_the_state_block(client: FlaskClient) -> None:
     text = "SELECT * { ?s ?p ?o } # </script><script>alert(1)</script>"
-    client.put("/queries/hostile", data=text, content_type="application/sparql-query")
+    created = client.put("/queries/hostile", data=text, content_type="application/sparql-query")
+    assert created.status_code == 201, created.text
     try:
         for path in ("/", "/ui/queries/hostile"):
             shown = client.get(path, headers={"Accept": BROWSER}).text
