@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from quadrill.continuous.engine import Engine
+
 from . import running
 from .config import load_settings
 from .demo_client import DemoClient
@@ -24,6 +26,7 @@ from .demo_summary import FeedFollower, FeedTally, Screen
 DEFAULT_FROM = "2013-01-06T10:00:00Z"
 DEFAULT_SPEED = 2400.0
 SETTLE_SECONDS = 60.0
+SYNC_SECONDS = 0.5
 
 
 class _StoppedError(Exception):
@@ -70,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
                 screen.say("Open it in a browser to see the queries at work; Ctrl-C ends the demo.\n")
                 tallies = play(
                     plan, client, server.url, headers, speed=options.speed, screen=screen, stop=stop,
-                    last_ids=lambda: _last_ids(server.services.engine),
+                    last_ids=lambda: last_ids(server.services.engine, stop),
                 )  # fmt: skip
             if options.seconds is None:
                 screen.say("\nThe week is over. The server goes on until Ctrl-C.")
@@ -89,11 +92,12 @@ def play(
     speed: float,
     screen: Screen,
     stop: threading.Event,
-    last_ids: Callable[[], Mapping[str, int]],
+    last_ids: Callable[[], Mapping[str, int] | None],
 ) -> dict[str, FeedTally]:
     """Replay the plan on a server that is set up, and show the feeds until all results are there.
 
-    ``last_ids`` gives the id of each feed's last event once everything that was sent has been worked off.
+    ``last_ids`` gives the id of each feed's last event once everything that was sent has been worked off,
+    None when that takes too long.
     Gives what came over each feed.
     """
     followers = [FeedFollower(url, name, headers) for name in QUERY_FILES]
@@ -116,7 +120,9 @@ def play(
             plan, client, speed=speed, pause=pause, progress=show,
             changed=lambda _at_ms: screen.say("\nHalf-way: Atlanta and Chicago are put on the watch list.\n"),
         )  # fmt: skip
-        _await(tallies, last_ids(), stop)
+        wanted = last_ids()
+        if wanted is None or not _await(tallies, wanted, stop):
+            screen.say(f"\nThe engine needs more than {SETTLE_SECONDS:.0f} s to catch up; the counts so far:")
     finally:
         screen.show(reached_ms, tallies.values(), time.monotonic(), final=True)
         for follower in followers:
@@ -124,17 +130,31 @@ def play(
     return tallies
 
 
-def _last_ids(engine: Any) -> dict[str, int]:
-    engine.sync(SETTLE_SECONDS)
-    return {name: engine.feed(name).last_id for name in QUERY_FILES}
+def last_ids(engine: Engine, stop: threading.Event) -> dict[str, int] | None:
+    """The id of each feed's last event once the engine has worked off what was sent.
+
+    None when that takes more than SETTLE_SECONDS. Ends early when ``stop`` is set.
+    """
+    for _ in range(round(SETTLE_SECONDS / SYNC_SECONDS)):
+        try:
+            engine.sync(SYNC_SECONDS)
+        except TimeoutError:
+            if stop.is_set():
+                raise _StoppedError from None
+        else:
+            return {name: engine.feed(name).last_id for name in QUERY_FILES}
+    return None
 
 
-def _await(tallies: Mapping[str, FeedTally], last_ids: Mapping[str, int], stop: threading.Event) -> None:
-    """Wait until every follower has seen its feed's last event."""
+def _await(tallies: Mapping[str, FeedTally], wanted: Mapping[str, int], stop: threading.Event) -> bool:
+    """Wait until every follower has seen its feed's last event; False when that took too long."""
     deadline = time.monotonic() + SETTLE_SECONDS
-    while any(tallies[name].last_id < last_id for name, last_id in last_ids.items()):
-        if time.monotonic() > deadline or stop.wait(0.02):
-            return
+    while any(tallies[name].last_id < last_id for name, last_id in wanted.items()):
+        if time.monotonic() > deadline:
+            return False
+        if stop.wait(0.02):
+            raise _StoppedError
+    return True
 
 
 def _stop_on_signals() -> threading.Event:

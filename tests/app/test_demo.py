@@ -21,7 +21,7 @@ import pytest
 
 from quadrill.app import running
 from quadrill.app.config import load_settings
-from quadrill.app.demo import _last_ids, play
+from quadrill.app.demo import last_ids, play
 from quadrill.app.demo_client import DemoClient
 from quadrill.app.demo_replay import Plan
 from quadrill.app.demo_summary import FeedTally, Screen, events
@@ -148,17 +148,14 @@ def outcome() -> Outcome:
     with running.serve(load_settings(overrides={"data": ":memory:", "port": 0}, environment={})) as server:
         with DemoClient(server.url, {}) as client:
             client.set_up()
-            last_ids: dict[str, int] = {}
-
-            def settled() -> dict[str, int]:
-                last_ids.update(_last_ids(server.services.engine))
-                return last_ids
-
+            stop = threading.Event()
             tallies = play(
-                plan, client, server.url, {}, speed=1e9, screen=Screen(printed), stop=threading.Event(),
-                last_ids=settled,
+                plan, client, server.url, {}, speed=1e9, screen=Screen(printed), stop=stop,
+                last_ids=lambda: last_ids(server.services.engine, stop),
             )  # fmt: skip
-        feeds = {name: read_feed(server.url, name, last_id) for name, last_id in last_ids.items()}
+        ends = last_ids(server.services.engine, stop)
+        assert ends is not None
+        feeds = {name: read_feed(server.url, name, last_id) for name, last_id in ends.items()}
     return Outcome(feeds, tallies, printed.getvalue(), plan)
 
 
