@@ -1,0 +1,117 @@
+"""Streams over HTTP: declare, push, heartbeat, drop."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.app.conftest import LiveServer, Start, problem_of
+
+NQUADS = {"Content-Type": "application/n-quads"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+QUERY = "SELECT ?s ?o WHERE { STREAM <http://localhost/Readings> [RANGE 10s] { ?s <urn:v> ?o } }"
+
+
+@pytest.fixture
+def fresh(start_server: Start) -> LiveServer:
+    return start_server()
+
+
+def line(at: int | str, value: int) -> str:
+    return json.dumps({"at": at, "data": f"<urn:s{value}> <urn:v> <urn:o{value}> ."})
+
+
+def test_a_push_declares_its_stream_and_is_acknowledged_with_seqs(fresh: LiveServer) -> None:
+    answer = fresh.client.post("/streams/Taxi", content="<urn:s> <urn:p> <urn:o> .", headers=NQUADS, params={"at": "1000"})
+    assert answer.status_code == 200
+    receipt = answer.json()
+    assert {"stream", "first_seq", "last_seq", "accepted", "late", "durable"} <= set(receipt)
+    assert (receipt["accepted"], receipt["late"]) == (1, 0)
+    streams = fresh.client.get("/streams").json()["streams"]
+    assert [(stream["name"], stream["iri"]) for stream in streams] == [("Taxi", "http://localhost/Taxi")]
+    assert fresh.client.get("/streams", params={"iri": "http://localhost/Taxi"}).json()["name"] == "Taxi"
+    by_iri = fresh.client.post(
+        "/streams", params={"iri": "http://localhost/Taxi", "at": "2000"}, content="<urn:s> <urn:p> <urn:q> .", headers=NQUADS
+    )
+    assert by_iri.json()["first_seq"] == receipt["last_seq"] + 1
+
+
+def test_a_stream_is_declared_with_201_and_again_with_200(fresh: LiveServer) -> None:
+    declaration = {"iri": "http://example.org/s#Rides", "lateness": "2s", "late": "admit"}
+    first = fresh.client.put("/streams/rides", json=declaration)
+    assert first.status_code == 201
+    assert first.headers["Location"] == f"{fresh.url}streams/rides"
+    assert fresh.client.put("/streams/rides", json=declaration).status_code == 200
+    assert fresh.client.put("/streams", params={"iri": "http://example.org/other"}, json={}).status_code == 201
+    assert fresh.client.get("/streams/other").json()["iri"] == "http://example.org/other"
+
+
+def test_heartbeats_move_the_watermark(fresh: LiveServer) -> None:
+    fresh.client.put("/streams/s", json={"iri": "urn:s"})
+    assert fresh.client.post("/streams/s:heartbeat", params={"at": "5000"}).status_code == 204
+    answer = fresh.client.post("/streams:heartbeat", params={"iri": "urn:s", "at": "1970-01-01T00:00:07Z"})
+    assert answer.status_code == 204
+    assert fresh.client.get("/streams/s").json()["watermark"] == 7000
+
+
+def test_a_stream_in_use_cannot_be_dropped(fresh: LiveServer) -> None:
+    fresh.client.post("/queries?name=q", content=QUERY, headers={"Content-Type": "text/plain"})
+    problem_of(fresh.client.delete("/streams/Readings"), 409)
+    fresh.client.delete("/queries/q")
+    assert fresh.client.delete("/streams", params={"iri": "http://localhost/Readings"}).status_code == 204
+    problem_of(fresh.client.get("/streams/Readings"), 404)
+
+
+def test_a_push_is_all_or_nothing_unless_partial(fresh: LiveServer) -> None:
+    body = line(1000, 1) + "\n" + '{"at": 2000, "data": "<urn:s> <urn:v>"}' + "\n" + line(3000, 3) + "\n"
+    problem = problem_of(fresh.client.post("/streams/r", content=body, headers=NDJSON), 400)
+    assert problem["line"] == 2
+    partial = fresh.client.post("/streams/r", content=body, headers=NDJSON, params={"partial": "true"})
+    assert partial.status_code == 200
+    assert partial.json()["accepted"] == 2
+    assert len(partial.json()["bad"]) == 1
+
+
+def test_an_idempotency_key_repeats_its_answer_and_refuses_another_body(fresh: LiveServer) -> None:
+    headers = {**NDJSON, "Idempotency-Key": "k1"}
+    first = fresh.client.post("/streams/r", content=line(1000, 1), headers=headers)
+    again = fresh.client.post("/streams/r", content=line(1000, 1), headers=headers)
+    assert again.json() == first.json()
+    problem_of(fresh.client.post("/streams/r", content=line(1000, 2), headers=headers), 422)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "body", "status"),
+    [
+        ("POST", "/streams/r", {}, "x", 415),
+        ("POST", "/streams/r", {"Content-Type": "text/nothing"}, "x", 415),
+        ("POST", "/streams/r", NQUADS, "<urn:s> <urn:p", 400),
+        ("POST", "/streams/r?each=quad", NQUADS, "", 400),
+        ("POST", "/streams/r?when=1", NQUADS, "", 400),
+        ("POST", "/streams/r?at=soon", NQUADS, "<urn:s> <urn:p> <urn:o> .", 400),
+        ("POST", "/streams", NQUADS, "<urn:s> <urn:p> <urn:o> .", 400),
+        ("POST", "/streams/-r", NQUADS, "<urn:s> <urn:p> <urn:o> .", 400),
+        ("POST", "/streams/r:heartbeat", {}, "", 400),
+        ("POST", "/streams/r:heartbeat?at=x", {}, "", 400),
+        ("GET", "/streams/nobody", {}, "", 404),
+        ("DELETE", "/streams/nobody", {}, "", 404),
+        ("PUT", "/streams/r", {}, '{"iri": "urn:r", "latenes": "2s"}', 400),
+        ("PUT", "/streams/r", {}, '{"iri": "urn:r", "late": "maybe"}', 400),
+        ("PUT", "/streams/r", {}, '{"iri": ', 400),
+        ("PUT", "/streams/r", {}, "[]", 400),
+        ("PUT", "/streams", {}, "{}", 400),
+        ("PATCH", "/streams/r", {}, "{}", 405),
+    ],
+)
+def test_wrong_requests_are_problems(
+    fresh: LiveServer, method: str, path: str, headers: dict[str, str], body: str, status: int
+) -> None:
+    problem_of(fresh.client.request(method, path, content=body, headers=headers), status)
+
+
+def test_an_oversize_push_is_413_and_an_undeclared_stream_may_be_404(start_server: Start) -> None:
+    server = start_server(max_push_bytes=100, auto_declare_streams=False)
+    problem_of(server.client.post("/streams/r", content="x" * 200, headers=NQUADS), 413)
+    body = "<urn:s> <urn:p> <urn:o> ."
+    problem_of(server.client.post("/streams/r", content=body, headers=NQUADS), 404)
