@@ -24,14 +24,19 @@ class Endpoint:
             "/store", content=b"", headers={"Content-Type": "application/n-quads"}
         ).raise_for_status()
         for file in files:
-            triples = {Quad(q.subject, q.predicate, q.object) for q in read_graph(file.path)}
-            body = serialize(triples, format=RdfFormat.N_TRIPLES)
+            quads = read_graph(file.path)
+            if file.path.suffix == ".trig":
+                self._post({}, serialize(quads, format=RdfFormat.N_QUADS), "application/n-quads")
+                continue
+            triples = {Quad(q.subject, q.predicate, q.object) for q in quads}
             target = {"default": ""} if file.graph is None else {"graph": file.graph}
-            self.client.post(
-                "/store", params=target, content=body, headers={"Content-Type": "application/n-triples"}
-            ).raise_for_status()
+            self._post(target, serialize(triples, format=RdfFormat.N_TRIPLES), "application/n-triples")
             if file.graph is not None and not triples:
                 self.update(f"CREATE SILENT GRAPH <{file.graph}>").raise_for_status()
+
+    def _post(self, target: dict[str, str], body: bytes, media_type: str) -> None:
+        answer = self.client.post("/store", params=target, content=body, headers={"Content-Type": media_type})
+        answer.raise_for_status()
 
     def query(self, text: str, accept: str) -> httpx.Response:
         """Runs a query by direct POST."""

@@ -81,9 +81,7 @@ def play(case: Case, client: httpx.Client, *, paths: dict[str, str]) -> None:
         if not target.startswith(origin):
             prefix = next(p for p in paths if target.startswith(p))
             target = paths[prefix] + target.removeprefix(prefix)
-        host = _authority(case)
         body = _filled(exchange.body.decode("utf-8"), variables).encode() if variables else exchange.body
-        body = body.replace(f"http://{host}/gsp".encode(), f"{origin}/store".encode()) if host else body
         request = client.build_request(
             exchange.method,
             target.replace("$HOST$", origin),
@@ -146,10 +144,6 @@ def _sendable(headers: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
 def _text(graph: Graph, node: Node | None, predicate: str) -> str:
     found = graph.one(node, predicate)
     return found.value if isinstance(found, Literal) else ""
-
-
-def _authority(case: Case) -> str:
-    return _text(case.graph, case.graph.one(case.node, MF + "action"), HT + "connectionAuthority")
 
 
 def _filled(text: str, variables: dict[str, str]) -> str:

@@ -121,7 +121,7 @@ def _case(graph: Graph, node: Node, manifest: Path) -> Case | None:
         kind=kinds[0],
         name=label.value if isinstance(label, Literal) else node.value,
         query=_request(graph, action),
-        data=_files(graph, action, QT) + _files(graph, action, UT),
+        data=_files(graph, action, QT) + _files(graph, action, UT) + _files(graph, node, UT),
         result=path_of(result.value) if isinstance(result, NamedNode) else None,
         result_data=_files(graph, result, UT) if isinstance(result, BlankNode) else (),
         graph=graph,

@@ -22,7 +22,9 @@ def _dataset(files: tuple[NamedFile, ...]) -> set[Quad]:
     quads = set()
     for file in files:
         for quad in read_graph(file.path):
-            if file.graph is None:
+            if file.path.suffix == ".trig":
+                quads.add(quad)
+            elif file.graph is None:
                 quads.add(Quad(quad.subject, quad.predicate, quad.object))
             else:
                 quads.add(Quad(quad.subject, quad.predicate, quad.object, NamedNode(file.graph)))
