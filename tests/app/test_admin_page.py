@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from quadrill.app import running
 from quadrill.app.config import load_settings
@@ -281,8 +283,6 @@ def test_a_stream_is_declared_and_dropped_from_the_page(page: Page, client: http
 
 
 def test_the_page_works_by_keyboard_alone(page: Page, client: httpx.Client) -> None:
-    from selenium.webdriver.common.keys import Keys
-
     page.open("/ui/sparql")
     page.write("#text", "ASK {}")
     page.one("#text").send_keys(Keys.CONTROL, Keys.ENTER)
@@ -298,8 +298,10 @@ def test_the_page_works_by_keyboard_alone(page: Page, client: httpx.Client) -> N
 
 
 def test_a_lost_connection_is_shown_and_the_feed_resumes(driver: object, tmp_path: Path) -> None:
-    with _server(data=str(tmp_path / "data")) as url:
-        port = int(url.rsplit(":", 1)[1])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with _server(data=str(tmp_path / "data"), port=port) as url:
         page = Page(driver, url)  # type: ignore[arg-type]
         with httpx.Client(base_url=url, timeout=30) as client:
             _update(client, ROOMS)
@@ -329,6 +331,7 @@ def test_with_a_token_the_page_asks_for_it_and_then_works(driver: object) -> Non
         page.click("main button.primary")
         page.until(lambda: page.driver.current_url.endswith("/ui/store"), "back at the page asked for")
         page.until_text("#feed-state", "live")
+        page.until_text("header", "Sign out")
         page.click("header form button")
         page.until_text("h1", "Sign in")
         page.driver.get("about:blank")
