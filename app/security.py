@@ -75,7 +75,6 @@ class Identity:
 
 
 LOCAL = Identity("admin", "local")
-ANONYMOUS_ROLES: frozenset[str] = frozenset({PUBLIC})
 
 
 def needs(role: str) -> Callable[[View], View]:
@@ -150,6 +149,12 @@ class Security:
             known = bool(self._tokens.list_tokens())
             self._any_tokens = (known, now + TOKEN_CACHE_SECONDS)
         return known
+
+    def forget(self) -> None:
+        """Look tokens up anew from now on; otherwise a change is seen within ``TOKEN_CACHE_SECONDS``."""
+        with self._lock:
+            self._cache.clear()
+        self._any_tokens = (False, 0.0)
 
     def identify(self, token: str) -> Identity | None:
         """The identity behind a token, None for an unknown one."""
