@@ -199,14 +199,18 @@ class _Splitter:
         self._at += 1
         return token.text
 
-    def _braces(self) -> Piece:
-        """A balanced ``{ ... }`` with its variables and blank node labels."""
+    def _braces(self, *, variables: str = "", blanks: str = "") -> Piece:
+        """A balanced ``{ ... }`` with its variables and blank node labels.
+
+        ``variables`` and ``blanks`` name the construct that may not hold any, so that a slip is told at its
+        place; the parser would tell it at the end.
+        """
         token = self._peek()
         if token is None or token.text != "{" or token.kind is not Kind.PUNCT:
             raise self._error("expected '{'")
         begin, depth = self._at, 0
-        variables: dict[str, None] = {}
-        blanks: set[str] = set()
+        names: dict[str, None] = {}
+        labels: set[str] = set()
         for at in range(begin, len(self._tokens)):
             kind, text, _, end = self._tokens[at]
             if kind is Kind.PUNCT:
@@ -217,12 +221,15 @@ class _Splitter:
                     if depth == 0:
                         self._at = at + 1
                         start = self._tokens[begin].start
-                        return Piece(self._text[start:end], start, tuple(variables), frozenset(blanks))
+                        return Piece(self._text[start:end], start, tuple(names), frozenset(labels))
             elif kind is Kind.VAR:
-                variables[text[1:]] = None
+                if variables:
+                    raise self._error(f"{variables} may not hold the variable {text}", at=self._tokens[at])
+                names[text[1:]] = None
             elif kind is Kind.BLANK:
-                blanks.add(text)
-        self._at = len(self._tokens)
+                if blanks:
+                    raise self._error(f"{blanks} may not hold the blank node {text}", at=self._tokens[at])
+                labels.add(text)
         raise self._error("a '{' is not closed", at=self._tokens[begin])
 
     def _error(self, what: str, at: Token | None = None) -> QueryTextError:
@@ -291,14 +298,14 @@ class _Splitter:
         insert: Piece | None = None
         if self._word("DELETE"):
             if with_graph is None and self._word("DATA"):
-                return Data(self._braces(), remove=True)
+                return Data(self._braces(variables="DELETE DATA", blanks="DELETE DATA"), remove=True)
             if with_graph is None and self._word("WHERE"):
-                pattern = self._braces()
+                pattern = self._braces(blanks="DELETE WHERE")
                 return Modify(None, pattern, None, (), (), pattern)
-            delete = self._braces()
+            delete = self._braces(blanks="DELETE")
         if self._word("INSERT"):
             if with_graph is None and delete is None and self._word("DATA"):
-                return Data(self._braces(), remove=False)
+                return Data(self._braces(variables="INSERT DATA"), remove=False)
             insert = self._braces()
         if delete is None and insert is None:
             raise self._error("expected DELETE or INSERT")
