@@ -74,6 +74,7 @@ class PatternTranslator:
         joined: list[Algebra] = []
         run: list[TriplePattern | a.Path] = []
         conditions: list[Expr] = []
+        stacked = 0  # OPTIONAL, MINUS and BIND put one operator on the other
         for element in group.elements:
             match element:
                 case s.Triples():
@@ -86,10 +87,21 @@ class PatternTranslator:
             joined.extend(_blocks(run))
             run = []
             self.triples.new_block()
+            if isinstance(element, (s.Optional, s.Without, s.BindClause)):
+                stacked += 1
+                if stacked > self.context.limits.operators:
+                    self._refuse_stack(element.at)
+                    break
             joined = self._element(element, joined)
             self.triples.new_block()
         joined.extend(_blocks(run))
         return _join(joined), conditions
+
+    def _refuse_stack(self, at: int) -> None:
+        limit = self.context.limits.operators
+        self.context.fault(
+            f"a group has more than {limit} OPTIONAL, MINUS and BIND", at, "Split the query.", "limit"
+        )
 
     def _element(self, element: s.Element, joined: list[Algebra]) -> list[Algebra]:
         match element:

@@ -41,9 +41,7 @@ class Recovery:
 
     def __init__(self, grammar: Lark, text: str) -> None:
         self._text = text
-        self._names = {
-            plain(terminal.name): terminal.name for terminal in grammar.terminals
-        }
+        self._names = {plain(terminal.name): terminal.name for terminal in grammar.terminals}
         self._interactive: InteractiveParser = grammar.parse_interactive(text)
         conf = copy(self._interactive.parser_state.parse_conf)
         conf.callbacks = {}
@@ -113,7 +111,9 @@ class Recovery:
                 braces += 1
             elif word == "}":
                 if braces == 0:
-                    return (self._cut_to_element() or self._cut("}", inside_group=True)) and self._go_on(mark.start())
+                    return (self._cut_to_element() or self._cut("}", inside_group=True)) and self._go_on(
+                        mark.start()
+                    )
                 braces -= 1
             elif braces:
                 continue

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # tables of query texts, one a line
 """Errors for people: each known slip has its place, its words and its hint."""
 
 from __future__ import annotations
@@ -231,6 +232,6 @@ def test_any_prefix_of_a_query_is_refused_without_a_crash() -> None:
         "GRAPH ?g { ?a f:r [ f:s (1 2) ] } OPTIONAL { VALUES ?z { 1 UNDEF } } } GROUP BY ?a HAVING (?n > 1) LIMIT 3"
     )  # fmt: skip
     parse(text, dialect="cqels")
-    for end in range(0, len(text) - 30):
+    for end in range(len(text) - 30):
         with pytest.raises(QueryTextError):
             parse(text[:end], dialect="cqels")

@@ -8,7 +8,16 @@ import pytest
 from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.algebra.nodes import (
-    Bgp, Filter, Graph, Group, Join, Project, TriplePattern, TripleTerm, Var, Window,
+    Bgp,
+    Filter,
+    Graph,
+    Group,
+    Join,
+    Project,
+    TriplePattern,
+    TripleTerm,
+    Var,
+    Window,
 )  # fmt: skip
 from quadrill.continuous.algebra.query import WindowDeclaration, WindowSpec
 from quadrill.continuous.language import parse
@@ -52,7 +61,9 @@ def test_windows_are_numbered_in_text_order_with_their_specs() -> None:
     query = parse(read(DATA / "paper-queries" / "report2010-Q2-figure2.cqels"))
     assert query.windows == (
         WindowDeclaration(NamedNode("urn:quadrill:window:1"), LOCSTREAMS, WindowSpec("now")),
-        WindowDeclaration(NamedNode("urn:quadrill:window:2"), LOCSTREAMS, WindowSpec("range", width_ms=30_000)),
+        WindowDeclaration(
+            NamedNode("urn:quadrill:window:2"), LOCSTREAMS, WindowSpec("range", width_ms=30_000)
+        ),
     )
     assert query.dataset.named == (NamedNode("http://deri.org/localization/"),)
     assert query.dataset.default == ()
@@ -83,7 +94,8 @@ def test_group_by_on_an_alias_groups_by_its_expression() -> None:
         GROUP BY (ROUND(?pLat) AS ?pE) HAVING (?pE > 0 && COUNT(?trip) > 1)"""
     aliased = """
         PREFIX : <http://debs2015.org/taxi#>
-        SELECT (ROUND(?pLat) AS ?pE) (COUNT(?trip) AS ?freq) WHERE { STREAM <Taxi> [RANGE 30m] { ?trip :pickLat ?pLat } }
+        SELECT (ROUND(?pLat) AS ?pE) (COUNT(?trip) AS ?freq) WHERE {
+          STREAM <Taxi> [RANGE 30m] { ?trip :pickLat ?pLat } }
         GROUP BY ?pE HAVING (?pE > 0 && ?freq > 1)"""
     assert parse(normal).root == parse(aliased).root
 
@@ -99,7 +111,9 @@ def test_listing_2_has_two_windows_and_the_statement_as_a_triple_term() -> None:
     ]
     assert isinstance(query.root, Project) and isinstance(query.root.input, Join)
     first = query.root.input.left
-    assert isinstance(first, Window) and isinstance(first.input, Graph) and isinstance(first.input.input, Filter)
+    assert (
+        isinstance(first, Window) and isinstance(first.input, Graph) and isinstance(first.input.input, Filter)
+    )
     bgp = first.input.input.input
     assert isinstance(bgp, Bgp)
     reifies = bgp.patterns[2]

@@ -33,7 +33,9 @@ def cases() -> tuple[tuple[str, bool], ...]:
     found: dict[tuple[str, bool], None] = {}
     for manifest in sorted(DATA.glob("sparql/*/**/manifest*.ttl")):
         store = Store()
-        store.load(path=str(manifest), format=RdfFormat.TURTLE, base_iri=BASE + manifest.relative_to(DATA).as_posix())
+        store.load(
+            path=str(manifest), format=RdfFormat.TURTLE, base_iri=BASE + manifest.relative_to(DATA).as_posix()
+        )
         found.update(dict.fromkeys(entries(store)))
     return tuple(found)
 
@@ -76,7 +78,10 @@ def test_refusals_of_plain_queries_have_a_place_and_words() -> None:
     for name, good in cases():
         if good:
             continue
-        with (DATA / name).open(encoding="utf-8", newline="") as file, pytest.raises(QueryTextError) as caught:
+        with (
+            (DATA / name).open(encoding="utf-8", newline="") as file,
+            pytest.raises(QueryTextError) as caught,
+        ):
             parse(file.read(), dialect="sparql")
         error = caught.value
         assert error.line and error.column and error.excerpt and error.excerpt.endswith("^"), name
