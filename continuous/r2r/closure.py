@@ -10,9 +10,9 @@ from ..rows import EMPTY, Delta, Row, Schema, add
 class Closure:
     """``path*``, ``path+`` and ``path?`` as a set of pairs (from, to).
 
-    Inputs: the edges, rows (from, to) whose weights count how often the inner path connects two nodes, and for
-    ``*`` and ``?`` the triples of the graph, whose subjects and objects are the nodes that zero steps connect
-    with themselves. ``constants`` are the terms of the pattern: they count as nodes wherever they are.
+    Inputs: the edges, rows (from, to) whose weights count how often the inner path connects two nodes, and
+    for ``*`` and ``?`` the triples of the graph, whose subjects and objects are the nodes that zero steps
+    connect with themselves. ``constants`` are the terms of the pattern, nodes wherever they are.
 
     A changed edge (u, v) can change only what is reached by the nodes that reach u; these are searched again.
     Law: out = closure(integrate(in)), a set. Source: SPARQL 1.1, section 18.4 (ZeroOrMorePath and others).
@@ -39,7 +39,7 @@ class Closure:
         if self._zero:
             dirty |= self._change_nodes(changes[1])
         turned = self._changed_edges(changes[0])
-        for (source, target), present in turned.items():
+        for (source, _), present in turned.items():
             if not present:
                 dirty |= self._reaching(source)
         for (source, target), present in turned.items():

@@ -23,9 +23,9 @@ class Match:
 
     Shapes: ``left`` gives merged rows, or the left row padded with unbound columns; ``minus``, ``anti`` and
     ``semi`` give left rows; ``mark`` gives left rows with a last column, ``true_id`` or ``false_id``.
-    Rows are compatible when they agree on the common variables that both bind; for ``minus`` at least one must
-    be bound on both sides. The condition of OPTIONAL and the correlated filters of EXISTS are ``residual``;
-    they see the merged row, so an inequality between the two sides is as good as an equality.
+    Rows are compatible when they agree on the common variables that both bind; for ``minus`` at least one
+    must be bound on both sides. The condition of OPTIONAL and the correlated filters of EXISTS are
+    ``residual``; they see the merged row, so an inequality is as good as an equality.
 
     Law: out = whole(left, right) on multisets; the weight of a right row counts only for ``left``.
     Source: SPARQL 1.1, section 18.5 (LeftJoin, Minus) and 18.6 (exists).

@@ -8,6 +8,7 @@ from pyoxigraph import DefaultGraph, Quad
 
 from quadrill.store.dictionary import TermDictionary
 
+from ..algebra.reify import REIFIES
 from ..rows import EMPTY, Delta, Row, Schema, add
 
 QuadIds = tuple[int, int, int, int]
@@ -19,7 +20,8 @@ class WindowSource:
 
     In: the quads that entered (+1) and left (-1) the set. Out of `step`: the change of the union of all
     graphs, a set of triples (a triple in two graphs is there once), or of the default graph alone.
-    ``quads`` is then the change of the named graphs.
+    ``quads`` is then the change of the named graphs. ``met_reifier`` says that a statement with rdf:reifies
+    came by: the caller then names the reifiers (`CanonicalReifiers`).
     """
 
     schema = Schema(("s", "p", "o"), frozenset("spo"))
@@ -30,6 +32,9 @@ class WindowSource:
         self._counts: dict[Row, int] = {}
         self._rows: dict[Quad, tuple[Row, int]] = {}
         self.quads: Delta = {}
+        self._reifies = terms.ids[REIFIES]
+        terms.pin([self._reifies])
+        self.met_reifier = False
 
     def feed(self, changes: Mapping[Quad, int]) -> Delta:
         """Encode the changes of the set; the change of the triples."""
@@ -42,7 +47,10 @@ class WindowSource:
             if weight > 0:
                 graph = quad.graph_name
                 name = 0 if type(graph) is DefaultGraph else ids[graph]
-                row = (ids[quad.subject], ids[quad.predicate], ids[quad.object])
+                predicate = ids[quad.predicate]
+                if predicate == self._reifies:
+                    self.met_reifier = True
+                row: Row = (ids[quad.subject], predicate, ids[quad.object])
                 known[quad] = (row, name)
             else:
                 row, name = known.pop(quad)
@@ -61,8 +69,12 @@ class WindowSource:
         self.quads = quads
         return triples
 
-    def held(self) -> Iterable[Row]:
+    def live(self) -> list[Quad]:
         """The live quads."""
+        return list(self._rows)
+
+    def held(self) -> Iterable[Row]:
+        """The live quads as ids."""
         return [(*row, name) for row, name in self._rows.values()]
 
     def size(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from quadrill.store.dictionary import UNBOUND
 
@@ -57,7 +57,7 @@ class Star:
                 wanted = self.slots[place][1]
                 if wanted is not None and wanted != triple[2]:
                     continue
-                key = (triple[0], triple[3]) if quads else (triple[0],)
+                key: Row = (triple[0], triple[3]) if quads else (triple[0],)
                 touched.setdefault(key, []).append((place, triple[2], weight))
         out: Delta = {}
         entries = self.entries
@@ -81,12 +81,11 @@ class Star:
         if None in entry:
             return []
         if set not in map(type, entry):
-            return [(*key, *[entry[place] for place in self.shown])]  # type: ignore[list-item]
+            objects: Any = [entry[place] for place in self.shown]
+            return [(*key, *objects)]
         shown = [entry[place] for place in self.shown]
-        return [
-            (*key, *objects)
-            for objects in product(*(slot if isinstance(slot, set) else (slot,) for slot in shown))
-        ]  # type: ignore[return-value]
+        choices: Any = [slot if isinstance(slot, set) else (slot,) for slot in shown]
+        return [(*key, *objects) for objects in product(*choices)]
 
     def held(self) -> list[Row]:
         """Keys and objects of all entries."""

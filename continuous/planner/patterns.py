@@ -1,0 +1,266 @@
+"""Triple patterns and property paths of a window as operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pyoxigraph import BlankNode, NamedNode
+
+from quadrill.store.dictionary import TermDictionary
+from quadrill.store.errors import UnsupportedError
+
+from ..algebra.nodes import (
+    Alternative,
+    Inverse,
+    Link,
+    NegatedSet,
+    OneOrMore,
+    PathExpr,
+    TermPattern,
+    TriplePattern,
+    TripleTerm,
+    Var,
+    ZeroOrMore,
+    ZeroOrOne,
+)
+from ..algebra.nodes import Sequence as PathSequence
+from ..expressions.oxigraph import canonical
+from ..r2r import linear
+from ..r2r.closure import Closure
+from ..r2r.join import Join
+from ..r2r.scan import Scan, Select, excludes
+from ..r2r.star import Star
+from ..rows import Schema
+from .plan import Built, PlanBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a pattern stands: in which window, in which of its graphs, on which variable stream.
+
+    ``context`` are the variables that a block around the pattern binds in every solution: those of
+    ``GRAPH ?g`` and of ``STREAM ?s``.
+    """
+
+    window: NamedNode | None = None
+    graph: NamedNode | BlankNode | Var | None = None
+    stream: str | None = None
+    context: frozenset[str] = frozenset()
+
+
+class Patterns:
+    """Plans the leaves of one query."""
+
+    def __init__(
+        self,
+        terms: TermDictionary,
+        builder: PlanBuilder,
+        source: Callable[[Scope, bool], Built],
+        fresh: Iterator[int],
+    ) -> None:
+        self._terms = terms
+        self._builder = builder
+        self._source = source
+        self._fresh = fresh
+
+    def basic(self, patterns: Sequence[TriplePattern], scope: Scope) -> list[Built]:
+        """One member per star of two or more patterns, and per other pattern."""
+        stars: dict[str, list[TriplePattern]] = {}
+        single: list[TriplePattern] = []
+        taken: set[str] = set()
+        for pattern in dict.fromkeys(patterns):
+            subject, object_ = pattern.subject, pattern.object
+            starry = (
+                isinstance(subject, Var)
+                and isinstance(pattern.predicate, NamedNode)
+                and not isinstance(object_, TripleTerm)
+                and (not isinstance(object_, Var) or (object_.name != subject.name))
+            )
+            if not starry:
+                single.append(pattern)
+                continue
+            assert isinstance(subject, Var)
+            if isinstance(object_, Var):
+                if (subject.name, object_.name) in taken or object_.name in scope.context:  # type: ignore[comparison-overlap]
+                    single.append(pattern)
+                    continue
+                taken.add((subject.name, object_.name))  # type: ignore[arg-type]
+            stars.setdefault(subject.name, []).append(pattern)
+        members = []
+        for name, each in stars.items():
+            extra = self._extra(scope)
+            starred = len(each) > 1 and len(extra) <= 1 and name not in scope.context
+            members += [self._star(name, each, scope)] if starred else [self.pattern(one, scope) for one in each]
+        return [*members, *(self.pattern(each, scope) for each in single)]
+
+    def pattern(self, pattern: TriplePattern, scope: Scope) -> Built:
+        """One triple pattern."""
+        positions = [self._constant(each) for each in (pattern.subject, pattern.predicate, pattern.object)]
+        operator = Scan([*positions, *self._extra(scope)], self._terms)
+        return self._builder.add("scan", operator, [self._triples(scope)], _shown(pattern))
+
+    def graph_names(self, name: Var, scope: Scope) -> Built:
+        """The names of the graphs in the window, each once."""
+        source = self._source(scope, True)
+        columns = source.schema.vars[3:]
+        names = (name.name, *((scope.stream,) if scope.stream else ()))
+        schema = Schema(names, frozenset(names))
+        chosen = self._builder.add("graphs", Select(schema, range(3, 3 + len(columns)), lambda row: True), [source])
+        return self._builder.add("distinct", linear.Distinct(schema), [chosen])
+
+    # --- paths ----------------------------------------------------------------------------------
+
+    def path(self, subject: TermPattern, path: PathExpr, object_: TermPattern, scope: Scope) -> Built:
+        """A property path pattern; solutions as SPARQL 1.1, section 18.4, has them."""
+        match path:
+            case Link(iri):
+                return self.pattern(TriplePattern(subject, iri, object_), scope)
+            case Inverse(inner):
+                return self.path(object_, inner, subject, scope)
+            case PathSequence(left, right):
+                middle = self._variable()
+                sides = [self.path(subject, left, middle, scope), self.path(middle, right, object_, scope)]
+                joined = self._builder.add("join", Join([each.schema for each in sides]), sides)
+                return self._without(joined, {middle.name})
+            case Alternative(left, right):
+                a, b = self.path(subject, left, object_, scope), self.path(subject, right, object_, scope)
+                places = [b.schema.vars.index(name) for name in a.schema.vars]
+                operator = linear.Union(a.schema, range(len(places)), places)
+                return self._builder.add("union", operator, [a, b])
+            case NegatedSet(forward, inverse):
+                return self._negated(subject, forward, inverse, object_, scope)
+            case ZeroOrMore(inner):
+                return self._closure(subject, inner, object_, scope, zero=True, many=True)
+            case OneOrMore(inner):
+                return self._closure(subject, inner, object_, scope, zero=False, many=True)
+            case ZeroOrOne(inner):
+                return self._closure(subject, inner, object_, scope, zero=True, many=False)
+
+    def _negated(
+        self,
+        subject: TermPattern,
+        forward: tuple[NamedNode, ...],
+        inverse: tuple[NamedNode, ...],
+        object_: TermPattern,
+        scope: Scope,
+    ) -> Built:
+        sides = []
+        for start, excluded, end in ((subject, forward, object_), (object_, inverse, subject)):
+            if not excluded:
+                continue
+            source = self._triples(scope)
+            ids = {self._terms.ids[canonical(each)]: None for each in excluded}  # type: ignore[index]
+            self._terms.pin(ids)
+            select = Select(source.schema, range(len(source.schema.vars)), excludes(ids))
+            kept = self._builder.add("except", select, [source], " ".join(map(str, excluded)))
+            predicate = self._variable()
+            positions = [self._constant(start), predicate, self._constant(end), *self._extra(scope)]
+            scanned = self._builder.add("scan", Scan(positions, self._terms), [kept])
+            sides.append(self._without(scanned, {predicate.name}))
+        if len(sides) == 1:
+            return sides[0]
+        a, b = sides
+        places = [b.schema.vars.index(name) for name in a.schema.vars]
+        return self._builder.add("union", linear.Union(a.schema, range(len(places)), places), sides)
+
+    def _closure(
+        self,
+        subject: TermPattern,
+        inner: PathExpr,
+        object_: TermPattern,
+        scope: Scope,
+        *,
+        zero: bool,
+        many: bool,
+    ) -> Built:
+        if scope.context:
+            raise UnsupportedError("a path of any length inside GRAPH ?variable or a block of a variable stream")
+        start, end = self._variable(), self._variable()
+        edges = self._ordered(self.path(start, inner, end, scope), (start.name, end.name))
+        constants = [self._terms.ids[canonical(each)] for each in (subject, object_) if _is_constant(each)]  # type: ignore[index]
+        self._terms.pin(constants)
+        schema = Schema((start.name, end.name), frozenset((start.name, end.name)))
+        operator = Closure(schema, zero=zero, many=many, constants=constants)
+        pairs = self._builder.add("closure", operator, [edges, self._triples(scope)])
+        # The pairs are read like triples whose predicate is their own subject column.
+        positions = [self._constant(subject), self._constant(object_)]
+        return self._builder.add("scan", Scan(positions, self._terms), [pairs])
+
+    # --- pieces ---------------------------------------------------------------------------------
+
+    def _star(self, subject: str, patterns: Sequence[TriplePattern], scope: Scope) -> Built:
+        slots: list[tuple[int, int | None, str | None]] = []
+        for pattern in patterns:
+            predicate = self._terms.ids[canonical(pattern.predicate)]  # type: ignore[index,arg-type]
+            self._terms.pin([predicate])
+            if isinstance(pattern.object, Var):
+                slots.append((predicate, None, pattern.object.name))
+            else:
+                object_ = self._terms.ids[canonical(pattern.object)]  # type: ignore[index,arg-type]
+                self._terms.pin([object_])
+                slots.append((predicate, object_, None))
+        extra = self._extra(scope)
+        operator = Star(subject, slots, extra[0].name if extra else None)
+        shown = f"?{subject} " + "; ".join(f"{each.predicate} {_term(each.object)}" for each in patterns)
+        return self._builder.add("star", operator, [self._triples(scope)], shown)
+
+    def _triples(self, scope: Scope) -> Built:
+        """The triples that a pattern in this scope ranges over, with its context columns behind them."""
+        if scope.graph is None:
+            return self._source(scope, False)
+        source = self._source(scope, True)
+        if isinstance(scope.graph, Var):
+            return source
+        graph = self._terms.ids[scope.graph]
+        self._terms.pin([graph])
+        columns = [place for place in range(len(source.schema.vars)) if place != 3]
+        names = tuple(source.schema.vars[place] for place in columns)
+        select = Select(Schema(names, frozenset(names)), columns, lambda row: row[3] == graph)
+        return self._builder.add("graph", select, [source], str(scope.graph))
+
+    @staticmethod
+    def _extra(scope: Scope) -> list[Var]:
+        """Patterns for the columns behind s, p, o."""
+        extra = [scope.graph] if isinstance(scope.graph, Var) else []
+        return [*extra, Var(scope.stream)] if scope.stream else extra
+
+    def _variable(self) -> Var:
+        return Var(f"_:path{next(self._fresh)}")
+
+    def _without(self, built: Built, names: set[str]) -> Built:
+        return self._ordered(built, tuple(name for name in built.schema.vars if name not in names))
+
+    def _ordered(self, built: Built, names: tuple[str, ...]) -> Built:
+        if names == built.schema.vars:
+            return built
+        operator = linear.Project(Schema(names, frozenset(names)), built.schema.positions(names))
+        return self._builder.add("project", operator, [built])
+
+    @staticmethod
+    def _constant(term: TermPattern | NamedNode) -> TermPattern:
+        if isinstance(term, Var):
+            return term
+        if isinstance(term, TripleTerm):
+            return TripleTerm(
+                Patterns._constant(term.subject),
+                term.predicate,
+                Patterns._constant(term.object),
+            )
+        return canonical(term)  # type: ignore[return-value]
+
+
+def _is_constant(term: TermPattern) -> bool:
+    return not isinstance(term, Var | TripleTerm)
+
+
+def _term(term: TermPattern | NamedNode) -> str:
+    if isinstance(term, Var):
+        return f"?{term.name}"
+    if isinstance(term, TripleTerm):
+        return f"<<( {_term(term.subject)} {_term(term.predicate)} {_term(term.object)} )>>"
+    return str(term)
+
+
+def _shown(pattern: TriplePattern) -> str:
+    return " ".join(_term(each) for each in (pattern.subject, pattern.predicate, pattern.object))
