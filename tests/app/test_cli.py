@@ -1,0 +1,225 @@
+"""The command line, with servers as processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quadrill.app.cli import main
+from tests.app.conftest import Start
+
+COMMAND = [sys.executable, "-m", "quadrill.app.cli"]
+QUERY = "SELECT ?s ?o WHERE { STREAM <http://localhost/r> [NOW] { ?s <urn:v> ?o } }"
+
+
+def clean_environment(**extra: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("QUADRILL_")}
+    return {**kept, **extra}
+
+
+def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, "serve", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=clean_environment(**environment),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def processes() -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_says_when_it_is_ready_and_stops_cleanly(
+    tmp_path: Path, processes: list[subprocess.Popen[str]], number: int
+) -> None:
+    server = start("--data", str(tmp_path / "data"), "--port", "0")
+    processes.append(server)
+    assert server.stdout is not None
+    ready = server.stdout.readline()
+    assert ready.startswith("Quadrill is ready at http://127.0.0.1:")
+    url = ready.split()[-1]
+    assert main(["update", "--server", url, "INSERT DATA { <urn:a> <urn:b> 1 }"]) == 0
+    server.send_signal(number)
+    _, errors = server.communicate(timeout=20)
+    assert server.returncode == 0
+    assert "Traceback" not in errors
+    again = start("--data", str(tmp_path / "data"), "--port", "0")
+    processes.append(again)
+    assert again.stdout is not None
+    url = again.stdout.readline().split()[-1]
+    assert main(["query", "--server", url, "ASK { <urn:a> <urn:b> 1 }"]) == 0
+
+
+def fail(process: subprocess.Popen[str]) -> str:
+    """The one message of a server that cannot start."""
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    (message,) = [line for line in errors.splitlines() if line.startswith("quadrill: ")]
+    return message
+
+
+def test_what_stands_in_the_way_of_a_start_is_one_sentence(
+    tmp_path: Path, processes: list[subprocess.Popen[str]]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert f"port {port} on 127.0.0.1 is in use" in fail(start("--data", ":memory:", "--port", port))
+    holder = start("--data", str(tmp_path / "held"), "--port", "0")
+    processes.append(holder)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    assert "in use by another process" in fail(start("--data", str(tmp_path / "held"), "--port", "0"))
+    (tmp_path / "file").write_text("not a folder")
+    assert "cannot be" in fail(start("--data", str(tmp_path / "file"), "--port", "0"))
+    (tmp_path / "future").mkdir()
+    (tmp_path / "future" / "FORMAT").write_text("quadrill-data 999\n")
+    assert "999" in fail(start("--data", str(tmp_path / "future"), "--port", "0"))
+    assert "without a token" in fail(start("--data", ":memory:", "--port", "0", "--host", "0.0.0.0"))
+    assert "unknown setting" in fail(start("--data", ":memory:", "--port", "0", QUADRILL_PROT="1"))
+    (tmp_path / "bad.toml").write_text("quiery_timeout = 3\n")
+    message = fail(start("--data", ":memory:", "--config", str(tmp_path / "bad.toml")))
+    assert "unknown setting quiery_timeout" in message
+
+
+def test_usage_errors_are_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["nonsense"], [], ["query", "--format", "excel"], ["push"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+    capsys.readouterr()
+
+
+def test_queries_and_updates_are_clients_of_a_server(start_server: Start, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    server = start_server()
+    at = ["--server", server.url]
+    file = tmp_path / "change.ru"
+    file.write_text("INSERT DATA { <urn:s> <urn:p> 'x', 2 }")
+    assert main(["update", *at, "--file", str(file)]) == 0
+    assert main(["query", *at, "--format", "csv", "SELECT ?o { ?s ?p ?o } ORDER BY ?o"]) == 0
+    assert capsys.readouterr().out == "o\r\n2\r\nx\r\n"
+    assert main(["query", *at, "SELECT ?s ?o { ?s ?p ?o FILTER(isNumeric(?o)) }"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split() == ["s", "o"]
+    assert table[2].split() == ["<urn:s>", "2"]
+    assert main(["query", *at, "SELECT * {"]) == 1
+    errors = capsys.readouterr().err
+    assert "line 1" in errors
+    assert "^" in errors
+
+
+def test_the_life_of_a_continuous_query(start_server: Start, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    server = start_server()
+    at = ["--server", server.url]
+    (tmp_path / "q.cqels").write_text(QUERY)
+    (tmp_path / "r.ndjson").write_text(json.dumps({"at": 1000, "data": "<urn:a> <urn:v> <urn:x> ."}) + "\n")
+    assert main(["register", *at, str(tmp_path / "q.cqels"), "--name", "q"]) == 0
+    assert main(["push", *at, "r", str(tmp_path / "r.ndjson"), "--wait"]) == 0
+    capsys.readouterr()
+    assert main(["queries", *at]) == 0
+    assert "q" in capsys.readouterr().out.splitlines()[2].split()
+    assert main(["watch", *at, "q", "--from", "0", "--count", "1"]) == 0
+    kind, _, data = capsys.readouterr().out.partition(" ")
+    assert kind == "insert"
+    assert json.loads(data)["at"] == 1000
+    assert main(["drop", *at, "q"]) == 0
+    assert main(["watch", *at, "q"]) == 0, "the feed of a dropped query has ended"
+    assert main(["drop", *at, "q"]) == 1
+
+
+def test_files_are_loaded_exported_backed_up_and_restored(
+    start_server: Start, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    server = start_server(data=str(data))
+    at = ["--server", server.url]
+    (tmp_path / "a.ttl").write_text("<urn:s> <urn:p> 1 .")
+    (tmp_path / "b.nq").write_text("<urn:s> <urn:p> <urn:o> <urn:g> .\n")
+    assert main(["load", *at, str(tmp_path / "a.ttl"), str(tmp_path / "b.nq")]) == 0
+    assert main(["load", *at, "--graph", "urn:h", str(tmp_path / "a.ttl")]) == 0
+    assert server.boolean("ASK { <urn:s> <urn:p> 1 GRAPH <urn:g> { ?s ?p <urn:o> } GRAPH <urn:h> { ?s ?p 1 } }")
+    # While the server holds the folder, export and backup ask the server.
+    export = tmp_path / "all.nq"
+    assert main(["export", "--data", str(data), *at, str(export)]) == 0
+    assert len(export.read_text().splitlines()) == 3
+    assert main(["backup", "--data", str(data), *at, str(tmp_path / "saved")]) == 0
+    assert main(["backup", "--data", str(data), *at, str(tmp_path / "saved")]) == 1
+    assert main(["restore", "--data", str(tmp_path / "new"), str(tmp_path / "saved")]) == 0
+    assert main(["restore", "--data", str(tmp_path / "new"), str(tmp_path / "saved")]) == 1
+    assert main(["restore", "--data", str(tmp_path / "newer"), str(tmp_path)]) == 1
+    capsys.readouterr()
+    assert main(["export", "--data", str(tmp_path / "new")]) == 0
+    restored = start_server(data=str(tmp_path / "new"))
+    assert restored.services.store.version == server.services.store.version
+    assert restored.services.store.quad_count == 3
+
+
+def test_recorded_files_are_evaluated_without_a_server(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "q.cqels").write_text(
+        "SELECT ?s ?n WHERE { STREAM <http://localhost/r> [NOW] { ?s <urn:v> ?o } GRAPH <urn:g> { ?s <urn:name> ?n } }"
+    )
+    rows = [{"at": at, "data": f"<urn:{name}> <urn:v> <urn:x> ."} for at, name in ((1000, "a"), (2000, "b"), (3000, "a"))]
+    (tmp_path / "r.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "names.ttl").write_text('<urn:a> <urn:name> "Ada" .')
+    arguments = ["run", str(tmp_path / "q.cqels"), "--stream", f"r={tmp_path / 'r.ndjson'}"]
+    assert main([*arguments, "--static", f"urn:g={tmp_path / 'names.ttl'}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["insert", "insert"]
+    assert [json.loads(line.partition(" ")[2])["at"] for line in lines] == [1000, 3000]
+    assert main(["run", str(tmp_path / "q.cqels"), "--stream", "r=/nowhere"]) == 1
+    capsys.readouterr()
+
+
+def test_a_text_is_explained_without_a_server(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "q.cqels").write_text(QUERY)
+    assert main(["explain", str(tmp_path / "q.cqels")]) == 0
+    assert "http://localhost/r" in capsys.readouterr().out
+    (tmp_path / "bad.cqels").write_text("SELECT ?s WHERE { STREAM <s> [RANGE] { ?s ?p ?o } }")
+    assert main(["explain", str(tmp_path / "bad.cqels")]) == 1
+    errors = capsys.readouterr().err
+    assert "line 1, column" in errors
+    assert "^" in errors
+
+
+def test_tokens_are_made_listed_and_removed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    at = ["token", "--data", str(tmp_path / "data")]
+    assert main([*at, "add", "push", "--label", "sensor 7"]) == 0
+    token = capsys.readouterr().out.strip()
+    assert main([*at, "list"]) == 0
+    digits, role, *label = capsys.readouterr().out.split()
+    assert (role, label) == ("push", ["sensor", "7"])
+    assert token[:8] not in digits
+    assert main([*at, "remove", digits]) == 0
+    assert main([*at, "remove", digits]) == 1
+    capsys.readouterr()
+
+
+def test_no_server_is_one_clear_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert main(["queries", "--server", f"http://127.0.0.1:{port}"]) == 1
+    assert "no server answers" in capsys.readouterr().err
+
+
+def test_a_folder_is_migrated(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["migrate", "--data", str(tmp_path / "data")]) == 0
+    assert "revision" in capsys.readouterr().out
+
+

@@ -1,0 +1,190 @@
+"""The fan-out thread: many subscribers, slow ones, ended ones."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from quadrill.app.fanout import Fanout, blocking_stream, frame
+from tests.app.conftest import Start
+from tests.app.events import EventReader
+
+
+class Source:
+    """A source that tests fill by hand."""
+
+    def __init__(self) -> None:
+        self.finished = False
+        self.closed = threading.Event()
+        self._frames: list[bytes] = []
+        self._wake: Callable[[], None] = lambda: None
+
+    def put(self, *frames: bytes) -> None:
+        self._frames.extend(frames)
+        self._wake()
+
+    def finish(self) -> None:
+        self.finished = True
+        self._wake()
+
+    def take(self) -> list[bytes]:
+        taken, self._frames = self._frames, []
+        return taken
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+@pytest.fixture
+def fanout() -> Iterator[Fanout]:
+    started = Fanout(heartbeat=30.0, buffer_bytes=10_000)
+    started.start()
+    yield started
+    started.stop()
+
+
+def connect(fanout: Fanout, source: Source) -> socket.socket:
+    ours, theirs = socket.socketpair()
+    ours.settimeout(10)
+    fanout.adopt(theirs, source, b"HEAD;")
+    return ours
+
+
+def read(client: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = client.recv(size - len(data))
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+def test_the_head_goes_out_at_once_and_frames_follow_in_order(fanout: Fanout) -> None:
+    source = Source()
+    with connect(fanout, source) as client:
+        assert read(client, 5) == b"HEAD;"
+        source.put(b"one;", b"two;")
+        source.put(b"three;")
+        assert read(client, 14) == b"one;two;three;"
+
+
+def test_a_thousand_subscribers_share_one_thread(fanout: Fanout) -> None:
+    before = threading.active_count()
+    sources = [Source() for _ in range(300)]
+    clients = [connect(fanout, source) for source in sources]
+    for number in range(3):
+        for source in sources:
+            source.put(b"event %d;" % number)
+    for client in clients:
+        assert read(client, 5 + 3 * 8) == b"HEAD;event 0;event 1;event 2;"
+        client.close()
+    assert threading.active_count() == before
+
+
+def test_a_subscriber_that_goes_away_is_forgotten(fanout: Fanout) -> None:
+    source = Source()
+    connect(fanout, source).close()
+    assert source.closed.wait(10)
+    assert fanout.clients == 0
+
+
+def test_a_slow_subscriber_is_disconnected_and_others_are_served(fanout: Fanout) -> None:
+    slow, quick = Source(), Source()
+    with connect(fanout, slow) as stuck, connect(fanout, quick) as client:
+        read(client, 5)
+        for number in range(200):
+            slow.put(b"x" * 20_000)
+            quick.put(b"%03d;" % number)
+            assert read(client, 4) == b"%03d;" % number
+            if slow.closed.is_set():
+                break
+        assert slow.closed.wait(10)
+        assert fanout.dropped == 1
+        stuck.settimeout(10)
+        while stuck.recv(1 << 16):
+            pass
+
+
+def test_an_event_larger_than_the_buffer_still_arrives(fanout: Fanout) -> None:
+    source = Source()
+    with connect(fanout, source) as client:
+        large = b"x" * 3_000_000
+        source.put(large)
+        assert read(client, 5 + len(large)) == b"HEAD;" + large
+
+
+def test_a_finished_source_ends_the_connection_after_its_last_frame(fanout: Fanout) -> None:
+    source = Source()
+    with connect(fanout, source) as client:
+        source.put(b"last;")
+        source.finish()
+        assert read(client, 100) == b"HEAD;last;"
+    assert source.closed.wait(10)
+
+
+def test_silent_streams_get_a_comment() -> None:
+    fanout = Fanout(heartbeat=0.1)
+    fanout.start()
+    with connect(fanout, Source()) as client:
+        read(client, 5)
+        assert read(client, 1) == b":"
+    fanout.stop()
+
+
+def test_stopping_closes_every_stream() -> None:
+    fanout = Fanout()
+    fanout.start()
+    with connect(fanout, Source()) as client:
+        read(client, 5)
+        fanout.stop()
+        assert client.recv(10) == b""
+
+
+def test_a_frame_has_id_event_and_one_line_of_data() -> None:
+    assert frame(kind="insert", data='{"a": 1}', event_id=7) == b'id: 7\nevent: insert\ndata: {"a": 1}\n\n'
+    assert frame(kind=None, data="x") == b"data: x\n\n"
+
+
+def test_without_a_socket_to_hand_over_the_frames_are_yielded() -> None:
+    source = Source()
+    stream = blocking_stream(source, head=b"retry: 1\n\n", heartbeat=0.05)
+    assert next(stream) == b"retry: 1\n\n"
+    source.put(b"one;")
+    assert next(stream) == b"one;"
+    assert next(stream).startswith(b":")
+    source.put(b"two;")
+    source.finish()
+    assert list(stream) == [b"two;"]
+    assert source.closed.is_set()
+
+
+def test_idle_subscribers_leave_the_workers_free(start_server: Start) -> None:
+    server = start_server(threads=2)
+    readers = [EventReader(server, "/changes") for _ in range(20)]
+    try:
+        assert server.boolean("ASK {}")
+        server.update("INSERT DATA { <urn:a> <urn:b> 1 }")
+        assert {reader.take(1)[0].id for reader in readers} == {"1"}
+    finally:
+        for reader in readers:
+            reader.__exit__(None, None, None)
+    deadline = time.monotonic() + 10
+    while server.services.fanout.clients and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert server.services.fanout.clients == 0
+
+
+def test_more_subscribers_than_allowed_are_refused(start_server: Start) -> None:
+    server = start_server(max_subscribers=1)
+    with EventReader(server, "/changes"):
+        answer = server.client.get("/changes", headers={"Accept": "text/event-stream"})
+        assert answer.status_code == 503
+        assert answer.json()["code"] == "too-many-streams"
