@@ -51,6 +51,11 @@ export function setText(node, text) {
   if (node && node.textContent !== wanted) node.textContent = wanted;
 }
 
+/** An IRI that may break its line behind slashes and hashes, so that names stay whole where they can. */
+export function breakable(iri) {
+  return iri.split(/(?<=[/#?&])/).flatMap((piece, i) => (i === 0 ? [piece] : [document.createElement("wbr"), piece]));
+}
+
 /** The element with this id. */
 export function byId(id) {
   return document.getElementById(id);

@@ -25,6 +25,12 @@ export function instant(value) {
   return text.endsWith(".000") ? text.slice(0, -4) : text;
 }
 
+/** From and to; the day is said once when it is the same. */
+export function interval(open, close) {
+  const [from, to] = [instant(open), instant(close)];
+  return `${from} – ${from.slice(0, 11) === to.slice(0, 11) ? to.slice(11) : to}`;
+}
+
 /** 1500 -> "1.5 s", 125000 -> "2 min 5 s". */
 export function duration(ms) {
   if (!Number.isFinite(ms)) return "–";

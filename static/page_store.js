@@ -1,7 +1,7 @@
 // The store: its graphs with their sizes, and every commit as it happens.
 
 import { call } from "./api.js";
-import { announce, byId, el, put, serverState, setText } from "./dom.js";
+import { announce, breakable, byId, el, put, serverState, setText } from "./dom.js";
 import { openFeed } from "./feed.js";
 import { count, counted, instant } from "./format.js";
 import { clearProblem, showProblem } from "./problem.js";
@@ -11,6 +11,7 @@ const FORMATS = { "": "by the file's ending", "text/turtle": "Turtle", "applicat
 const ENDINGS = { ttl: "text/turtle", trig: "application/trig", nt: "application/n-triples", nq: "application/n-quads",
   rdf: "application/rdf+xml", owl: "application/rdf+xml", xml: "application/rdf+xml", jsonld: "application/ld+json", json: "application/ld+json" };
 const MAX_COMMITS = 200;
+const SHOWN_AT_FIRST = 30;
 const state = serverState({ version: 0, graphs: [] });
 // The default graph has the empty name here.
 const quads = new Map(state.graphs.map(({ iri, quads: many }) => [iri, many]));
@@ -29,7 +30,7 @@ function browse(iri) {
 
 function graphRow([iri, many]) {
   return el("tr", {},
-    el("th", { scope: "row" }, iri === "" ? "default graph" : iri),
+    el("th", { scope: "row" }, iri === "" ? "default graph" : breakable(iri)),
     el("td", { class: "num" }, count(many)),
     // A graph that is named by a blank node cannot be asked for by name.
     iri.startsWith("_:") ? el("td") : el("td", { class: "actions" },
@@ -50,32 +51,42 @@ function showGraphs() {
 
 function onCommit({ kind, data }) {
   if (kind === "reset") {
-    location.reload();
+    // The log does not reach back to where we stood: what is shown is right only if nothing came since.
+    if (data.version > version) location.reload();
     return;
   }
-  if (!Number.isFinite(data.version) || data.version <= version) return;
-  version = data.version;
-  const changes = Object.entries(data.graphs || {});
+  const changes = Object.entries(data.graphs);
+  if (data.version > version) {
+    version = data.version;
+    addUp(changes);
+    showGraphs();
+  }
+  showCommit(data, changes);
+}
+
+function addUp(changes) {
   for (const [key, change] of changes) {
     const iri = nameOf(key);
     // The commit of a drop from this page may come after the graph has left the list.
-    if (dropped.delete(iri) && !change.added) continue;
-    quads.set(iri, Math.max(0, (quads.get(iri) ?? 0) + (change.added || 0) - (change.removed || 0)));
+    if (dropped.delete(iri) && change.added === 0) continue;
+    quads.set(iri, Math.max(0, (quads.get(iri) ?? 0) + change.added - change.removed));
   }
-  showGraphs();
+}
+
+function showCommit(data, changes) {
   byId("no-changes").hidden = true;
   const body = byId("changes").tBodies[0];
   body.prepend(el("tr", { class: "fresh" },
     el("td", { class: "stamp" }, count(data.version)),
     el("td", { class: "stamp" }, instant(data.at)),
     el("td", {}, changes.length === 0 ? el("span", { class: "muted" }, "no quads") : changes.map(([key, change]) =>
-      el("div", {}, el("span", { class: "added" }, `+${count(change.added || 0)}`), " ", el("span", { class: "removed" }, `−${count(change.removed || 0)}`), " ",
-        nameOf(key) || "default graph")))));
+      el("div", {}, el("span", { class: "added" }, `+${count(change.added)}`), " ", el("span", { class: "removed" }, `−${count(change.removed)}`), " ",
+        nameOf(key) === "" ? "default graph" : breakable(nameOf(key)))))));
   while (body.rows.length > MAX_COMMITS) body.lastElementChild.remove();
 }
 
 function nameOf(key) {
-  return ["", "default", "DEFAULT", "urn:x-arq:DefaultGraph"].includes(key) ? "" : key;
+  return key === "default" ? "" : key;
 }
 
 async function drop(iri) {
@@ -121,8 +132,8 @@ async function upload(event) {
 put(byId("upload-type"), Object.entries(FORMATS).map(([type, label]) => el("option", { value: type }, label)));
 byId("upload").addEventListener("submit", upload);
 showGraphs();
-openFeed(`/changes?after=${version}`, {
-  kinds: ["commit", "change", "message", "reset"],
+openFeed(`/changes?after=${Math.max(0, version - SHOWN_AT_FIRST)}`, {
+  kinds: ["message", "reset"],
   onEvent: onCommit,
   onState: (name, explanation) => {
     const place = byId("feed-state");

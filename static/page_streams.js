@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { Rates } from "./chart.js";
-import { announce, byId, el, poll, put, serverState, setText } from "./dom.js";
+import { announce, breakable, byId, el, poll, put, serverState, setText } from "./dom.js";
 import { Editor } from "./editor.js";
 import { count, counted, duration, instant, rate } from "./format.js";
 import { clearProblem, showProblem } from "./problem.js";
@@ -41,13 +41,13 @@ function row(stream) {
   known.add({ elements: stream.elements });
   const { readers } = stream;
   return el("tr", {},
-    el("th", { scope: "row" }, stream.name, el("span", { class: "sub" }, stream.iri)),
+    el("th", { scope: "row" }, stream.name, el("span", { class: "sub" }, breakable(stream.iri))),
     el("td", {}, el("span", { class: "stamp" }, instant(stream.watermark)),
       el("span", { class: "sub" }, [stream.stamping ? `${stream.stamping}-stamped` : "no element yet", stream.lateness_ms ? `lateness ${duration(stream.lateness_ms)}` : null].filter(Boolean).join(", "))),
     el("td", {}, el("span", { class: `badge badge-${stream.idle ? "idle" : "active"}` }, stream.idle ? "idle" : "active")),
     el("td", { class: "num" }, count(stream.elements), el("span", { class: "sub" }, `${count(stream.retained)} kept`)),
     el("td", { class: "num" }, rate(known.latest()[0])),
-    el("td", {}, lateText(stream), el("span", { class: "sub" }, { drop: "are dropped", admit: "are admitted", error: "are refused" }[stream.late])),
+    el("td", {}, lateText(stream), el("span", { class: "sub" }, `policy: ${stream.late}`)),
     el("td", {}, readers.length === 0 ? el("span", { class: "muted" }, "nobody") : readers.map((reader, i) => [i > 0 ? ", " : null,
       el("a", { href: `/ui/queries/${encodeURIComponent(reader)}` }, reader)])),
     el("td", { class: "actions" },

@@ -1,7 +1,8 @@
 // The parts of a query's description as lists: counters, windows with their streams, static parts.
 
-import { el } from "./dom.js";
-import { count, duration, instant } from "./format.js";
+import { breakable, el } from "./dom.js";
+import { coloured } from "./editor.js";
+import { count, duration, instant, interval } from "./format.js";
 
 /** "elements_in" -> "Elements in". */
 function label(name) {
@@ -27,7 +28,7 @@ export function windowsList(query) {
   if (windows.length === 0) return el("p", { class: "muted" }, "This query has no window: it is evaluated at each commit to the store.");
   return [
     el("ul", { class: "facts" }, windows.map((window_) => el("li", {},
-      el("div", {}, el("code", { class: "tok-stream" }, window_.window), " on ", el("code", { class: "tok-iri" }, window_.stream)),
+      el("div", {}, el("code", { class: "tok-stream" }, window_.window), " on ", el("code", { class: "tok-iri" }, breakable(window_.stream))),
       el("dl", { class: "figures" }, windowFigures(window_))))),
     streams.length === 0 ? null : el("ul", { class: "facts" }, streams.map(streamItem)),
   ];
@@ -36,7 +37,7 @@ export function windowsList(query) {
 function windowFigures(window_) {
   const figures = [pair("Quads in it", count(window_.quads))];
   const { last_closed: closed, next_close: next, next_change: change } = window_;
-  if (closed) figures.push(pair("Last closed", `${instant(closed.open)} – ${instant(closed.close)}`));
+  if (closed) figures.push(pair("Last closed", interval(closed.open, closed.close)));
   if (Number.isFinite(next)) figures.push(pair("Closes next", instant(next)));
   else if (Number.isFinite(change)) figures.push(pair("Next expiry", instant(change)));
   return figures;
@@ -44,7 +45,7 @@ function windowFigures(window_) {
 
 function streamItem(stream) {
   const state = stream.idle ? "idle" : stream.active ? "active" : "nothing has come since registration";
-  return el("li", {}, el("div", {}, el("strong", {}, stream.name), " ", el("code", { class: "tok-iri" }, stream.iri)),
+  return el("li", {}, el("div", {}, el("strong", {}, stream.name), " ", el("code", { class: "tok-iri" }, breakable(stream.iri))),
     el("span", { class: "muted" }, `watermark ${instant(stream.watermark)}, ${state}`));
 }
 
@@ -53,7 +54,7 @@ export function staticList(query) {
   const parts = query.static_parts || [];
   if (parts.length === 0) return el("p", { class: "muted" }, "No static part: everything comes from windows.");
   return el("ul", { class: "facts" }, parts.map((part) => el("li", {},
-    el("pre", { class: "wrap pattern" }, part.pattern),
+    el("pre", { class: "wrap pattern" }, coloured(part.pattern)),
     el("dl", { class: "figures" },
       pair("Rows", count(part.rows)),
       pair("Version", count(part.version)),

@@ -1,6 +1,6 @@
 // RDF terms of SPARQL Results JSON as elements: short to read, complete in the tooltip.
 
-import { el } from "./dom.js";
+import { breakable, el } from "./dom.js";
 
 const XSD = "http://www.w3.org/2001/XMLSchema#";
 const NUMERIC = new Set(["integer", "decimal", "double", "float", "int", "long", "short", "byte", "nonNegativeInteger",
@@ -70,7 +70,7 @@ export function termNode(term, prefixes) {
 
 function iriNode(iri, prefixes) {
   const short = shortIri(iri, prefixes);
-  return el("span", { class: "term iri", title: iri }, short === null ? `<${iri}>` : short);
+  return el("span", { class: "term iri", title: iri }, short === null ? ["<", breakable(iri), ">"] : short);
 }
 
 function literalNode(term, prefixes) {
