@@ -1,0 +1,127 @@
+"""Feeds: ids, resuming, snapshots, slow subscribers, the end."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+from quadrill.continuous.feeds import Feed
+
+
+def ids(events: object) -> list[int | None]:
+    return [event.id for event in events]  # type: ignore[attr-defined]
+
+
+def filled(number: int, **options: int) -> Feed:
+    feed = Feed("q", **options)
+    for index in range(number):
+        feed.publish([("insert", str(index))], lambda index=index: f"answer {index}")  # type: ignore[misc]
+    return feed
+
+
+def test_ids_are_given_to_results_only_and_grow_by_one() -> None:
+    feed = Feed("q")
+    assert feed.publish([("delete", "a"), ("progress", "b"), ("insert", "c"), ("error", "d")]) == [1, 2, 3]
+    assert ids(feed.subscribe(0).take()) == [1, None, 2, 3]
+
+
+def test_a_new_subscriber_starts_with_the_next_event() -> None:
+    feed = filled(3)
+    subscription = feed.subscribe()
+    assert subscription.take() == []
+    feed.publish([("insert", "x")])
+    assert ids(subscription.take()) == [4]
+
+
+def test_resuming_is_exclusive_and_zero_is_the_oldest_kept() -> None:
+    feed = filled(5)
+    assert ids(feed.subscribe(3).take()) == [4, 5]
+    assert ids(feed.subscribe(5).take()) == []
+    assert ids(feed.subscribe(0).take()) == [1, 2, 3, 4, 5]
+
+
+def test_an_id_out_of_retention_gets_a_reset_and_the_current_answer() -> None:
+    feed = filled(5, history=2)
+    assert feed.earliest_id == 4
+    reset, answer = feed.subscribe(2).take()
+    assert (reset.kind, json.loads(reset.data), reset.id) == ("reset", {"earliest": 4}, None)
+    assert (answer.kind, answer.data, answer.id) == ("answer", "answer 4", 5)
+    assert ids(feed.subscribe(3).take()) == [4, 5]
+    assert ids(feed.subscribe(0).take()) == [4, 5]
+
+
+def test_an_id_that_was_never_given_gets_a_reset() -> None:
+    assert [event.kind for event in filled(2).subscribe(9).take()] == ["reset", "answer"]
+    assert [event.kind for event in Feed("q").subscribe(9).take()] == ["reset"]
+
+
+def test_a_snapshot_comes_before_later_events_without_a_gap() -> None:
+    feed = filled(2)
+    subscription = feed.subscribe(snapshot=True)
+    feed.publish([("insert", "x")], lambda: "answer x")
+    first, second = subscription.take()
+    assert (first.kind, first.data, first.id) == ("answer", "answer 1", 2)
+    assert second.id == 3
+    assert feed.current() == "answer x"
+
+
+def test_a_slow_subscriber_is_disconnected_and_never_skipped() -> None:
+    feed = Feed("q", subscriber_buffer=3)
+    slow, quick = feed.subscribe(), feed.subscribe()
+    for index in range(5):
+        feed.publish([("insert", str(index))])
+        quick.take()
+    assert slow.closed and slow.overflowed
+    assert ids(slow.take()) == [1, 2, 3]
+    assert not quick.closed and feed.subscribers == 1
+    assert ids(feed.subscribe(3).take()) == [4, 5]
+
+
+def test_a_closed_feed_ends_its_subscribers_after_what_waits() -> None:
+    feed = filled(1)
+    subscription = feed.subscribe(0)
+    feed.close()
+    assert ids(list(subscription)) == [1]
+    assert subscription.exhausted
+    assert feed.subscribe(0).closed
+
+
+def test_a_reset_tells_subscribers_and_ids_go_on() -> None:
+    feed = filled(2)
+    subscription = feed.subscribe()
+    feed.reset()
+    feed.publish([("insert", "x")])
+    reset, event = subscription.take()
+    assert (reset.kind, json.loads(reset.data)) == ("reset", {"earliest": 3})
+    assert event.id == 3
+    assert [e.kind for e in feed.subscribe(1).take()] == ["reset"]
+
+
+def test_a_listener_is_woken_for_events_and_for_the_end() -> None:
+    feed = filled(1)
+    woken = []
+    subscription = feed.subscribe(0)
+    subscription.listen(lambda: woken.append(1))
+    assert len(woken) == 1
+    feed.publish([("insert", "x")])
+    feed.close()
+    assert len(woken) == 3
+
+
+def test_a_waiting_thread_gets_the_event() -> None:
+    feed = Feed("q")
+    subscription = feed.subscribe()
+    got: list[object] = []
+    thread = threading.Thread(target=lambda: got.append(subscription.get(10)))
+    thread.start()
+    feed.publish([("insert", "x")])
+    thread.join(10)
+    assert ids(got) == [1]
+    assert subscription.get(0) is None
+
+
+def test_leaving_a_feed_ends_the_subscription() -> None:
+    feed = Feed("q")
+    subscription = feed.subscribe()
+    subscription.close()
+    assert feed.subscribers == 0 and subscription.exhausted
