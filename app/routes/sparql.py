@@ -10,6 +10,7 @@ from flask import Blueprint, Response, g, request
 from pyoxigraph import NamedNode, serialize
 
 from .. import description, negotiation
+from ..columns import with_ordered_columns
 from ..errors import HttpError
 from ..processes import Process
 from ..security import needs
@@ -126,7 +127,8 @@ def _query(call: _Call) -> Response:
     union = call.one("union-default-graph") is not None
     if union and default_graphs:
         raise HttpError(
-            400, "union-default-graph and default-graph-uri cannot both say what the default graph is",
+            400,
+            "union-default-graph and default-graph-uri cannot both say what the default graph is",
             code="parameter",
         )
     accept = request.headers.get("Accept")
@@ -135,10 +137,16 @@ def _query(call: _Call) -> Response:
 
     def body(sink: Sink) -> None:
         with store.query(
-            text, base_iri=settings.base_iri, default_graphs=default_graphs, named_graphs=named_graphs, union=union,
+            with_ordered_columns(text),
+            base_iri=settings.base_iri,
+            default_graphs=default_graphs,
+            named_graphs=named_graphs,
+            union=union,
         ) as result:
             graph = result.kind == "graph"
-            chosen = negotiation.choose(accept, negotiation.GRAPH_OFFERS if graph else negotiation.RESULT_OFFERS)
+            chosen = negotiation.choose(
+                accept, negotiation.GRAPH_OFFERS if graph else negotiation.RESULT_OFFERS
+            )
             answer.headers["Content-Type"] = chosen.header
             answer.headers["ETag"] = f'"{result.version}"'
             count_rows(sink, chosen.name)
@@ -200,7 +208,9 @@ def _posted(*direct_types: str) -> _Call:
     if media.essence == FORM and request.method == "POST":
         return _Call((*fields, *fields_of(incoming.body_bytes(limit, "the form"))))
     raise HttpError(
-        415, f"a text cannot be read from {media.essence}", code="unsupported-media-type",
+        415,
+        f"a text cannot be read from {media.essence}",
+        code="unsupported-media-type",
         hint=f"Send it as {' or '.join(direct_types)}, or as a form of type {FORM}.",
     )
 
@@ -211,7 +221,9 @@ def _text(call: _Call, parameter: str, what: str, limit: int) -> str:
         raise HttpError(400, f"{what} is given twice, as the body and as a parameter", code="parameter")
     other = "update" if parameter == "query" else "query"
     if call.values(other):
-        raise HttpError(400, f"the request has the parameter {other}, which is not for this operation", code="parameter")
+        raise HttpError(
+            400, f"the request has the parameter {other}, which is not for this operation", code="parameter"
+        )
     text = call.direct if given is None else given
     if text is None:
         raise HttpError(400, f"{what} is missing", code="parameter", hint=f"Give the parameter {parameter}.")
@@ -231,7 +243,9 @@ def fields_of(data: bytes) -> tuple[tuple[str, str], ...]:
     except UnicodeDecodeError as error:
         raise HttpError(400, "the parameters are not UTF-8", code="not-utf-8") from error
     except ValueError as error:
-        raise HttpError(400, f"the request has more than {_MAX_FIELDS} parameters", code="parameter") from error
+        raise HttpError(
+            400, f"the request has more than {_MAX_FIELDS} parameters", code="parameter"
+        ) from error
 
 
 def _seconds(text: str | None) -> float:
@@ -244,7 +258,9 @@ def _seconds(text: str | None) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 < seconds < float("inf"):
-        raise HttpError(400, f"the parameter timeout must be a number of seconds, it is {text!r}", code="parameter")
+        raise HttpError(
+            400, f"the parameter timeout must be a number of seconds, it is {text!r}", code="parameter"
+        )
     return min(seconds, most)
 
 
