@@ -3,7 +3,7 @@
 Oxigraph evaluates ``GRAPH ?g { P }`` by adding ?g to each quad pattern of P. That is the union over the
 graphs (SPARQL 1.1 section 18.6) as long as every solution of P comes from at least one quad pattern and
 nothing in P hides or aggregates over ?g. For the rest (sub-queries, inline data alone, MINUS without a sure
-common variable) `expand` writes the union out.
+common variable, OPTIONAL or FILTER over ?g itself) `expand` writes the union out.
 """
 
 from __future__ import annotations
@@ -35,11 +35,16 @@ from .nodes import (
     Var,
     Window,
 )
-from .variables import certain
+from .variables import certain, mentioned
 
 
-def evaluates_by_graph(inner: Algebra) -> bool:
-    """True when Oxigraph's GRAPH ?g { inner } is the union over the graphs."""
+def evaluates_by_graph(inner: Algebra, variable: Var | None) -> bool:
+    """True when Oxigraph's ``GRAPH ?variable { inner }`` is the union over the graphs.
+
+    ``variable`` None: a variable that occurs nowhere in ``inner``.
+    """
+    if variable is not None and variable.name in mentioned(inner) and not _only_matches(inner):
+        return False
     return _pure(inner) and _touches_graph(inner)
 
 
@@ -48,11 +53,22 @@ def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
 
     Before ``Graph(?g, Project(...))``; after ``Union(Join(Graph(<g1>, ...), Values(?g, <g1>)), ...)``.
     """
-    if isinstance(node, Graph) and isinstance(node.name, Var) and not evaluates_by_graph(node.input):
+    if isinstance(node, Graph) and isinstance(node.name, Var) and not evaluates_by_graph(node.input, node.name):
         variable, inner = node.name, expand(node.input, graphs)
         return union(join(Graph(name, inner), Values((variable,), ((name,),))) for name in graphs())
     node = map_expressions(node, lambda expr: map_patterns(expr, lambda pattern: expand(pattern, graphs)))
     return map_children(node, lambda child: expand(child, graphs))
+
+
+def _only_matches(node: Algebra) -> bool:
+    """Joins of patterns alone: the order in which ?g is bound makes no difference."""
+    match node:
+        case Bgp() | Path():
+            return True
+        case Join(left, right):
+            return _only_matches(left) and _only_matches(right)
+        case _:
+            return False
 
 
 def _pure(node: Algebra) -> bool:

@@ -70,13 +70,15 @@ class _Group:
     """One group: the operands of its joins, its BINDs and FILTERs, and the blocks in it.
 
     ``bound`` are the variables that the group binds, ``outer`` those that enclosing groups bind up to where
-    a FILTER may move, ``substituted`` those that EXISTS gives.
+    a FILTER may move, ``substituted`` those that EXISTS gives. Only what stands in a ``block`` moves; the
+    blocks in another group reach its ``outer`` variables too.
     """
 
-    def __init__(self, bound: Names, outer: Names, substituted: Names) -> None:
+    def __init__(self, bound: Names, outer: Names, substituted: Names, *, block: bool = False) -> None:
         self._bound = bound
         self._outer = outer
         self._substituted = substituted
+        self._inside_block = block
         self._pending: list[_Moved] = []
         self.leaving: list[_Moved] = []
 
@@ -136,11 +138,13 @@ class _Group:
 
     def _needs(self, expr: Expr) -> Names:
         """The variables that this block does not bind and an enclosing group does."""
+        if not self._inside_block:
+            return NO_NAMES
         return (_direct_variables(expr) - self._bound - self._substituted) & self._outer
 
     def _block(self, node: Window | Graph) -> Algebra:
         inside = in_scope(node.input)
-        block = _Group(inside, (self._bound | self._outer) - inside, self._substituted)
+        block = _Group(inside, (self._bound | self._outer) - inside, self._substituted, block=True)
         inner = block.rewrite(node.input)
         for moved in block.leaving:
             if moved.var is not None and moved.var.name in mentioned(inner) | _mentioned_by(block.leaving, moved):

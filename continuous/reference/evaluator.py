@@ -69,6 +69,7 @@ class ReferenceEvaluator:
         self._tables: list[LoadedTable | LoadedTriples] = [LoadedTable(part.name) for part in self._parts]
         if any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(self._root)):
             self._merged = LoadedGraph(self._names.window((MERGED, None)))
+            self._workspace.declare(self._names.window((MERGED, None)))
             self._parts += (merged_background(self._root),)
             self._tables.append(LoadedTriples(self._merged))
         self._rows: list[list[Row]] = [[] for _ in self._parts]
@@ -161,6 +162,7 @@ class ReferenceEvaluator:
             given[key] = {}
         for key, content in given.items():
             if key not in self._windows:
+                self._workspace.declare(self._names.window(key))
                 self._windows[key] = LoadedWindow(
                     key, self._names, union=self._options.window_default_graph == "union",
                     graphs=self._uses_graphs, merged=self._merged)

@@ -109,8 +109,10 @@ class WindowPlan:
         if isinstance(node, Graph):
             inner = self._graphs_inside(key, node.input)
             if not isinstance(node.name, Var):
-                return Graph(self._names.graph(key, node.name), inner)
-            if evaluates_by_graph(node.input):
+                # Joined with its name: a graph that no element has is not there, whatever the pattern.
+                only = self._names.graph(key, node.name)
+                return join(self._name_of(key, only, node.name), Graph(only, inner))
+            if evaluates_by_graph(node.input, None):
                 graph: NamedNode | Var = Var(f"_:graph{next(self._fresh)}")
                 return join(self._name_of(key, graph, node.name), Graph(graph, inner))
             self.reads_names = True
@@ -120,7 +122,7 @@ class WindowPlan:
             node, lambda expr: map_patterns(expr, lambda pattern: self._graphs_inside(key, pattern)))
         return map_children(node, lambda child: self._graphs_inside(key, child))
 
-    def _name_of(self, key: WindowKey, graph: NamedNode | Var, name: Var) -> Algebra:
+    def _name_of(self, key: WindowKey, graph: NamedNode | Var, name: NamedNode | Var) -> Algebra:
         return Graph(self._names.names(key), Bgp((TriplePattern(graph, NAME, name),)))
 
 

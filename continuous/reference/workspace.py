@@ -27,8 +27,14 @@ class Workspace:
 
     def __init__(self) -> None:
         self._store = Store()
+        self._graphs: list[NamedNode] = []
         self._removed = 0
         self._alive = 0
+
+    def declare(self, graph: NamedNode) -> None:
+        """A graph that exists even while it is empty: a window without elements still is a dataset."""
+        self._graphs.append(graph)
+        self._store.add_graph(graph)
 
     def change(self, remove: Sequence[Quad], add: Sequence[Quad]) -> None:
         """Remove quads that are there and add quads that are not."""
@@ -41,6 +47,8 @@ class Workspace:
         if self._removed > _REMOVED_AT_LEAST and self._removed > self._alive:
             fresh = Store()
             fresh.bulk_extend(self._store)
+            for graph in self._graphs:
+                fresh.add_graph(graph)
             self._store, self._removed = fresh, 0
 
     def solutions(self, text: str, width: int, functions: Functions) -> list[Row]:
