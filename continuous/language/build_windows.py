@@ -64,8 +64,8 @@ class WindowRules(Transformer[Token, s.Unit]):
     def window_option(self, starting: s.InstantText) -> dict[str, Any]:
         return {"starting": starting}
 
-    def report(self, word: Token, value: Token) -> dict[str, Any]:
-        return {"report": value.upper()}
+    def report(self, word: Token, *values: Token) -> dict[str, Any]:
+        return {"report": " ".join(value.upper() for value in values)}
 
     def tick(self, word: Token, value: Token) -> dict[str, Any]:
         return {"tick": value.upper()}

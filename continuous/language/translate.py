@@ -27,9 +27,10 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
     """The query of a syntax tree. Faults are collected in the context; the caller raises them."""
     terms = Terms(context, unit.declarations)
     register = unit.register
-    windows = Windows(context, terms, None)
+    windows = Windows(context, terms)
+    t0 = None
     if register is not None and register.starting is not None:
-        windows.t0_ms = windows.instant(register.starting)
+        t0 = windows.instant(register.starting)
     query = unit.query
     dataset = _dataset(query, terms, windows)
     patterns = PatternTranslator(context, terms, windows)
@@ -58,7 +59,7 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
         result_iri=terms.iri(register.iri) if register and register.iri else None,
         result_name=register.name if register else None,
         computed_every_ms=every,
-        t0_ms=windows.t0_ms,
+        t0_ms=t0,
         report=windows.report,
         prefixes=dict(terms.prefixes),
         base_iri=terms.base,

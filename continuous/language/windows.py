@@ -53,10 +53,9 @@ class _Key(NamedTuple):
 class Windows:
     """The windows of one query, in the order of the text."""
 
-    def __init__(self, context: Context, terms: Terms, t0_ms: int | None) -> None:
+    def __init__(self, context: Context, terms: Terms) -> None:
         self.context = context
         self.terms = terms
-        self.t0_ms = t0_ms
         self.report: str | None = None
         self._declarations: dict[NamedNode, WindowDeclaration] = {}
         self._places: dict[NamedNode, int] = {}
@@ -165,16 +164,11 @@ class Windows:
                 window.at,
                 _INSTEAD[dialect],
             )
-        t0 = self.t0_ms
-        if window.starting is not None:
-            t0 = self.instant(window.starting)
+        t0 = None if window.starting is None else self.instant(window.starting)
         match window.kind:
             case "now":
                 return WindowSpec("now")
             case "all":
-                self.context.warn(
-                    "The window [ALL] keeps everything since registration: its state grows without bound."
-                )
                 return WindowSpec("all")
             case "triples" | "batch":
                 kind: WindowKind = "triples" if window.kind == "triples" else "batch"
