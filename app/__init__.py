@@ -16,7 +16,14 @@ from .config import Settings, load_settings
 from .middleware import ROUTE, Observed
 from .wiring import Services, open_services
 
-COMPRESSIBLE = ("text/", "application/json", "application/sparql", "application/problem", "application/n-", "image/svg")
+COMPRESSIBLE = (
+    "text/",
+    "application/json",
+    "application/sparql",
+    "application/problem",
+    "application/n-",
+    "image/svg",
+)
 COMPRESS_FROM_BYTES = 1024
 
 
@@ -29,7 +36,9 @@ class PartConverter(BaseConverter):
     regex = "[^/:]+"
 
 
-def create_app(config: Settings | Mapping[str, Any] | None = None, *, services: Services | None = None) -> Flask:
+def create_app(
+    config: Settings | Mapping[str, Any] | None = None, *, services: Services | None = None
+) -> Flask:
     """The WSGI application.
 
     Args:
@@ -41,7 +50,10 @@ def create_app(config: Settings | Mapping[str, Any] | None = None, *, services: 
         settings = config if isinstance(config, Settings) else load_settings(overrides=config)
         services = open_services(settings)
     app = Flask(
-        __name__, static_folder=None, instance_path=tempfile.gettempdir(), template_folder="templates",
+        __name__,
+        static_folder=None,
+        instance_path=tempfile.gettempdir(),
+        template_folder="templates",
     )
     app.url_map.converters["part"] = PartConverter
     app.url_map.merge_slashes = False
@@ -59,7 +71,19 @@ def create_app(config: Settings | Mapping[str, Any] | None = None, *, services: 
 
 
 def _register(app: Flask) -> None:
-    from .routes import changes, feeds, graphs, health, jobs, login, openapi, processes, queries, sparql, streams
+    from .routes import (
+        changes,
+        feeds,
+        graphs,
+        health,
+        jobs,
+        login,
+        openapi,
+        processes,
+        queries,
+        sparql,
+        streams,
+    )
 
     for part in (sparql, graphs, streams, queries, feeds, changes, jobs, health, processes, login, openapi):
         app.register_blueprint(part.blueprint)

@@ -53,7 +53,8 @@ def restore(backup: Path, folder: Path) -> None:
         raise RestoreError(f"{backup} is not a backup of Quadrill")
     if folder.exists() and any(folder.iterdir()):
         raise RestoreError(
-            f"the data folder {folder} is not empty", hint="Restore into a new folder, or move the old one away."
+            f"the data folder {folder} is not empty",
+            hint="Restore into a new folder, or move the old one away.",
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

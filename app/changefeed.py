@@ -1,7 +1,7 @@
 """The store's commits as events: the newest from memory, older ones from the durable log.
 
 One subscription to the store serves all readers. Each reader has a position of its own (the version that it
-has seen) and asks for what lies behind it; a commit's frame is made once for all readers of the same selection.
+has seen) and asks for what lies behind it; the frame of a commit is made once for all who want the same.
 """
 
 from __future__ import annotations

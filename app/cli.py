@@ -42,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def build_parser() -> argparse.ArgumentParser:
     """The parser with all sub-commands."""
     parser = argparse.ArgumentParser(
-        prog="quadrill", description="A SPARQL triple store whose queries can stay open.",
+        prog="quadrill",
+        description="A SPARQL triple store whose queries can stay open.",
     )
     parser.add_argument("--version", action="version", version=f"quadrill {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -40,17 +40,39 @@ class Settings:
     """One server's settings. docs/settings.md lists them; a test compares both."""
 
     # where
-    data: str = _setting("", "folder", "Data folder; `:memory:` keeps nothing; empty means `quadrill` in the user's data directory.")
-    host: str = _setting("127.0.0.1", "address", "Address to listen on; anything but loopback requires a token.")
+    data: str = _setting(
+        "",
+        "folder",
+        "Data folder; `:memory:` keeps nothing; empty means `quadrill` in the user's data directory.",
+    )
+    host: str = _setting(
+        "127.0.0.1", "address", "Address to listen on; anything but loopback requires a token."
+    )
     port: int = _setting(7878, "port", "Port to listen on; 0 takes a free one.")
-    registry_url: str = _setting("", "URL", "SQLAlchemy URL of the registry database; empty means SQLite in the data folder.")
-    base_iri: str = _setting("http://localhost/", "IRI", "Base of relative IRIs in query texts and of streams that are declared by a push.")
-    public_url: str = _setting("", "URL", "Address of this server as clients see it, for links and graph names; empty means the request's own.")
+    registry_url: str = _setting(
+        "", "URL", "SQLAlchemy URL of the registry database; empty means SQLite in the data folder."
+    )
+    base_iri: str = _setting(
+        "http://localhost/",
+        "IRI",
+        "Base of relative IRIs in query texts and of streams that are declared by a push.",
+    )
+    public_url: str = _setting(
+        "",
+        "URL",
+        "Address of this server as clients see it, for links and graph names; empty means the request's own.",
+    )
 
     # who
-    token: str = _setting("", "secret", "A bearer token with the role admin; further tokens are made with `quadrill token`.")
-    host_names: tuple[str, ...] = _setting((), "names", "Further `Host` names to accept without tokens, beside loopback.")
-    cors_origins: tuple[str, ...] = _setting((), "origins", "Origins whose pages may call the server; `*` allows every origin to read.")
+    token: str = _setting(
+        "", "secret", "A bearer token with the role admin; further tokens are made with `quadrill token`."
+    )
+    host_names: tuple[str, ...] = _setting(
+        (), "names", "Further `Host` names to accept without tokens, beside loopback."
+    )
+    cors_origins: tuple[str, ...] = _setting(
+        (), "origins", "Origins whose pages may call the server; `*` allows every origin to read."
+    )
     read_only: bool = _setting(False, "", "Refuse everything that writes.")
 
     # how much
@@ -59,41 +81,71 @@ class Settings:
     max_body_bytes: int = _setting(1 << 28, "bytes", "Largest request body for graphs, uploads and updates.")
     max_query_bytes: int = _setting(1 << 20, "bytes", "Largest query text.")
     max_push_bytes: int = _setting(1 << 26, "bytes", "Largest body of one push to a stream.")
-    request_timeout: float = _setting(30.0, "seconds", "How long a client may take to send a request, and pause while it reads an answer.")
-    query_timeout: float = _setting(60.0, "seconds", "Longest evaluation of a one-shot query; `timeout` in a request may only shorten it.")
+    request_timeout: float = _setting(
+        30.0, "seconds", "How long a client may take to send a request, and pause while it reads an answer."
+    )
+    query_timeout: float = _setting(
+        60.0, "seconds", "Longest evaluation of a one-shot query; `timeout` in a request may only shorten it."
+    )
     max_result_rows: int = _setting(10_000_000, "rows", "Most rows or triples of one answer; 0 for no limit.")
     max_result_bytes: int = _setting(1 << 32, "bytes", "Largest answer; 0 for no limit.")
-    max_nesting: int = _setting(10_000, "levels", "Deepest nesting in a query or update text, chains of operators counted in.")
+    max_nesting: int = _setting(
+        10_000, "levels", "Deepest nesting in a query or update text, chains of operators counted in."
+    )
     gzip: bool = _setting(True, "", "Compress answers for clients that accept it.")
 
     # feeds
     sse_heartbeat: float = _setting(15.0, "seconds", "Time between two comments on a silent event stream.")
-    sse_retry_ms: int = _setting(2000, "ms", "How long a browser waits before it connects to an event stream again.")
-    sse_buffer_bytes: int = _setting(1 << 20, "bytes", "Events kept for a slow client; one that needs more is disconnected and resumes.")
+    sse_retry_ms: int = _setting(
+        2000, "ms", "How long a browser waits before it connects to an event stream again."
+    )
+    sse_buffer_bytes: int = _setting(
+        1 << 20, "bytes", "Events kept for a slow client; one that needs more is disconnected and resumes."
+    )
     max_subscribers: int = _setting(10_000, "clients", "Most event streams at a time.")
     feed_history: int = _setting(10_000, "events", "Events that a feed keeps for clients that resume.")
 
     # streams and continuous queries
-    auto_declare_streams: bool = _setting(True, "", "Declare a stream when a query names it or a push reaches it.")
+    auto_declare_streams: bool = _setting(
+        True, "", "Declare a stream when a query names it or a push reaches it."
+    )
     lateness: str = _setting("0ms", "duration", "Default lateness of a stream.")
-    idle_timeout: str = _setting("5s", "duration", "Default time of wall clock after which a silent stream holds nothing back.")
-    max_future: str = _setting("1d", "duration", "An element further ahead of clock and watermark is refused.")
-    retention: str = _setting("1h", "duration", "Default time of event time for which a stream keeps its elements.")
-    max_empty_windows: int = _setting(1000, "windows", "A longer run of empty windows becomes one progress event.")
+    idle_timeout: str = _setting(
+        "5s", "duration", "Default time of wall clock after which a silent stream holds nothing back."
+    )
+    max_future: str = _setting(
+        "1d", "duration", "An element further ahead of clock and watermark is refused."
+    )
+    retention: str = _setting(
+        "1h", "duration", "Default time of event time for which a stream keeps its elements."
+    )
+    max_empty_windows: int = _setting(
+        1000, "windows", "A longer run of empty windows becomes one progress event."
+    )
     max_push_elements: int = _setting(100_000, "elements", "Most elements of one push.")
-    max_queue_elements: int = _setting(200_000, "elements", "Accepted elements that may wait for the engine before pushes get 429.")
+    max_queue_elements: int = _setting(
+        200_000, "elements", "Accepted elements that may wait for the engine before pushes get 429."
+    )
     max_queries: int = _setting(10_000, "queries", "Most continuous queries at a time.")
 
     # the store
     durable: bool = _setting(True, "", "Acknowledge a commit only once it would survive a power loss.")
-    change_log_bytes: int = _setting(1 << 30, "bytes", "Size of the change log from which `/changes` resumes.")
+    change_log_bytes: int = _setting(
+        1 << 30, "bytes", "Size of the change log from which `/changes` resumes."
+    )
     change_log_age: str = _setting("7d", "duration", "Age of the oldest change kept.")
-    remote_hosts: tuple[str, ...] = _setting((), "hosts", "Hosts that SERVICE and LOAD may reach, with or without a port; none by default.")
+    remote_hosts: tuple[str, ...] = _setting(
+        (), "hosts", "Hosts that SERVICE and LOAD may reach, with or without a port; none by default."
+    )
     load_folders: tuple[str, ...] = _setting((), "folders", "Folders that `POST /loads` may read.")
 
     # running
-    access_log: str = _setting("", "file", "Log of requests, one line each; `-` is standard error, empty is none.")
-    shutdown_timeout: float = _setting(10.0, "seconds", "How long a stopping server waits for running requests.")
+    access_log: str = _setting(
+        "", "file", "Log of requests, one line each; `-` is standard error, empty is none."
+    )
+    shutdown_timeout: float = _setting(
+        10.0, "seconds", "How long a stopping server waits for running requests."
+    )
 
     @property
     def in_memory(self) -> bool:
@@ -187,7 +239,16 @@ def _known(name: str, place: str) -> Setting:
 def _parse(row: Setting, text: str, place: str) -> Any:
     """A value from the environment, where everything is text."""
     if row.type is bool:
-        words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+        words = {
+            "1": True,
+            "true": True,
+            "yes": True,
+            "on": True,
+            "0": False,
+            "false": False,
+            "no": False,
+            "off": False,
+        }
         if text.strip().lower() not in words:
             raise _misfit(row, text, place)
         return words[text.strip().lower()]
@@ -204,17 +265,27 @@ def _parse(row: Setting, text: str, place: str) -> Any:
 
 def _convert(row: Setting, value: Any, place: str) -> Any:
     """A value that already has a type."""
-    if row.type is tuple and isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
+    if (
+        row.type is tuple
+        and isinstance(value, (list, tuple))
+        and all(isinstance(each, str) for each in value)
+    ):
         return tuple(value)
     if row.type is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not row.type or row.type is tuple:
         raise _misfit(row, value, place)
-    if row.type in (int, float) and not 0 <= value < float("inf"):
+    if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
         raise SettingsError(f"setting {row.name} {place} must not be negative or infinite, it is {value}")
     return value
 
 
 def _misfit(row: Setting, value: Any, place: str) -> SettingsError:
-    wanted = {bool: "true or false", tuple: "a list of texts", str: "a text", int: "a whole number", float: "a number"}
+    wanted = {
+        bool: "true or false",
+        tuple: "a list of texts",
+        str: "a text",
+        int: "a whole number",
+        float: "a number",
+    }
     return SettingsError(f"setting {row.name} {place} must be {wanted[row.type]}, it is {value!r}")

@@ -127,7 +127,9 @@ def problem(error: BaseException) -> dict[str, Any]:
 def problem_response(error: BaseException) -> Response:
     """The HTTP response of an error, with the headers that its status requires."""
     document = problem(error)
-    response = Response(json.dumps(document, ensure_ascii=False, default=str) + "\n", status=document["status"])
+    response = Response(
+        json.dumps(document, ensure_ascii=False, default=str) + "\n", status=document["status"]
+    )
     response.headers["Content-Type"] = MEDIA_TYPE
     response.headers["Cache-Control"] = "no-store"
     if isinstance(error, HttpError):
@@ -163,7 +165,10 @@ def _of_werkzeug(error: HTTPException) -> dict[str, Any]:
     detail = details.get(status) or str(error.description or _title(status))
     code = codes.get(status, "http")
     return {
-        "type": f"urn:quadrill:problem:{code}", "title": _title(status), "status": status, "detail": detail,
+        "type": f"urn:quadrill:problem:{code}",
+        "title": _title(status),
+        "status": status,
+        "detail": detail,
         "code": code,
     }
 

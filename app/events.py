@@ -1,4 +1,4 @@
-"""Answers of type ``text/event-stream``: handed to the fan-out thread, or streamed where that is not possible."""
+"""Answers of type ``text/event-stream``: handed to the fan-out thread, or streamed where there is none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class EventStream(Response):
     frames are yielded from the calling thread.
     """
 
-    def __init__(self, source: EventSource, fanout: Fanout, *, retry_ms: int, head_only: bool = False) -> None:
+    def __init__(
+        self, source: EventSource, fanout: Fanout, *, retry_ms: int, head_only: bool = False
+    ) -> None:
         super().__init__(b"", content_type=EVENT_STREAM)
         del self.headers["Content-Length"]
         self.headers["Cache-Control"] = "no-store"
@@ -42,7 +44,9 @@ class EventStream(Response):
             return ()
         if self._fanout.full:
             self._source.close()
-            busy = HttpError(503, f"there are {self._fanout.max_clients} event streams already", code="too-many-streams")
+            busy = HttpError(
+                503, f"there are {self._fanout.max_clients} event streams already", code="too-many-streams"
+            )
             return problem_response(busy)(environ, start_response)
         connection = environ.get(CONNECTION)
         if connection is None:

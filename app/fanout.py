@@ -61,7 +61,9 @@ class _Client:
 class Fanout:
     """The fan-out thread. Units: ``heartbeat`` seconds, ``buffer_bytes`` bytes per client."""
 
-    def __init__(self, *, heartbeat: float = 15.0, buffer_bytes: int = 1 << 20, max_clients: int = 10_000) -> None:
+    def __init__(
+        self, *, heartbeat: float = 15.0, buffer_bytes: int = 1 << 20, max_clients: int = 10_000
+    ) -> None:
         self.heartbeat = heartbeat
         self.buffer_bytes = buffer_bytes
         self.max_clients = max_clients

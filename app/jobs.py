@@ -44,7 +44,7 @@ class Jobs:
         """Queue a load of ``source`` into ``graph``.
 
         Raises:
-            HttpError: 400 for wrong members, 403 for a source outside the load folders, 404 for a missing one.
+            HttpError: 400 for wrong members, 403 for a source outside the load folders, 404 for none.
             UnsupportedError: the engine is not available.
         """
         source = self._source(request)
@@ -52,14 +52,22 @@ class Jobs:
         graph = _graph(request)
         engine = request.get("engine", "auto")
         if engine not in ENGINES:
-            raise HttpError(400, f"the engine must be one of {', '.join(ENGINES)}, it is {engine!r}", code="member")
+            raise HttpError(
+                400, f"the engine must be one of {', '.join(ENGINES)}, it is {engine!r}", code="member"
+            )
         if engine == "spark":
             raise UnsupportedError("engine: spark", hint="Use auto or oxigraph.")
         now = _now_ms()
         record = JobRecord(
-            id=secrets.token_hex(8), kind=LOAD, state="queued", created_ms=now, updated_ms=now,
+            id=secrets.token_hex(8),
+            kind=LOAD,
+            state="queued",
+            created_ms=now,
+            updated_ms=now,
             request={
-                "source": str(source), "format": kind.media_type, "engine": "oxigraph",
+                "source": str(source),
+                "format": kind.media_type,
+                "engine": "oxigraph",
                 "graph": graph.value if isinstance(graph, NamedNode) else None,
             },
         )
@@ -145,14 +153,20 @@ class Jobs:
             raise HttpError(400, "the load does not say its source", code="member")
         folders = [Path(folder).expanduser().resolve() for folder in self._settings.load_folders]
         source = Path(given)
-        candidates = [source.resolve()] if source.is_absolute() else [(folder / source).resolve() for folder in folders]
+        candidates = (
+            [source.resolve()]
+            if source.is_absolute()
+            else [(folder / source).resolve() for folder in folders]
+        )
         for candidate in candidates:
             if any(candidate.is_relative_to(folder) for folder in folders) and candidate.is_file():
                 return candidate
         if any(candidate.is_relative_to(folder) for candidate in candidates for folder in folders):
             raise HttpError(404, f"there is no file {given}", code="no-such-file")
         raise HttpError(
-            403, f"{given} is not below a load folder", code="outside-load-folders",
+            403,
+            f"{given} is not below a load folder",
+            code="outside-load-folders",
             hint="The setting load_folders lists them; `quadrill load` uploads any file.",
         )
 
@@ -160,8 +174,13 @@ class Jobs:
 def describe(record: JobRecord) -> dict[str, Any]:
     """A job as the API shows it."""
     shown: dict[str, Any] = {
-        "id": record.id, "kind": record.kind, "state": record.state, "request": dict(record.request),
-        "progress": dict(record.progress), "created": record.created_ms, "updated": record.updated_ms,
+        "id": record.id,
+        "kind": record.kind,
+        "state": record.state,
+        "request": dict(record.request),
+        "progress": dict(record.progress),
+        "created": record.created_ms,
+        "updated": record.updated_ms,
     }
     if record.error:
         shown["error"] = record.error
@@ -172,10 +191,16 @@ def _format(request: Mapping[str, Any], source: Path) -> RdfType:
     given = request.get("format")
     if given is not None and not isinstance(given, str):
         raise HttpError(400, "the member format must be a text", code="member")
-    kind = guess_rdf_format(source.name) if given is None else rdf_format(given) or guess_rdf_format(f"x.{given}")
+    kind = (
+        guess_rdf_format(source.name)
+        if given is None
+        else rdf_format(given) or guess_rdf_format(f"x.{given}")
+    )
     if kind is None:
         raise HttpError(
-            400, f"the format of {source.name} is not known", code="member",
+            400,
+            f"the format of {source.name} is not known",
+            code="member",
             hint="Give format as a media type or a file name ending.",
         )
     return kind
@@ -193,7 +218,13 @@ def _graph(request: Mapping[str, Any]) -> NamedNode | DefaultGraph:
 
 def _progress(stage: str, rows: int, size: int, started: float) -> dict[str, Any]:
     seconds = max(time.monotonic() - started, 1e-6)
-    return {"stage": stage, "rows": rows, "bytes": size, "rate": round(rows / seconds), "seconds": round(seconds, 3)}
+    return {
+        "stage": stage,
+        "rows": rows,
+        "bytes": size,
+        "rate": round(rows / seconds),
+        "seconds": round(seconds, 3),
+    }
 
 
 def _now_ms() -> int:

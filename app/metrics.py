@@ -20,11 +20,17 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._requests = Counter(
-            "quadrill_http_requests", "Requests answered.", ("method", "route", "status"), registry=self.registry
+            "quadrill_http_requests",
+            "Requests answered.",
+            ("method", "route", "status"),
+            registry=self.registry,
         )
         self._seconds = Histogram(
-            "quadrill_http_request_seconds", "Time from request to the last byte of its answer.", ("route",),
-            buckets=_BUCKETS, registry=self.registry,
+            "quadrill_http_request_seconds",
+            "Time from request to the last byte of its answer.",
+            ("route",),
+            buckets=_BUCKETS,
+            registry=self.registry,
         )
 
     def request_ended(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -51,16 +57,24 @@ class ServiceFigures(Collector):
         yield _gauge("quadrill_store_graphs", "Graphs in the store.", len(counts))
         yield _gauge("quadrill_store_quads", "Quads in the store.", sum(counts.values()))
         yield _gauge("quadrill_feed_subscribers", "Open event streams.", services.fanout.clients)
-        yield _counter("quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", services.fanout.dropped)
-        yield _gauge("quadrill_running_queries", "One-shot queries that run now.", len(services.processes.list()))
+        yield _counter(
+            "quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", services.fanout.dropped
+        )
+        yield _gauge(
+            "quadrill_running_queries", "One-shot queries that run now.", len(services.processes.list())
+        )
         yield from _of_streams(services.engine.streams())
         yield from _of_queries(services.engine.queries())
 
 
 def _of_streams(streams: list[dict[str, Any]]) -> Iterable[Metric]:
     accepted = CounterMetricFamily("quadrill_stream_elements", "Elements accepted.", labels=("stream",))
-    late = CounterMetricFamily("quadrill_stream_late_elements", "Elements behind the watermark.", labels=("stream",))
-    watermark = GaugeMetricFamily("quadrill_stream_watermark_ms", "Watermark in event time.", labels=("stream",))
+    late = CounterMetricFamily(
+        "quadrill_stream_late_elements", "Elements behind the watermark.", labels=("stream",)
+    )
+    watermark = GaugeMetricFamily(
+        "quadrill_stream_watermark_ms", "Watermark in event time.", labels=("stream",)
+    )
     for stream in streams:
         name = str(stream.get("name"))
         accepted.add_metric((name,), _figure(stream, "elements", "accepted", "count"))

@@ -48,6 +48,10 @@ class Observed:
             )
             if access_log.handlers:
                 access_log.info(
-                    '%s "%s %s" %d %.1f ms', environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"],
-                    environ.get("RAW_URI") or environ.get("PATH_INFO", ""), status[0], seconds * 1000,
+                    '%s "%s %s" %d %.1f ms',
+                    environ.get("REMOTE_ADDR", "-"),
+                    environ["REQUEST_METHOD"],
+                    environ.get("RAW_URI") or environ.get("PATH_INFO", ""),
+                    status[0],
+                    seconds * 1000,
                 )

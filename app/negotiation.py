@@ -48,14 +48,22 @@ class Offer:
 
 
 JSON_RESULTS = Offer(
-    "json", "application/sparql-results+json", ("application/json", "text/json"), results=QueryResultsFormat.JSON
+    "json",
+    "application/sparql-results+json",
+    ("application/json", "text/json"),
+    results=QueryResultsFormat.JSON,
 )
 XML_RESULTS = Offer(
     "xml", "application/sparql-results+xml", ("application/xml", "text/xml"), results=QueryResultsFormat.XML
 )
-CSV_RESULTS = Offer("csv", "text/csv", ("text/plain",), "text/csv; charset=utf-8", results=QueryResultsFormat.CSV)
+CSV_RESULTS = Offer(
+    "csv", "text/csv", ("text/plain",), "text/csv; charset=utf-8", results=QueryResultsFormat.CSV
+)
 TSV_RESULTS = Offer(
-    "tsv", "text/tab-separated-values", ("text/tsv",), "text/tab-separated-values; charset=utf-8",
+    "tsv",
+    "text/tab-separated-values",
+    ("text/tsv",),
+    "text/tab-separated-values; charset=utf-8",
     results=QueryResultsFormat.TSV,
 )
 RESULT_OFFERS = (JSON_RESULTS, XML_RESULTS, CSV_RESULTS, TSV_RESULTS)
@@ -63,7 +71,10 @@ RESULT_OFFERS = (JSON_RESULTS, XML_RESULTS, CSV_RESULTS, TSV_RESULTS)
 # itself is what clients that ask for text expect, and what Oxigraph's server sends.
 
 TURTLE = Offer(
-    "ttl", "text/turtle", ("application/x-turtle", "application/turtle"), "text/turtle; charset=utf-8",
+    "ttl",
+    "text/turtle",
+    ("application/x-turtle", "application/turtle"),
+    "text/turtle; charset=utf-8",
     rdf=RdfFormat.TURTLE,
 )
 N_TRIPLES = Offer("nt", "application/n-triples", ("text/plain",), rdf=RdfFormat.N_TRIPLES)
@@ -105,7 +116,9 @@ def choose(accept: str | None, offers: Sequence[Offer]) -> Offer:
     if best is None:
         listed = ", ".join(offer.media_type for offer in offers)
         raise HttpError(
-            406, f"none of the formats asked for ({accept}) can be written here", code="not-acceptable",
+            406,
+            f"none of the formats asked for ({accept}) can be written here",
+            code="not-acceptable",
             hint=f"This resource has {listed}.",
         )
     return best
@@ -164,7 +177,9 @@ def rdf_type(content_type: str | None) -> RdfType:
     found = rdf_format(media.essence)
     if found is None:
         raise HttpError(
-            415, f"bodies of type {media.essence} are not read here", code="unsupported-media-type",
+            415,
+            f"bodies of type {media.essence} are not read here",
+            code="unsupported-media-type",
             hint=f"RDF is read as {', '.join(kind.media_type for kind in RDF_TYPES)}.",
         )
     return found
@@ -178,7 +193,9 @@ def content_media_type(content_type: str | None) -> MediaType:
     """
     if not content_type:
         raise HttpError(
-            415, "the request has a body but no Content-Type", code="unsupported-media-type",
+            415,
+            "the request has a body but no Content-Type",
+            code="unsupported-media-type",
             hint="Name the body's type in the Content-Type header.",
         )
     media = parse_media_type(content_type)
@@ -187,7 +204,9 @@ def content_media_type(content_type: str | None) -> MediaType:
     charset = media.parameters.get("charset", "utf-8").lower()
     if charset not in ("utf-8", "utf8", "us-ascii", "ascii"):
         raise HttpError(
-            415, f"bodies must be UTF-8, this one says {charset}", code="unsupported-charset",
+            415,
+            f"bodies must be UTF-8, this one says {charset}",
+            code="unsupported-charset",
             hint="Send the body as UTF-8.",
         )
     return media

@@ -67,55 +67,187 @@ _PUSH = ("at", "each", "partial", "wait")
 _REGISTRATION = ("text/plain", "application/sparql-query", "application/json")
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("get", "/query", "SPARQL query; without a query the service description", (200,), ("query", *_DATASET), answers=RESULT_TYPES),
+    Operation(
+        "get",
+        "/query",
+        "SPARQL query; without a query the service description",
+        (200,),
+        ("query", *_DATASET),
+        answers=RESULT_TYPES,
+    ),
     Operation("post", "/query", "SPARQL query", (200,), _DATASET, (*SPARQL_TEXTS, *FORM), RESULT_TYPES),
-    Operation("query", "/query", "SPARQL query in the body of an HTTP QUERY", (200,), _DATASET, SPARQL_TEXTS, RESULT_TYPES),
-    Operation("post", "/update", "SPARQL update", (204,), _USING, ("application/sparql-update", *FORM), role="write"),
-    Operation("get", "/sparql", "SPARQL query; without a query the service description", (200,), ("query", *_DATASET), answers=RESULT_TYPES),
-    Operation("post", "/sparql", "SPARQL query or update, by content type or parameter", (200, 204), (*_DATASET, *_USING), (*SPARQL_TEXTS, "application/sparql-update", *FORM), RESULT_TYPES, role="read or write"),
-    Operation("query", "/sparql", "SPARQL query in the body of an HTTP QUERY", (200,), _DATASET, SPARQL_TEXTS, RESULT_TYPES),
+    Operation(
+        "query",
+        "/query",
+        "SPARQL query in the body of an HTTP QUERY",
+        (200,),
+        _DATASET,
+        SPARQL_TEXTS,
+        RESULT_TYPES,
+    ),
+    Operation(
+        "post", "/update", "SPARQL update", (204,), _USING, ("application/sparql-update", *FORM), role="write"
+    ),
+    Operation(
+        "get",
+        "/sparql",
+        "SPARQL query; without a query the service description",
+        (200,),
+        ("query", *_DATASET),
+        answers=RESULT_TYPES,
+    ),
+    Operation(
+        "post",
+        "/sparql",
+        "SPARQL query or update, by content type or parameter",
+        (200, 204),
+        (*_DATASET, *_USING),
+        (*SPARQL_TEXTS, "application/sparql-update", *FORM),
+        RESULT_TYPES,
+        role="read or write",
+    ),
+    Operation(
+        "query",
+        "/sparql",
+        "SPARQL query in the body of an HTTP QUERY",
+        (200,),
+        _DATASET,
+        SPARQL_TEXTS,
+        RESULT_TYPES,
+    ),
     Operation("get", "/store", "a graph, or the whole dataset", (200,), _GRAPH, answers=GRAPH_TYPES),
-    Operation("put", "/store", "replace a graph, or the whole dataset", (201, 204), _GRAPH, RDF_TYPES, role="write"),
-    Operation("post", "/store", "add to a graph; without a graph a new one is made", (201, 204), _GRAPH, (*RDF_TYPES, "multipart/form-data"), role="write"),
+    Operation(
+        "put", "/store", "replace a graph, or the whole dataset", (201, 204), _GRAPH, RDF_TYPES, role="write"
+    ),
+    Operation(
+        "post",
+        "/store",
+        "add to a graph; without a graph a new one is made",
+        (201, 204),
+        _GRAPH,
+        (*RDF_TYPES, "multipart/form-data"),
+        role="write",
+    ),
     Operation("delete", "/store", "drop a graph, or empty the dataset", (204,), _GRAPH, role="write"),
     Operation("get", "/store/{path}", "the graph named by this address", (200,), answers=GRAPH_TYPES),
-    Operation("put", "/store/{path}", "replace the graph named by this address", (201, 204), body=RDF_TYPES, role="write"),
-    Operation("post", "/store/{path}", "add to the graph named by this address", (201, 204), body=(*RDF_TYPES, "multipart/form-data"), role="write"),
+    Operation(
+        "put",
+        "/store/{path}",
+        "replace the graph named by this address",
+        (201, 204),
+        body=RDF_TYPES,
+        role="write",
+    ),
+    Operation(
+        "post",
+        "/store/{path}",
+        "add to the graph named by this address",
+        (201, 204),
+        body=(*RDF_TYPES, "multipart/form-data"),
+        role="write",
+    ),
     Operation("delete", "/store/{path}", "drop the graph named by this address", (204,), role="write"),
-    Operation("get", "/changes", "the store's change feed", (200,), ("after", "patch", "graph"), answers=EVENTS),
+    Operation(
+        "get", "/changes", "the store's change feed", (200,), ("after", "patch", "graph"), answers=EVENTS
+    ),
     Operation("get", "/streams", "all streams, or one by its IRI", (200,), ("iri",), answers=JSON),
     Operation("put", "/streams", "declare a stream by its IRI", (200, 201), ("iri",), JSON, JSON, "write"),
-    Operation("post", "/streams", "push to a stream by its IRI", (200,), ("iri", *_PUSH), PUSH_TYPES, JSON, "push"),
+    Operation(
+        "post", "/streams", "push to a stream by its IRI", (200,), ("iri", *_PUSH), PUSH_TYPES, JSON, "push"
+    ),
     Operation("delete", "/streams", "drop a stream by its IRI", (204,), ("iri",), role="write"),
-    Operation("post", "/streams:heartbeat", "move the watermark of a stream by its IRI", (204,), ("iri", "at"), role="push"),
+    Operation(
+        "post",
+        "/streams:heartbeat",
+        "move the watermark of a stream by its IRI",
+        (204,),
+        ("iri", "at"),
+        role="push",
+    ),
     Operation("get", "/streams/{name}", "one stream", (200,), answers=JSON),
     Operation("put", "/streams/{name}", "declare a stream", (200, 201), ("iri",), JSON, JSON, "write"),
-    Operation("post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"),
+    Operation(
+        "post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"
+    ),
     Operation("delete", "/streams/{name}", "drop a stream that no query reads", (204,), role="write"),
     Operation("post", "/streams/{name}:heartbeat", "move a stream's watermark", (204,), ("at",), role="push"),
     Operation("get", "/queries", "all continuous queries", (200,), answers=JSON),
-    Operation("post", "/queries", "register a continuous query", (200, 201), ("name",), _REGISTRATION, JSON, "write"),
-    Operation("post", "/queries:validate", "what registering would give", (200,), ("name",), _REGISTRATION, JSON),
+    Operation(
+        "post", "/queries", "register a continuous query", (200, 201), ("name",), _REGISTRATION, JSON, "write"
+    ),
+    Operation(
+        "post", "/queries:validate", "what registering would give", (200,), ("name",), _REGISTRATION, JSON
+    ),
     Operation("get", "/queries/{name}", "one continuous query", (200,), answers=JSON),
-    Operation("put", "/queries/{name}", "register a continuous query under a name", (200, 201), ("name", "replace"), _REGISTRATION, JSON, "write"),
-    Operation("patch", "/queries/{name}", "pause, resume or change settings", (200,), (), JSON, JSON, "write"),
+    Operation(
+        "put",
+        "/queries/{name}",
+        "register a continuous query under a name",
+        (200, 201),
+        ("name", "replace"),
+        _REGISTRATION,
+        JSON,
+        "write",
+    ),
+    Operation(
+        "patch", "/queries/{name}", "pause, resume or change settings", (200,), (), JSON, JSON, "write"
+    ),
     Operation("delete", "/queries/{name}", "drop a continuous query", (204,), role="write"),
-    Operation("get", "/queries/{name}/explain", "the plan", (200,), ("analyze",), answers=("text/plain", *JSON)),
-    Operation("post", "/queries/{name}/refresh", "refresh the static parts now", (200,), answers=JSON, role="write"),
-    Operation("get", "/queries/{name}/results", "the feed as events, or the current answer; 204 after a drop", (200, 204), ("from", "snapshot", "format"), answers=(*EVENTS, *RESULT_TYPES)),
-    Operation("post", "/loads", "load a file below the load folders as a job", (202,), (), JSON, JSON, "write"),
+    Operation(
+        "get", "/queries/{name}/explain", "the plan", (200,), ("analyze",), answers=("text/plain", *JSON)
+    ),
+    Operation(
+        "post", "/queries/{name}/refresh", "refresh the static parts now", (200,), answers=JSON, role="write"
+    ),
+    Operation(
+        "get",
+        "/queries/{name}/results",
+        "the feed as events, or the current answer; 204 after a drop",
+        (200, 204),
+        ("from", "snapshot", "format"),
+        answers=(*EVENTS, *RESULT_TYPES),
+    ),
+    Operation(
+        "post", "/loads", "load a file below the load folders as a job", (202,), (), JSON, JSON, "write"
+    ),
     Operation("get", "/jobs", "all jobs", (200,), answers=JSON),
-    Operation("get", "/jobs/{job_id}", "one job, or its progress as events", (200,), answers=(*JSON, *EVENTS)),
-    Operation("post", "/backups", "a copy of store and registry into an empty folder of the server", (201,), (), JSON, JSON, "admin"),
+    Operation(
+        "get", "/jobs/{job_id}", "one job, or its progress as events", (200,), answers=(*JSON, *EVENTS)
+    ),
+    Operation(
+        "post",
+        "/backups",
+        "a copy of store and registry into an empty folder of the server",
+        (201,),
+        (),
+        JSON,
+        JSON,
+        "admin",
+    ),
     Operation("get", "/processes", "the one-shot queries that run now", (200,), answers=JSON),
     Operation("delete", "/processes/{process_id}", "stop a running query", (204,), role="write"),
     Operation("get", "/health/live", "liveness", (200,), answers=JSON, role="public"),
-    Operation("get", "/health/ready", "readiness of store, registry and engine", (200, 503), answers=JSON, role="public"),
+    Operation(
+        "get",
+        "/health/ready",
+        "readiness of store, registry and engine",
+        (200, 503),
+        answers=JSON,
+        role="public",
+    ),
     Operation("get", "/metrics", "figures for Prometheus", (200,), answers=("text/plain",)),
-    Operation("post", "/login", "exchange a token for the page's cookie", (204, 303), (), (*FORM, *JSON), role="public"),
+    Operation(
+        "post",
+        "/login",
+        "exchange a token for the page's cookie",
+        (204, 303),
+        (),
+        (*FORM, *JSON),
+        role="public",
+    ),
     Operation("post", "/logout", "end the page's session", (204, 303), role="public"),
     Operation("get", "/openapi.json", "this document", (200,), answers=JSON, role="public"),
-)  # fmt: skip
+)
 
 
 def document(version: str, server: str) -> dict[str, Any]:
@@ -128,7 +260,8 @@ def document(version: str, server: str) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Quadrill", "version": version,
+            "title": "Quadrill",
+            "version": version,
             "summary": "A SPARQL triple store whose queries can stay open.",
         },
         "servers": [{"url": server}],
@@ -140,7 +273,10 @@ def document(version: str, server: str) -> dict[str, Any]:
 
 def _operation(operation: Operation) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "summary": operation.summary, "x-role": operation.role, "parameters": [], "responses": {},
+        "summary": operation.summary,
+        "x-role": operation.role,
+        "parameters": [],
+        "responses": {},
     }
     for part in operation.path.split("{")[1:]:
         name = part.partition("}")[0]
@@ -152,7 +288,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": kind}
         if kind == "array":
             schema["items"] = {"type": "string"}
-        described["parameters"].append({"name": name, "in": "query", "description": meaning, "schema": schema})
+        described["parameters"].append(
+            {"name": name, "in": "query", "description": meaning, "schema": schema}
+        )
     if operation.body:
         described["requestBody"] = {"content": {media_type: {} for media_type in operation.body}}
     for status in operation.statuses:

@@ -81,7 +81,9 @@ class Processes:
         Raises: NotFoundError when no such evaluation runs.
         """
         with self._lock:
-            process = self._running.get(int(process_id)) if process_id.isdigit() and len(process_id) < 19 else None
+            process = (
+                self._running.get(int(process_id)) if process_id.isdigit() and len(process_id) < 19 else None
+            )
         if process is None:
             raise NotFoundError(f"no process {process_id} is running", code="unknown-process")
         process.error = CancelledError("the query was stopped by request")

@@ -63,7 +63,8 @@ def _log_access(settings: Settings) -> Callable[[], None]:
     if not settings.access_log:
         return lambda: None
     handler: logging.Handler = (
-        logging.StreamHandler(sys.stderr) if settings.access_log == "-"
+        logging.StreamHandler(sys.stderr)
+        if settings.access_log == "-"
         else logging.FileHandler(Path(settings.access_log).expanduser(), encoding="utf-8")
     )
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))

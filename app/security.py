@@ -122,7 +122,8 @@ class Security:
         if settings.token and len(settings.token) < MIN_TOKEN_LENGTH:
             raise TokenRequiredError(
                 f"the token has {len(settings.token)} characters, at least {MIN_TOKEN_LENGTH} are needed",
-                hint="`quadrill token add admin` makes a good one.", code="token-weak",
+                hint="`quadrill token add admin` makes a good one.",
+                code="token-weak",
             )
 
     def check_address(self) -> None:
@@ -132,8 +133,8 @@ class Security:
         """
         if not is_loopback(self._settings.host) and not self.has_tokens():
             raise TokenRequiredError(
-                f"refusing to listen on {self._settings.host} without a token: anyone who reaches it could change "
-                "the data",
+                f"refusing to listen on {self._settings.host} without a token: anyone who reaches it could "
+                "change the data",
                 hint="Set QUADRILL_TOKEN, make a token with `quadrill token add`, or listen on 127.0.0.1.",
             )
 
@@ -203,7 +204,12 @@ class Security:
     def set_cookie(self, response: Response, session: str) -> None:
         """Give a browser its session: out of reach of scripts and of other sites."""
         response.set_cookie(
-            COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="Strict", secure=request.is_secure,
+            COOKIE,
+            session,
+            max_age=SESSION_SECONDS,
+            httponly=True,
+            samesite="Strict",
+            secure=request.is_secure,
             path="/",
         )
 
@@ -236,7 +242,9 @@ class Security:
         if cached is not None and cached[1] > now:
             return cached[0]
         record = self._tokens.get_token(digest)
-        identity = Identity(record.role, record.label) if record is not None and record.role in ROLES else None
+        identity = (
+            Identity(record.role, record.label) if record is not None and record.role in ROLES else None
+        )
         with self._lock:
             if len(self._cache) > 1000:
                 self._cache.clear()
@@ -247,8 +255,10 @@ class Security:
         host = _host_name(message.headers.get("Host", ""))
         if not is_loopback(host) and host not in self._settings.host_names:
             raise HttpError(
-                403, f"without tokens only this machine is served, and {host or 'an empty Host'} is not its name",
-                code="foreign-host", hint="Use http://127.0.0.1, or set a token, or the setting host_names.",
+                403,
+                f"without tokens only this machine is served, and {host or 'an empty Host'} is not its name",
+                code="foreign-host",
+                hint="Use http://127.0.0.1, or set a token, or the setting host_names.",
             )
         if writing:
             self._check_origin(message)
@@ -291,13 +301,18 @@ def _host_name(header: str) -> str:
 
 def _unauthorised(message: str) -> HttpError:
     return HttpError(
-        401, message, code="unauthorised", hint="Send it as `Authorization: Bearer TOKEN`, or log in on the page.",
+        401,
+        message,
+        code="unauthorised",
+        hint="Send it as `Authorization: Bearer TOKEN`, or log in on the page.",
         headers={"WWW-Authenticate": 'Bearer realm="quadrill"'},
     )
 
 
 def _foreign_origin(origin: str) -> HttpError:
     return HttpError(
-        403, f"a page of {origin} may not change anything here", code="foreign-origin",
+        403,
+        f"a page of {origin} may not change anything here",
+        code="foreign-origin",
         hint="The setting cors_origins lists the origins that may.",
     )

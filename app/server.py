@@ -10,7 +10,6 @@ docs/decisions/0050-server.md tells why cheroot. What is added here:
 
 from __future__ import annotations
 
-import _pyio
 import contextlib
 import errno
 import json
@@ -73,13 +72,13 @@ class _DeadlineSocket(socket.SocketIO):
                 self._socket.settimeout(self._allowed)
 
 
-class _Reader(StreamReader):  # type: ignore[misc]
+class _Reader(StreamReader):
     def __init__(self, raw: _DeadlineSocket) -> None:
-        _pyio.BufferedReader.__init__(self, raw)
+        super(StreamReader, self).__init__(raw)
         self.bytes_read = 0
 
 
-class _Request(cheroot_server.HTTPRequest):  # type: ignore[misc]
+class _Request(cheroot_server.HTTPRequest):
     def parse_request(self) -> None:
         self.conn.start_request(self)
         super().parse_request()
@@ -107,9 +106,18 @@ class _Request(cheroot_server.HTTPRequest):  # type: ignore[misc]
         if code in (408, 414, 413, 400):
             self.close_connection = True
         title = HTTPStatus(code).phrase
-        body = json.dumps(
-            {"type": "urn:quadrill:problem:http", "title": title, "status": code, "detail": msg or title, "code": "http"}
-        ).encode() + b"\n"
+        body = (
+            json.dumps(
+                {
+                    "type": "urn:quadrill:problem:http",
+                    "title": title,
+                    "status": code,
+                    "detail": msg or title,
+                    "code": "http",
+                }
+            ).encode()
+            + b"\n"
+        )
         head = (
             f"{self.server.protocol} {code} {title}\r\nContent-Type: {MEDIA_TYPE}\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
@@ -118,7 +126,7 @@ class _Request(cheroot_server.HTTPRequest):  # type: ignore[misc]
             self.conn.wfile.write(head.encode("latin-1") + body)
 
 
-class _Connection(cheroot_server.HTTPConnection):  # type: ignore[misc]
+class _Connection(cheroot_server.HTTPConnection):
     RequestHandlerClass = _Request
 
     def __init__(self, server: Any, sock: socket.socket, makefile: Any = MakeFile) -> None:
@@ -166,9 +174,9 @@ class _Connection(cheroot_server.HTTPConnection):  # type: ignore[misc]
                 pass
 
 
-class _Gateway(cheroot_wsgi.Gateway_10):  # type: ignore[misc]
-    def get_environ(self) -> dict[str, Any]:
-        environ: dict[str, Any] = super().get_environ()
+class _Gateway(cheroot_wsgi.Gateway_10):
+    def get_environ(self) -> dict[str, Any]:  # type: ignore[override]  # its stub says None
+        environ: dict[str, Any] = super().get_environ()  # type: ignore[no-untyped-call]
         environ[CONNECTION] = self.req.conn
         # The path as it came: percent-decoding of graph names is done once, by us.
         environ["RAW_URI"] = environ["REQUEST_URI"]
@@ -179,7 +187,7 @@ class _Gateway(cheroot_wsgi.Gateway_10):  # type: ignore[misc]
         return environ
 
 
-class _HttpServer(cheroot_wsgi.Server):  # type: ignore[misc]
+class _HttpServer(cheroot_wsgi.Server):
     ConnectionClass = _Connection
     keep_alive_conn_limit = KEEP_ALIVE_CONNECTIONS
 
@@ -209,8 +217,13 @@ class Server:
         shutdown_timeout: float = 10.0,
     ) -> None:
         self._http = _HttpServer(
-            (host, port), application, numthreads=threads, max=threads, request_queue_size=1024, timeout=timeout,
-            shutdown_timeout=shutdown_timeout,
+            (host, port),
+            application,
+            numthreads=threads,
+            max=threads,
+            request_queue_size=1024,
+            timeout=timeout,  # type: ignore[arg-type]  # cheroot takes any number
+            shutdown_timeout=shutdown_timeout,  # type: ignore[arg-type]
         )
         self._http.gateway = _Gateway
         self._http.max_request_header_size = max_header_bytes
@@ -264,9 +277,12 @@ def _address_error(host: str, port: int, error: OSError) -> AddressError:
     text = str(error)
     if f"[Errno {errno.EADDRINUSE}]" in text or error.errno == errno.EADDRINUSE:
         return AddressError(
-            f"port {port} on {host} is in use by another program", code="port-in-use",
+            f"port {port} on {host} is in use by another program",
+            code="port-in-use",
             hint="Choose another one with --port, or 0 for a free one.",
         )
     if f"[Errno {errno.EACCES}]" in text:
-        return AddressError(f"port {port} on {host} may not be opened by this user", hint="Choose a port above 1023.")
+        return AddressError(
+            f"port {port} on {host} may not be opened by this user", hint="Choose a port above 1023."
+        )
     return AddressError(f"cannot listen on {host} port {port}: {text}")

@@ -84,7 +84,9 @@ class StreamedAnswer(Response):
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """The WSGI application: produce, send, and tell every ending apart."""
-        sink = _AnswerSink(self, start_response, self._limits, self._compress, self._head_only, self._cancelled)
+        sink = _AnswerSink(
+            self, start_response, self._limits, self._compress, self._head_only, self._cancelled
+        )
         try:
             self._body(sink)
             return sink.finish()
@@ -215,7 +217,9 @@ class _AnswerSink:
         if self._limits.max_bytes and self._written > self._limits.max_bytes:
             raise self._stop(
                 HttpError(
-                    413, f"the answer is larger than {self._limits.max_bytes} bytes", code="result-too-large",
+                    413,
+                    f"the answer is larger than {self._limits.max_bytes} bytes",
+                    code="result-too-large",
                     hint="Ask for less with LIMIT, or raise the setting max_result_bytes.",
                 )
             )
@@ -228,7 +232,9 @@ class _AnswerSink:
         if self._rows > self._limits.max_rows:
             raise self._stop(
                 HttpError(
-                    413, f"the answer has more than {self._limits.max_rows} rows", code="result-too-large",
+                    413,
+                    f"the answer has more than {self._limits.max_rows} rows",
+                    code="result-too-large",
                     hint="Ask for less with LIMIT, or raise the setting max_result_rows.",
                 )
             )

@@ -55,7 +55,11 @@ class Services:
             return
         self.closed = True
         for step in (
-            self.jobs.close, self.engine.stop, self.changes.close, self.fanout.stop, self.store.close,
+            self.jobs.close,
+            self.engine.stop,
+            self.changes.close,
+            self.fanout.stop,
+            self.store.close,
             self.registry.close,
         ):
             try:
@@ -80,11 +84,19 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         security = Security(settings, registry)
         engine = Engine(store, registry, clock=clock, settings=engine_settings(settings, threaded=threaded))
         fanout = Fanout(
-            heartbeat=settings.sse_heartbeat, buffer_bytes=settings.sse_buffer_bytes,
+            heartbeat=settings.sse_heartbeat,
+            buffer_bytes=settings.sse_buffer_bytes,
             max_clients=settings.max_subscribers,
         )
         services = Services(
-            settings, store, registry, engine, security, fanout, ChangeFeed(store), Jobs(store, registry, settings)
+            settings,
+            store,
+            registry,
+            engine,
+            security,
+            fanout,
+            ChangeFeed(store),
+            Jobs(store, registry, settings),
         )
         services.metrics.registry.register(ServiceFigures(services))
         undo.pop_all()
@@ -149,4 +161,3 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
         max_queries=settings.max_queries,
         threaded=threaded,
     )
-

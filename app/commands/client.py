@@ -21,8 +21,12 @@ ACCEPT = {
     "xml": "application/sparql-results+xml, application/rdf+xml;q=0.5",
     "csv": "text/csv, application/n-quads;q=0.5",
     "tsv": "text/tab-separated-values, application/n-quads;q=0.5",
-    "ttl": "text/turtle", "nt": "application/n-triples", "nq": "application/n-quads", "trig": "application/trig",
-    "rdf": "application/rdf+xml", "jsonld": "application/ld+json",
+    "ttl": "text/turtle",
+    "nt": "application/n-triples",
+    "nq": "application/n-quads",
+    "trig": "application/trig",
+    "rdf": "application/rdf+xml",
+    "jsonld": "application/ld+json",
     "table": "application/sparql-results+json, text/turtle;q=0.5",
 }
 PUSH_TYPES = {".ndjson": "application/x-ndjson", ".jsonl": "application/x-ndjson"}
@@ -60,11 +64,15 @@ def add_commands(commands: Any) -> None:
     register.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
     register.add_argument("--output", choices=("istream", "dstream", "rstream", "changes"))
     register.add_argument("--replace", action="store_true", help="drop the query that has the name")
-    register.add_argument("--option", action="append", default=[], metavar="NAME=JSON", help="a further member")
+    register.add_argument(
+        "--option", action="append", default=[], metavar="NAME=JSON", help="a further member"
+    )
     _command(commands, "queries", _queries, "list the continuous queries")
     watch = _command(commands, "watch", _watch, "follow a query's feed, one event a line")
     watch.add_argument("name", help="the query's name")
-    watch.add_argument("--from", dest="after", type=int, metavar="ID", help="begin after that event; 0 is the oldest")
+    watch.add_argument(
+        "--from", dest="after", type=int, metavar="ID", help="begin after that event; 0 is the oldest"
+    )
     watch.add_argument("--snapshot", action="store_true", help="begin with the current answer")
     watch.add_argument("--count", type=int, metavar="N", help="end after that many events")
     drop = _command(commands, "drop", _drop, "drop a continuous query")
@@ -96,7 +104,9 @@ def _query(options: argparse.Namespace) -> int:
     headers = {"Accept": ACCEPT[options.format], "Content-Type": "application/sparql-query"}
     with connect(options) as server:
         if options.format != "table":
-            for chunk in server.stream("POST", "query", params=parameters, content=_text(options), headers=headers):
+            for chunk in server.stream(
+                "POST", "query", params=parameters, content=_text(options), headers=headers
+            ):
                 sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
             return 0
@@ -124,7 +134,13 @@ def _load(options: argparse.Namespace) -> int:
             if options.graph is None and media_type not in _DATASETS:
                 parameters = {"default": ""}
             with file.open("rb") as stream:
-                server.call("POST", "store", params=parameters, content=_blocks(stream), headers={"Content-Type": media_type})
+                server.call(
+                    "POST",
+                    "store",
+                    params=parameters,
+                    content=_blocks(stream),
+                    headers={"Content-Type": media_type},
+                )
             print(f"loaded {file}", file=sys.stderr)
     return 0
 
@@ -135,7 +151,9 @@ _DATASETS = ("application/n-quads", "application/trig", "application/ld+json")
 def _media_type(file: Path) -> str:
     kind = guess_rdf_format(file.name)
     if kind is None:
-        raise UsageError(f"the name of {file} does not tell its format", hint="Give --type, for instance text/turtle.")
+        raise UsageError(
+            f"the name of {file} does not tell its format", hint="Give --type, for instance text/turtle."
+        )
     return kind.media_type
 
 
@@ -146,8 +164,10 @@ def _blocks(stream: Any) -> Iterator[bytes]:
 
 def _push(options: argparse.Namespace) -> int:
     data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
-    media_type = options.type or PUSH_TYPES.get(Path(options.file).suffix) or (
-        "application/n-quads" if options.file == "-" else _media_type(Path(options.file))
+    media_type = (
+        options.type
+        or PUSH_TYPES.get(Path(options.file).suffix)
+        or ("application/n-quads" if options.file == "-" else _media_type(Path(options.file)))
     )
     parameters: dict[str, str] = {name: value for name in ("at", "each") if (value := getattr(options, name))}
     parameters |= {name: "true" for name in ("partial", "wait") if getattr(options, name)}
@@ -155,7 +175,9 @@ def _push(options: argparse.Namespace) -> int:
     if ":" in options.stream:
         path, parameters["iri"] = "streams", options.stream
     with connect(options) as server:
-        answer = server.call("POST", path, params=parameters, content=data, headers={"Content-Type": media_type})
+        answer = server.call(
+            "POST", path, params=parameters, content=data, headers={"Content-Type": media_type}
+        )
     print(answer.text.strip())
     return 0
 
@@ -193,7 +215,9 @@ def _json_or_text(value: str) -> Any:
 def _queries(options: argparse.Namespace) -> int:
     with connect(options) as server:
         rows = server.call("GET", "queries").json()["queries"]
-    shown = [[str(row.get(name) or "") for name in ("name", "state", "dialect", "waiting_for")] for row in rows]
+    shown = [
+        [str(row.get(name) or "") for name in ("name", "state", "dialect", "waiting_for")] for row in rows
+    ]
     tables.print_table(["name", "state", "dialect", "waiting for"], shown)
     return 0
 

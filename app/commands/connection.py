@@ -25,7 +25,9 @@ class ServerError(QuadrillError):
 
     code = "server"
 
-    def __init__(self, message: str, *, hint: str | None = None, document: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, document: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         found = document or {}
         self.status: int | None = found.get("status")
@@ -86,7 +88,10 @@ class Connection(AbstractContextManager["Connection"]):
         if last_id is not None:
             headers["Last-Event-ID"] = last_id
         request = self._client.build_request(
-            "GET", self._url + path, params=dict(parameters), headers=headers,
+            "GET",
+            self._url + path,
+            params=dict(parameters),
+            headers=headers,
             timeout=httpx.Timeout(FEED_SILENCE_SECONDS, connect=CONNECT_SECONDS),
         )
         try:
@@ -103,13 +108,16 @@ class Connection(AbstractContextManager["Connection"]):
 
     def _unreachable(self, error: httpx.HTTPError) -> ServerError:
         return ServerError(
-            f"no server answers at {self._url}: {error}", hint="Start one with `quadrill serve`, or name it with --server."
+            f"no server answers at {self._url}: {error}",
+            hint="Start one with `quadrill serve`, or name it with --server.",
         )
 
 
 def add_server_options(parser: argparse.ArgumentParser) -> None:
     """The options that every client command has."""
-    parser.add_argument("--server", metavar="URL", default=DEFAULT_SERVER, help=f"the server (default {DEFAULT_SERVER})")
+    parser.add_argument(
+        "--server", metavar="URL", default=DEFAULT_SERVER, help=f"the server (default {DEFAULT_SERVER})"
+    )
     parser.add_argument("--token", default=None, help="bearer token (default: the variable QUADRILL_TOKEN)")
 
 
@@ -141,7 +149,8 @@ def events(server: Connection, path: str, parameters: Mapping[str, str]) -> Iter
 
 
 def _parse_events(answer: httpx.Response) -> Iterator[Event]:
-    kind, data, event_id = "message", [], None
+    kind, event_id = "message", None
+    data: list[str] = []
     try:
         for line in answer.iter_lines():
             if not line:

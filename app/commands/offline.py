@@ -1,6 +1,7 @@
 """Commands that need no server: explain, migrate, backup, restore, export, run.
 
-``explain`` with the name of a query, and ``backup`` and ``export`` of a folder that a server holds, ask the server.
+Three ask a server after all: ``explain`` with the name of a query, ``backup`` and ``export`` of a folder
+that a server holds.
 """
 
 from __future__ import annotations
@@ -33,12 +34,16 @@ class OfflineError(QuadrillError):
 
 def add_commands(commands: Any) -> None:
     """Add the offline commands."""
-    explain = _command(commands, "explain", _explain, "show the plan of a query text, or of a registered query")
+    explain = _command(
+        commands, "explain", _explain, "show the plan of a query text, or of a registered query"
+    )
     explain.add_argument("query", help="a file with a query text, or the name of a registered query")
     explain.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
     explain.add_argument("--analyze", action="store_true", help="JSON with live figures (registered queries)")
     add_server_options(explain)
-    _data_option(_command(commands, "migrate", _migrate, "bring data folder and registry to this version's format"))
+    _data_option(
+        _command(commands, "migrate", _migrate, "bring data folder and registry to this version's format")
+    )
     saving = _command(commands, "backup", _backup, "copy a data folder, also while a server uses it")
     saving.add_argument("folder", type=Path, metavar="DIR", help="a new folder for the backup")
     _data_option(saving)
@@ -53,8 +58,12 @@ def add_commands(commands: Any) -> None:
     add_server_options(export)
     run = _command(commands, "run", _run, "evaluate a continuous query over recorded files")
     run.add_argument("query", type=Path, help="the query text")
-    run.add_argument("--stream", action="append", default=[], metavar="NAME=FILE", help="a stream's recorded elements")
-    run.add_argument("--static", action="append", default=[], metavar="[GRAPH=]FILE", help="RDF to load at first")
+    run.add_argument(
+        "--stream", action="append", default=[], metavar="NAME=FILE", help="a stream's recorded elements"
+    )
+    run.add_argument(
+        "--static", action="append", default=[], metavar="[GRAPH=]FILE", help="RDF to load at first"
+    )
     run.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
     run.add_argument("--until", metavar="TIME", help="end with a heartbeat of this time on every stream")
 
@@ -79,16 +88,26 @@ def _explain(options: argparse.Namespace) -> int:
     if not file.is_file():
         parameters = {"analyze": "true"} if options.analyze else {}
         with connect(options) as server:
-            print(server.call("GET", f"queries/{quote(options.query, safe='')}/explain", params=parameters).text.strip())
+            print(
+                server.call(
+                    "GET", f"queries/{quote(options.query, safe='')}/explain", params=parameters
+                ).text.strip()
+            )
         return 0
     members: dict[str, Any] = {"query": _read(file), "dialect": options.dialect}
     services = open_services(Settings(data=MEMORY), threaded=False)
     try:
-        found = services.engine.validate(Registration.from_json({k: v for k, v in members.items() if v is not None}))
+        found = services.engine.validate(
+            Registration.from_json({k: v for k, v in members.items() if v is not None})
+        )
     finally:
         services.close()
     plan = found.pop("plan", None) or found.pop("explain", None)
-    print(plan if isinstance(plan, str) else json.dumps(found | ({"plan": plan} if plan else {}), indent=2, ensure_ascii=False))
+    print(
+        plan
+        if isinstance(plan, str)
+        else json.dumps(found | ({"plan": plan} if plan else {}), indent=2, ensure_ascii=False)
+    )
     for warning in found.get("warnings", ()):
         print(f"warning: {warning}", file=sys.stderr)
     return 0
@@ -150,7 +169,10 @@ def _run(options: argparse.Namespace) -> int:
     from .replay import run_recorded
 
     return run_recorded(
-        _read(options.query), dialect=options.dialect, streams=_pairs(options.stream), static=options.static,
+        _read(options.query),
+        dialect=options.dialect,
+        streams=_pairs(options.stream),
+        static=options.static,
         until=options.until,
     )
 
@@ -172,5 +194,3 @@ def _read(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise OfflineError(f"{file} is not UTF-8") from error
-
-

@@ -36,7 +36,9 @@ def run_recorded(
     The files of several streams are pushed one after the other, and results come out once every stream has
     reached their time, as with a server. Without ``until`` the last windows stay open.
     """
-    settings = Settings(data=MEMORY, max_queue_elements=1 << 30, max_push_elements=1 << 30, feed_history=1 << 30)
+    settings = Settings(
+        data=MEMORY, max_queue_elements=1 << 30, max_push_elements=1 << 30, feed_history=1 << 30
+    )
     services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=False)
     try:
         services.engine.start()
@@ -72,7 +74,8 @@ def _media_type(file: Path) -> str:
     kind = guess_rdf_format(file.name)
     if kind is None:
         raise RecordingError(
-            f"the name of {file} does not tell its format", hint="Name it .ndjson, .nq, .nt, .ttl, .trig or .jsonld."
+            f"the name of {file} does not tell its format",
+            hint="Name it .ndjson, .nq, .nt, .ttl, .trig or .jsonld.",
         )
     return kind.media_type
 

@@ -22,7 +22,9 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default 7878, 0 for a free one)")
     parser.add_argument("--config", metavar="FILE", type=Path, help="TOML file with settings")
-    parser.add_argument("--read-only", action="store_true", default=None, help="refuse everything that writes")
+    parser.add_argument(
+        "--read-only", action="store_true", default=None, help="refuse everything that writes"
+    )
     parser.set_defaults(run=_serve)
     if find_spec("quadrill.app.demo") is not None:
         from .. import demo
@@ -32,14 +34,20 @@ def add_commands(commands: Any) -> None:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """Settings from the command line over environment and file."""
-    named = {"data": options.data, "host": getattr(options, "host", None), "port": getattr(options, "port", None)}
+    named = {
+        "data": options.data,
+        "host": getattr(options, "host", None),
+        "port": getattr(options, "port", None),
+    }
     named["read_only"] = getattr(options, "read_only", None)
     given = {name: value for name, value in named.items() if value is not None}
     return load_settings(overrides=given, file=getattr(options, "config", None))
 
 
 def _serve(options: argparse.Namespace) -> int:
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
     logging.getLogger("alembic").setLevel(logging.WARNING)
     stop = threading.Event()
 

@@ -14,7 +14,10 @@ def print_results(document: Mapping[str, Any]) -> None:
         print("true" if document["boolean"] else "false")
         return
     names = list(document["head"]["vars"])
-    rows = [[term_text(row[name]) if name in row else "" for name in names] for row in document["results"]["bindings"]]
+    rows = [
+        [term_text(row[name]) if name in row else "" for name in names]
+        for row in document["results"]["bindings"]
+    ]
     print_table(names, rows)
 
 
@@ -35,7 +38,8 @@ def term_text(term: Mapping[str, Any]) -> str:
         case "bnode":
             return f"_:{value}"
         case "triple":
-            return f"<<( {term_text(value['subject'])} {term_text(value['predicate'])} {term_text(value['object'])} )>>"
+            parts = (term_text(value[place]) for place in ("subject", "predicate", "object"))
+            return f"<<( {' '.join(parts)} )>>"
     if "xml:lang" in term:
         return f'"{value}"@{term["xml:lang"]}'
     return str(value)

@@ -58,7 +58,8 @@ def _remove(options: argparse.Namespace) -> int:
         found = [record for record in registry.list_tokens() if record.hash.startswith(options.hash)]
         if len(found) != 1:
             raise security.TokenRequiredError(
-                f"{len(found)} tokens have a hash that begins with {options.hash}", code="unknown-token",
+                f"{len(found)} tokens have a hash that begins with {options.hash}",
+                code="unknown-token",
                 hint="`quadrill token list` shows them.",
             )
         registry.remove_token(found[0].hash)

@@ -28,7 +28,10 @@ def changes() -> Response:
     graphs = frozenset(_graph(name) for name in request.args.getlist("graph"))
     source = ChangeSource(services().changes, version, Selection(graphs, incoming.flag("patch")))
     return EventStream(
-        source, services().fanout, retry_ms=services().settings.sse_retry_ms, head_only=request.method == "HEAD"
+        source,
+        services().fanout,
+        retry_ms=services().settings.sse_retry_ms,
+        head_only=request.method == "HEAD",
     )
 
 
@@ -39,6 +42,8 @@ def _graph(name: str) -> str:
         return NamedNode(name).value
     except ValueError as error:
         raise HttpError(
-            400, f"the parameter graph is not an IRI: {name!r}", code="parameter",
+            400,
+            f"the parameter graph is not an IRI: {name!r}",
+            code="parameter",
             hint="Give the graph's IRI, or default.",
         ) from error

@@ -1,4 +1,4 @@
-"""Step 8 of 8: ``/queries/{name}/results``, a feed as Server-Sent Events or the current answer as a document."""
+"""Step 8 of 8: ``/queries/{name}/results``, a feed as Server-Sent Events, or the current answer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def _feed(name: str) -> Response:
     feed = services().engine.feed(name)
     subscription = feed.subscribe(after_id, incoming.flag("snapshot") and not resumed)
     return EventStream(
-        FeedSource(subscription), services().fanout, retry_ms=services().settings.sse_retry_ms,
+        FeedSource(subscription),
+        services().fanout,
+        retry_ms=services().settings.sse_retry_ms,
         head_only=request.method == "HEAD",
     )
 

@@ -1,8 +1,8 @@
 """``/store``: the Graph Store HTTP Protocol (https://www.w3.org/TR/sparql11-http-rdf-update/).
 
-    /store?graph=IRI   indirect: that graph            /store?default   the default graph
-    /store/PATH        direct: the graph whose IRI is the address itself
-    /store             the whole dataset; POST of a graph makes a new one and tells its Location
+/store?graph=IRI   indirect: that graph            /store?default   the default graph
+/store/PATH        direct: the graph whose IRI is the address itself
+/store             the whole dataset; POST of a graph makes a new one and tells its Location
 """
 
 from __future__ import annotations
@@ -180,7 +180,9 @@ def _quads(graph: GraphName | None) -> Iterator[Quad]:
                 yield Quad(quad.subject, quad.predicate, quad.object, graph)
             else:
                 raise HttpError(
-                    400, f"the body has quads of {quad.graph_name}, the request is about {graph}", code="wrong-graph",
+                    400,
+                    f"the body has quads of {quad.graph_name}, the request is about {graph}",
+                    code="wrong-graph",
                     hint="Send datasets to /store without a graph.",
                 )
 
@@ -200,7 +202,9 @@ def _documents() -> Iterator[_Document]:
     for file in files:
         named = guess_rdf_format(file.filename or "")
         is_told = bool(file.mimetype) and file.mimetype != "application/octet-stream"
-        yield _Document(file.read(), negotiation.rdf_type(file.content_type) if is_told or named is None else named)
+        yield _Document(
+            file.read(), negotiation.rdf_type(file.content_type) if is_told or named is None else named
+        )
 
 
 def _is_dataset(media_type: str) -> bool:

@@ -34,7 +34,9 @@ def ready() -> Response:
     }
     found = {name: _outcome(check) for name, check in checks.items()}
     good = all(outcome == "ok" for outcome in found.values())
-    return incoming.json_response({"status": "ready" if good else "not ready", "checks": found}, 200 if good else 503)
+    return incoming.json_response(
+        {"status": "ready" if good else "not ready", "checks": found}, 200 if good else 503
+    )
 
 
 @blueprint.get("/metrics")

@@ -43,7 +43,9 @@ def get_job(job_id: str) -> Response:
     if not negotiation.accepts(request.headers.get("Accept"), EVENT_STREAM):
         return incoming.json_response(describe(record))
     return EventStream(
-        JobSource(services().jobs, job_id), services().fanout, retry_ms=services().settings.sse_retry_ms,
+        JobSource(services().jobs, job_id),
+        services().fanout,
+        retry_ms=services().settings.sse_retry_ms,
         head_only=request.method == "HEAD",
     )
 

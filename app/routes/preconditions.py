@@ -61,11 +61,16 @@ def is_known(current: int) -> bool:
 
 def _versions(header: str) -> set[int]:
     """The versions in a list of tags; tags that are no versions match nothing."""
-    return {int(tag) for _weak, tag in _TAG.findall(header) if tag.isascii() and tag.isdigit() and len(tag) < 19}
+    return {
+        int(tag) for _weak, tag in _TAG.findall(header) if tag.isascii() and tag.isdigit() and len(tag) < 19
+    }
 
 
 def _failed(message: str, current: int) -> HttpError:
     return HttpError(
-        412, message, code="precondition-failed", hint="Read it again and decide anew.",
+        412,
+        message,
+        code="precondition-failed",
+        hint="Read it again and decide anew.",
         headers={"ETag": f'"{current}"'},
     )

@@ -79,7 +79,9 @@ def patch(name: str) -> Response:
     changes = incoming.json_body(services().settings.max_query_bytes, "the change")
     if not changes:
         raise HttpError(400, "the change is empty", code="member", hint='For instance {"state": "paused"}.')
-    return incoming.json_response(services().engine.patch(incoming.check_name(name, "the query name"), changes))
+    return incoming.json_response(
+        services().engine.patch(incoming.check_name(name, "the query name"), changes)
+    )
 
 
 @blueprint.post("/queries/<part:name>/refresh")
@@ -118,7 +120,9 @@ def _registration(name: str | None) -> Registration:
         members = incoming.json_body(limit, "the registration")
     else:
         raise HttpError(
-            415, f"a registration cannot be read from {media.essence}", code="unsupported-media-type",
+            415,
+            f"a registration cannot be read from {media.essence}",
+            code="unsupported-media-type",
             hint="Send the text as text/plain or application/sparql-query, or a JSON object.",
         )
     return Registration.from_json(members, name=name)

@@ -39,7 +39,9 @@ def body_bytes(limit: int, what: str = "the body") -> bytes:
         try:
             piece = unpacker.decompress(chunk, limit - size + 1) if unpacker else chunk
         except zlib.error as error:
-            raise HttpError(400, f"{what} says it is packed but cannot be unpacked", code="bad-encoding") from error
+            raise HttpError(
+                400, f"{what} says it is packed but cannot be unpacked", code="bad-encoding"
+            ) from error
         size += len(piece)
         if size > limit:
             raise too_large(what, limit, None)
@@ -66,7 +68,9 @@ def utf8(data: bytes, what: str) -> str:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise HttpError(
-            400, f"{what} is not UTF-8: byte {error.start} cannot be read", code="not-utf-8",
+            400,
+            f"{what} is not UTF-8: byte {error.start} cannot be read",
+            code="not-utf-8",
             hint="Send it as UTF-8.",
         ) from error
 
@@ -95,7 +99,9 @@ def json_object(text: str, what: str) -> dict[str, Any]:
     except ValueError as error:
         raise HttpError(400, f"{what} is not JSON: {error}", code="json-syntax") from error
     if not isinstance(value, dict):
-        raise HttpError(400, f"{what} must be a JSON object, it is {type(value).__name__}", code="json-syntax")
+        raise HttpError(
+            400, f"{what} must be a JSON object, it is {type(value).__name__}", code="json-syntax"
+        )
     return value
 
 
@@ -141,7 +147,9 @@ def known_parameters(allowed: Iterable[str], given: Iterable[tuple[str, str]] | 
     unknown = sorted(name for name in present if name not in names)
     if unknown:
         raise HttpError(
-            400, f"unknown parameter {unknown[0]}", code="parameter",
+            400,
+            f"unknown parameter {unknown[0]}",
+            code="parameter",
             hint=f"This resource takes {', '.join(sorted(names)) or 'none'}.",
         )
 
@@ -153,8 +161,10 @@ def check_name(name: str, what: str) -> str:
     """
     if not NAME.match(name):
         raise HttpError(
-            400, f"{what} {name!r} is not a name", code="name",
-            hint="Names have 1 to 128 letters, digits, dots, underscores and hyphens, a letter or digit first.",
+            400,
+            f"{what} {name!r} is not a name",
+            code="name",
+            hint="A name is a letter or digit and up to 127 letters, digits, dots, underscores, hyphens.",
         )
     return name
 
@@ -180,7 +190,10 @@ def _unpacker(encoding: str) -> zlib._Decompress | None:
         return None
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise HttpError(
-            415, f"bodies packed as {encoding} are not read here", code="unsupported-encoding",
-            hint="Send the body as it is, or packed with gzip.", headers={"Accept-Encoding": "gzip, deflate"},
+            415,
+            f"bodies packed as {encoding} are not read here",
+            code="unsupported-encoding",
+            hint="Send the body as it is, or packed with gzip.",
+            headers={"Accept-Encoding": "gzip, deflate"},
         )
     return zlib.decompressobj(wbits=47)

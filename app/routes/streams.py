@@ -114,7 +114,9 @@ def _push(stream: str) -> Response:
     content_type = request.headers.get("Content-Type")
     if not content_type:
         raise HttpError(
-            415, "the push has no Content-Type", code="unsupported-media-type",
+            415,
+            "the push has no Content-Type",
+            code="unsupported-media-type",
             hint="Name the body's type, for instance application/n-quads or application/x-ndjson.",
         )
     receipt = services().engine.push(
@@ -135,7 +137,9 @@ def _heartbeat(stream: str) -> Response:
     at = request.args.get("at")
     if at is None:
         raise HttpError(
-            400, "the heartbeat does not say its time: at is missing", code="parameter",
+            400,
+            "the heartbeat does not say its time: at is missing",
+            code="parameter",
             hint="Give at as milliseconds since the epoch or as an xsd:dateTime.",
         )
     services().engine.heartbeat(stream, instant_ms(at, "the parameter at"))
@@ -146,7 +150,9 @@ def _iri() -> str:
     iri = request.args.get("iri")
     if not iri:
         raise HttpError(
-            400, "the request does not say which stream: iri is missing", code="parameter",
+            400,
+            "the request does not say which stream: iri is missing",
+            code="parameter",
             hint="Use /streams/{name}, or /streams?iri= with the stream's IRI.",
         )
     return iri

@@ -21,7 +21,9 @@ class LiveServer:
         self.services = server.services
         self.client = httpx.Client(base_url=server.url, timeout=20)
 
-    def query(self, text: str, accept: str = "application/sparql-results+json", **parameters: Any) -> httpx.Response:
+    def query(
+        self, text: str, accept: str = "application/sparql-results+json", **parameters: Any
+    ) -> httpx.Response:
         headers = {"Accept": accept, "Content-Type": "application/sparql-query"}
         return self.client.post("/query", content=text, headers=headers, params=parameters)
 

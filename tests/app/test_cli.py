@@ -106,7 +106,9 @@ def test_usage_errors_are_2(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
 
-def test_queries_and_updates_are_clients_of_a_server(start_server: Start, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_queries_and_updates_are_clients_of_a_server(
+    start_server: Start, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     server = start_server()
     at = ["--server", server.url]
     file = tmp_path / "change.ru"
@@ -124,7 +126,9 @@ def test_queries_and_updates_are_clients_of_a_server(start_server: Start, capsys
     assert "^" in errors
 
 
-def test_the_life_of_a_continuous_query(start_server: Start, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_life_of_a_continuous_query(
+    start_server: Start, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     server = start_server()
     at = ["--server", server.url]
     (tmp_path / "q.cqels").write_text(QUERY)
@@ -153,7 +157,9 @@ def test_files_are_loaded_exported_backed_up_and_restored(
     (tmp_path / "b.nq").write_text("<urn:s> <urn:p> <urn:o> <urn:g> .\n")
     assert main(["load", *at, str(tmp_path / "a.ttl"), str(tmp_path / "b.nq")]) == 0
     assert main(["load", *at, "--graph", "urn:h", str(tmp_path / "a.ttl")]) == 0
-    assert server.boolean("ASK { <urn:s> <urn:p> 1 GRAPH <urn:g> { ?s ?p <urn:o> } GRAPH <urn:h> { ?s ?p 1 } }")
+    assert server.boolean(
+        "ASK { <urn:s> <urn:p> 1 GRAPH <urn:g> { ?s ?p <urn:o> } GRAPH <urn:h> { ?s ?p 1 } }"
+    )
     # While the server holds the folder, export and backup ask the server.
     export = tmp_path / "all.nq"
     assert main(["export", "--data", str(data), *at, str(export)]) == 0
@@ -170,11 +176,17 @@ def test_files_are_loaded_exported_backed_up_and_restored(
     assert restored.services.store.quad_count == 3
 
 
-def test_recorded_files_are_evaluated_without_a_server(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_recorded_files_are_evaluated_without_a_server(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "q.cqels").write_text(
-        "SELECT ?s ?n WHERE { STREAM <http://localhost/r> [NOW] { ?s <urn:v> ?o } GRAPH <urn:g> { ?s <urn:name> ?n } }"
+        "SELECT ?s ?n WHERE { STREAM <http://localhost/r> [NOW] { ?s <urn:v> ?o } "
+        "GRAPH <urn:g> { ?s <urn:name> ?n } }"
     )
-    rows = [{"at": at, "data": f"<urn:{name}> <urn:v> <urn:x> ."} for at, name in ((1000, "a"), (2000, "b"), (3000, "a"))]
+    rows = [
+        {"at": at, "data": f"<urn:{name}> <urn:v> <urn:x> ."}
+        for at, name in ((1000, "a"), (2000, "b"), (3000, "a"))
+    ]
     (tmp_path / "r.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "names.ttl").write_text('<urn:a> <urn:name> "Ada" .')
     arguments = ["run", str(tmp_path / "q.cqels"), "--stream", f"r={tmp_path / 'r.ndjson'}"]
@@ -221,5 +233,3 @@ def test_no_server_is_one_clear_sentence(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_folder_is_migrated(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["migrate", "--data", str(tmp_path / "data")]) == 0
     assert "revision" in capsys.readouterr().out
-
-

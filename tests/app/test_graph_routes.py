@@ -20,7 +20,9 @@ def test_a_graph_is_created_replaced_added_to_and_dropped(server: LiveServer) ->
     created = client.put("/store", params=graph, content=ONE, headers=TURTLE)
     assert created.status_code == 201
     assert client.put("/store", params=graph, content=TWO, headers=TURTLE).status_code == 204
-    assert server.boolean("ASK { GRAPH <http://example.org/g> { <urn:s> <urn:p> 2 FILTER NOT EXISTS { ?s ?p 1 } } }")
+    assert server.boolean(
+        "ASK { GRAPH <http://example.org/g> { <urn:s> <urn:p> 2 FILTER NOT EXISTS { ?s ?p 1 } } }"
+    )
     assert client.post("/store", params=graph, content=ONE, headers=TURTLE).status_code == 204
     got = client.get("/store", params=graph, headers={"Accept": "application/n-triples"})
     assert len(got.text.splitlines()) == 2
@@ -65,7 +67,7 @@ def test_a_post_to_the_bare_address_makes_a_graph_and_tells_where(server: LiveSe
 def test_a_form_of_files_is_one_graph(server: LiveServer) -> None:
     files = [
         ("a", ("a.ttl", ONE, "text/turtle")),
-        ("b", ("b.nt", "<urn:s> <urn:p> \"two\" .", "application/octet-stream")),
+        ("b", ("b.nt", '<urn:s> <urn:p> "two" .', "application/octet-stream")),
     ]
     answer = server.client.post("/store", params={"graph": "urn:g"}, files=files)
     assert answer.status_code == 201
@@ -75,7 +77,10 @@ def test_a_form_of_files_is_one_graph(server: LiveServer) -> None:
 def test_the_whole_dataset_is_read_replaced_and_emptied(server: LiveServer) -> None:
     text = '<urn:s> <urn:p> "a" .\n<urn:s> <urn:p> "b" <urn:g> .\n'
     assert server.client.put("/store", content=text, headers=NQUADS).status_code == 204
-    assert server.client.post("/store", content='<urn:s> <urn:p> "c" <urn:h> .', headers=NQUADS).status_code == 204
+    assert (
+        server.client.post("/store", content='<urn:s> <urn:p> "c" <urn:h> .', headers=NQUADS).status_code
+        == 204
+    )
     got = server.client.get("/store")
     assert got.headers["Content-Type"] == "application/n-quads"
     assert sorted(got.text.splitlines()) == [
@@ -88,7 +93,9 @@ def test_the_whole_dataset_is_read_replaced_and_emptied(server: LiveServer) -> N
 
 def test_malformed_rdf_is_told_with_its_place_and_nothing_is_stored(server: LiveServer) -> None:
     before = server.services.store.version
-    problem = problem_of(server.client.post("/store?default", content=f"{ONE}\n<urn:s> <urn:p", headers=TURTLE), 400)
+    problem = problem_of(
+        server.client.post("/store?default", content=f"{ONE}\n<urn:s> <urn:p", headers=TURTLE), 400
+    )
     assert problem["line"] == 2
     assert server.services.store.version == before
 
@@ -132,7 +139,14 @@ def test_a_write_can_be_bound_to_a_version(server: LiveServer) -> None:
 def test_every_answer_carries_the_version(server: LiveServer) -> None:
     server.update("INSERT DATA { <urn:a> <urn:b> 1 }")
     tag = f'"{server.services.store.version}"'
-    for path in ("/streams", "/queries", "/store?default", "/health/live", "/query?query=ASK%7B%7D", "/nowhere"):
+    for path in (
+        "/streams",
+        "/queries",
+        "/store?default",
+        "/health/live",
+        "/query?query=ASK%7B%7D",
+        "/nowhere",
+    ):
         assert server.client.get(path).headers["ETag"] == tag
 
 

@@ -146,7 +146,9 @@ def test_a_commit_changes_the_answer_and_the_feed_tells(fresh: LiveServer) -> No
     fresh.client.put("/queries/q", content=JOINED, headers=TEXT)
     push(fresh, (1000, "<urn:a> <urn:v> <urn:x> ."))
     with EventReader(fresh, "/queries/q/results") as feed:
-        version = fresh.update('INSERT DATA { GRAPH <urn:names> { <urn:a> <urn:name> "Ada" } }').headers["ETag"]
+        version = fresh.update('INSERT DATA { GRAPH <urn:names> { <urn:a> <urn:name> "Ada" } }').headers[
+            "ETag"
+        ]
         (event,) = feed.take(1)
     document = json.loads(event.data)
     assert event.kind == "insert"
@@ -168,7 +170,12 @@ def test_construct_gives_quads_and_graph_formats(fresh: LiveServer) -> None:
 
 
 def test_a_wrong_text_is_told_with_its_place_and_an_unknown_construct_is_named(fresh: LiveServer) -> None:
-    problem = problem_of(fresh.client.post("/queries", content="SELECT ?s WHERE {\n STREAM <s> [RANGE] { ?s ?p ?o } }", headers=TEXT), 400)
+    problem = problem_of(
+        fresh.client.post(
+            "/queries", content="SELECT ?s WHERE {\n STREAM <s> [RANGE] { ?s ?p ?o } }", headers=TEXT
+        ),
+        400,
+    )
     assert problem["line"] == 2
     assert "^" in problem["excerpt"]
     assert problem["column"] > 1

@@ -12,7 +12,10 @@ from quadrill.store.registry import TokenRecord
 from tests.app.conftest import LiveServer, Start, problem_of
 
 TOKEN = "an admin token of some length"
-UPDATE = {"content": "INSERT DATA { <urn:a> <urn:b> 1 }", "headers": {"Content-Type": "application/sparql-update"}}
+UPDATE = {
+    "content": "INSERT DATA { <urn:a> <urn:b> 1 }",
+    "headers": {"Content-Type": "application/sparql-update"},
+}
 NQUADS = {"Content-Type": "application/n-quads"}
 
 
@@ -20,13 +23,17 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:7878", "127.0.0.1.evil.example", "10.0.0.1", "[fe80::1]", ""])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:7878", "127.0.0.1.evil.example", "10.0.0.1", "[fe80::1]", ""]
+)
 def test_without_tokens_a_foreign_host_name_is_refused(server: LiveServer, host: str) -> None:
     problem = problem_of(server.client.get("/query?query=ASK%7B%7D", headers={"Host": host}), 403)
     assert problem["code"] == "foreign-host"
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1", "127.8.8.8:99", "[::1]:7878", "LOCALHOST"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "localhost:1", "127.0.0.1", "127.8.8.8:99", "[::1]:7878", "LOCALHOST"]
+)
 def test_without_tokens_this_machine_is_served(server: LiveServer, host: str) -> None:
     assert server.client.get("/query?query=ASK%7B%7D", headers={"Host": host}).status_code == 200
 
@@ -37,7 +44,9 @@ def test_further_host_names_can_be_allowed(start_server: Start) -> None:
     problem_of(server.client.get("/streams", headers={"Host": "other.internal"}), 403)
 
 
-@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}])
+@pytest.mark.parametrize(
+    "headers", [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}]
+)
 def test_a_page_of_another_site_cannot_write(server: LiveServer, headers: dict[str, str]) -> None:
     before = server.services.store.version
     sent = {**headers, "Content-Type": "application/sparql-update"}
@@ -54,7 +63,10 @@ def test_a_page_of_another_site_cannot_write(server: LiveServer, headers: dict[s
 
 def test_the_servers_own_page_may_write(server: LiveServer) -> None:
     own = {"Origin": server.url.rstrip("/"), "Content-Type": "application/sparql-update"}
-    assert server.client.post("/update", content="INSERT DATA { <urn:a> <urn:b> 1 }", headers=own).status_code == 204
+    assert (
+        server.client.post("/update", content="INSERT DATA { <urn:a> <urn:b> 1 }", headers=own).status_code
+        == 204
+    )
 
 
 def test_listed_origins_may_call_and_others_get_no_cors_headers(start_server: Start) -> None:
@@ -83,7 +95,16 @@ def test_every_origin_may_read_when_all_are_allowed_but_not_write(start_server: 
 
 def test_with_a_token_every_request_needs_one(start_server: Start) -> None:
     server = start_server(token=TOKEN)
-    for path in ("/query?query=ASK%7B%7D", "/store", "/streams", "/queries", "/changes", "/metrics", "/processes", "/jobs"):
+    for path in (
+        "/query?query=ASK%7B%7D",
+        "/store",
+        "/streams",
+        "/queries",
+        "/changes",
+        "/metrics",
+        "/processes",
+        "/jobs",
+    ):
         answer = server.client.get(path)
         assert problem_of(answer, 401)["code"] == "unauthorised"
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
@@ -98,10 +119,34 @@ def test_with_a_token_every_request_needs_one(start_server: Start) -> None:
 
 
 ROLES = {
-    "read": {"GET /streams": 200, "POST /query": 200, "POST /streams": 403, "POST /update": 403, "POST /backups": 403},
-    "push": {"GET /streams": 403, "POST /query": 403, "POST /streams": 200, "POST /update": 403, "POST /backups": 403},
-    "write": {"GET /streams": 200, "POST /query": 200, "POST /streams": 200, "POST /update": 204, "POST /backups": 403},
-    "admin": {"GET /streams": 200, "POST /query": 200, "POST /streams": 200, "POST /update": 204, "POST /backups": 400},
+    "read": {
+        "GET /streams": 200,
+        "POST /query": 200,
+        "POST /streams": 403,
+        "POST /update": 403,
+        "POST /backups": 403,
+    },
+    "push": {
+        "GET /streams": 403,
+        "POST /query": 403,
+        "POST /streams": 200,
+        "POST /update": 403,
+        "POST /backups": 403,
+    },
+    "write": {
+        "GET /streams": 200,
+        "POST /query": 200,
+        "POST /streams": 200,
+        "POST /update": 204,
+        "POST /backups": 403,
+    },
+    "admin": {
+        "GET /streams": 200,
+        "POST /query": 200,
+        "POST /streams": 200,
+        "POST /update": 204,
+        "POST /backups": 400,
+    },
 }
 
 
@@ -118,7 +163,9 @@ def test_roles_open_what_they_say(start_server: Start) -> None:
         got = {
             "GET /streams": server.client.get("/streams", headers=auth),
             "POST /query": server.client.post("/query", content="ASK {}", headers={**query, **auth}),
-            "POST /streams": server.client.post("/streams/s?at=1", content="<urn:a> <urn:b> <urn:c> .", headers=push),
+            "POST /streams": server.client.post(
+                "/streams/s?at=1", content="<urn:a> <urn:b> <urn:c> .", headers=push
+            ),
             "POST /update": server.client.post("/update", content="CLEAR ALL", headers={**update, **auth}),
             "POST /backups": server.client.post("/backups", json={"folder": "x"}, headers=auth),
         }
@@ -166,4 +213,7 @@ def test_another_address_than_loopback_needs_a_token() -> None:
 
 def test_loopback_is_what_the_machine_itself_is() -> None:
     assert all(is_loopback(host) for host in ("localhost", "127.0.0.1", "127.1.2.3", "::1", "[::1]"))
-    assert not any(is_loopback(host) for host in ("0.0.0.0", "::", "example.org", "192.168.0.1", "localhost.evil.example"))
+    assert not any(
+        is_loopback(host)
+        for host in ("0.0.0.0", "::", "example.org", "192.168.0.1", "localhost.evil.example")
+    )

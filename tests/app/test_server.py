@@ -65,7 +65,11 @@ def test_raw_requests_are_answered_and_faults_are_problems(
 
 def test_chunked_bodies_are_read(server: LiveServer) -> None:
     body = b"6\r\nASK {}\r\n0\r\n\r\n"
-    request = b"POST /query HTTP/1.1\r\n" + HOST + b"Content-Type: application/sparql-query\r\nTransfer-Encoding: chunked\r\n\r\n"
+    request = (
+        b"POST /query HTTP/1.1\r\n"
+        + HOST
+        + b"Content-Type: application/sparql-query\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
     status, _, answer = exchange(server, request + body)
     assert status == 200
     assert b"true" in answer
@@ -82,7 +86,11 @@ def test_a_connection_is_kept_for_further_requests(server: LiveServer) -> None:
 
 
 def test_a_client_that_announces_continue_is_answered(server: LiveServer) -> None:
-    head = b"POST /query HTTP/1.1\r\n" + HOST + b"Content-Type: application/sparql-query\r\nContent-Length: 6\r\nExpect: 100-continue\r\n\r\n"
+    head = (
+        b"POST /query HTTP/1.1\r\n"
+        + HOST
+        + b"Content-Type: application/sparql-query\r\nContent-Length: 6\r\nExpect: 100-continue\r\n\r\n"
+    )
     with connect(server) as client:
         client.sendall(head)
         assert client.recv(100).startswith(b"HTTP/1.1 100")
@@ -92,7 +100,8 @@ def test_a_client_that_announces_continue_is_answered(server: LiveServer) -> Non
 
 def test_an_early_answer_reaches_a_client_that_still_sends(start_server: Start) -> None:
     server = start_server(max_body_bytes=1000)
-    head = b"PUT /store?default HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/turtle\r\nContent-Length: 20000000\r\n\r\n"
+    head = b"PUT /store?default HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/turtle\r\n"
+    head += b"Content-Length: 20000000\r\n\r\n"
     with connect(server) as client:
         client.sendall(head)
         for _ in range(20):
@@ -119,7 +128,9 @@ def test_slow_clients_do_not_hold_the_workers(start_server: Start) -> None:
             client.close()
 
 
-def test_a_client_that_goes_away_in_the_middle_of_an_answer_leaves_the_server_well(server: LiveServer) -> None:
+def test_a_client_that_goes_away_in_the_middle_of_an_answer_leaves_the_server_well(
+    server: LiveServer,
+) -> None:
     values = " ".join(map(str, range(500)))
     text = f"SELECT * {{ VALUES ?x {{ {values} }} VALUES ?y {{ {values} }} VALUES ?z {{ {values} }} }}"
     for _ in range(3):

@@ -23,7 +23,9 @@ def line(at: int | str, value: int) -> str:
 
 
 def test_a_push_declares_its_stream_and_is_acknowledged_with_seqs(fresh: LiveServer) -> None:
-    answer = fresh.client.post("/streams/Taxi", content="<urn:s> <urn:p> <urn:o> .", headers=NQUADS, params={"at": "1000"})
+    answer = fresh.client.post(
+        "/streams/Taxi", content="<urn:s> <urn:p> <urn:o> .", headers=NQUADS, params={"at": "1000"}
+    )
     assert answer.status_code == 200
     receipt = answer.json()
     assert {"stream", "first_seq", "last_seq", "accepted", "late", "durable"} <= set(receipt)
@@ -32,7 +34,10 @@ def test_a_push_declares_its_stream_and_is_acknowledged_with_seqs(fresh: LiveSer
     assert [(stream["name"], stream["iri"]) for stream in streams] == [("Taxi", "http://localhost/Taxi")]
     assert fresh.client.get("/streams", params={"iri": "http://localhost/Taxi"}).json()["name"] == "Taxi"
     by_iri = fresh.client.post(
-        "/streams", params={"iri": "http://localhost/Taxi", "at": "2000"}, content="<urn:s> <urn:p> <urn:q> .", headers=NQUADS
+        "/streams",
+        params={"iri": "http://localhost/Taxi", "at": "2000"},
+        content="<urn:s> <urn:p> <urn:q> .",
+        headers=NQUADS,
     )
     assert by_iri.json()["first_seq"] == receipt["last_seq"] + 1
 
@@ -43,7 +48,9 @@ def test_a_stream_is_declared_with_201_and_again_with_200(fresh: LiveServer) -> 
     assert first.status_code == 201
     assert first.headers["Location"] == f"{fresh.url}streams/rides"
     assert fresh.client.put("/streams/rides", json=declaration).status_code == 200
-    assert fresh.client.put("/streams", params={"iri": "http://example.org/other"}, json={}).status_code == 201
+    assert (
+        fresh.client.put("/streams", params={"iri": "http://example.org/other"}, json={}).status_code == 201
+    )
     assert fresh.client.get("/streams/other").json()["iri"] == "http://example.org/other"
 
 

@@ -1,0 +1,87 @@
+"""Settings: one table for code, environment, files and documentation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from quadrill.app.config import SETTINGS, Settings, SettingsError, default_data_folder, load_settings
+
+DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
+
+
+def test_the_command_line_goes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "quadrill.toml"
+    file.write_text('port = 1\nhost = "127.0.0.2"\nthreads = 3\nload_folders = ["/a", "/b"]\n')
+    environment = {"QUADRILL_PORT": "2", "QUADRILL_HOST": "127.0.0.3", "OTHER": "x"}
+    settings = load_settings(overrides={"port": 4}, environment=environment, file=file)
+    assert (settings.port, settings.host, settings.threads) == (4, "127.0.0.3", 3)
+    assert settings.load_folders == ("/a", "/b")
+
+
+def test_values_of_the_environment_are_read_by_their_type() -> None:
+    environment = {
+        "QUADRILL_READ_ONLY": "yes",
+        "QUADRILL_QUERY_TIMEOUT": "2.5",
+        "QUADRILL_REMOTE_HOSTS": "a.example, b.example:81,",
+    }
+    settings = load_settings(environment=environment)
+    assert settings.read_only is True
+    assert settings.query_timeout == 2.5
+    assert settings.remote_hosts == ("a.example", "b.example:81")
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"QUADRILL_QUERY_TIMEUOT": "1"}, "Did you mean query_timeout"),
+        ({"QUADRILL_PORT": "many"}, "whole number"),
+        ({"QUADRILL_READ_ONLY": "perhaps"}, "true or false"),
+        ({"QUADRILL_QUERY_TIMEOUT": "-1"}, "negative"),
+        ({"QUADRILL_QUERY_TIMEOUT": "nan"}, "negative or infinite"),
+    ],
+)
+def test_what_cannot_be_used_stops_the_start(environment: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingsError) as stopped:
+        load_settings(environment=environment)
+    assert words in f"{stopped.value.message} {stopped.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("port = 'x'", "whole number"), ("prot = 1", "unknown setting prot"), ("port = ", "TOML")],
+)
+def test_a_wrong_file_is_told_with_its_name(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=words) as stopped:
+        load_settings(environment={}, file=file)
+    assert "wrong.toml" in stopped.value.message
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_settings(environment={}, file=tmp_path / "missing.toml")
+
+
+def test_the_data_folder_is_the_users_unless_named(tmp_path: Path) -> None:
+    assert default_data_folder({"XDG_DATA_HOME": str(tmp_path)}) == tmp_path / "quadrill"
+    assert default_data_folder({}).name == "quadrill"
+    assert Settings(data=":memory:").data_folder is None
+    assert Settings(data="/x/y").data_folder == Path("/x/y")
+
+
+def test_the_documentation_lists_every_setting_with_its_default_and_nothing_else() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*) \|$", DOCS.read_text(encoding="utf-8"), re.M)
+    documented = {name: (default, unit, text) for name, default, unit, text in rows}
+    assert list(documented) == [row.name for row in SETTINGS]
+    for row in SETTINGS:
+        default, unit, text = documented[row.name]
+        assert default == shown(row.default), row.name
+        assert unit == (row.unit or "-"), row.name
+        assert text == row.help, row.name
+
+
+def shown(default: object) -> str:
+    if default in ("", ()):
+        return "-"
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
