@@ -1,7 +1,7 @@
 // The live table of one feed: newest event at the top, each with its sign, its time and its rows.
 
 import { append, el, put } from "./dom.js";
-import { count, instant } from "./format.js";
+import { count, instant, interval } from "./format.js";
 import { rowCells, showBindings } from "./table.js";
 
 const SIGNS = { insert: "+ insert", delete: "− delete", answer: "= answer", progress: "… progress", reset: "↺ reset", error: "! error" };
@@ -43,7 +43,7 @@ export class LiveTable {
     const rows = this.rowsOf(event);
     const stamp = [
       el("td", { class: "kind" }, SIGNS[event.kind]),
-      el("td", { class: "stamp" }, instant(event.data.at)),
+      el("td", { class: "stamp", title: windowText(event.data.window) }, instant(event.data.at)),
       el("td", { class: "rownum" }, event.id === null ? "" : count(event.id)),
     ];
     const width = Math.max(1, (this.variables || []).length);
@@ -80,6 +80,10 @@ export class LiveTable {
   remark(text) {
     return spread(el("td", { class: "muted" }, text), Math.max(1, (this.variables || []).length));
   }
+}
+
+function windowText(window_) {
+  return window_ ? `Window ${interval(window_.open, window_.close)}` : null;
 }
 
 function spread(cell, width) {

@@ -90,14 +90,14 @@ function onEvent(event) {
 }
 
 /** Recent events first: the feed is opened a little before its newest event. */
-function feedPath() {
+function feedPath(seen) {
   const { earliest_id: earliest, last_id: newest } = first.feed || {};
-  return queryPath(name, `/results?from=${Math.max(0, (newest || 0) - SHOWN_AT_FIRST, (earliest || 1) - 1)}`);
+  return queryPath(name, `/results?from=${seen ?? Math.max(0, (newest || 0) - SHOWN_AT_FIRST, (earliest || 1) - 1)}`);
 }
 
 put(byId("text"), codeBlock(text));
 show(first);
-openFeed(feedPath(), { onEvent, onState: setFeedState });
+openFeed(feedPath, { onEvent, onState: setFeedState });
 poll(update, 2000);
 poll(refreshAnswer, 2000);
 showPlan();

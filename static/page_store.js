@@ -132,7 +132,7 @@ async function upload(event) {
 put(byId("upload-type"), Object.entries(FORMATS).map(([type, label]) => el("option", { value: type }, label)));
 byId("upload").addEventListener("submit", upload);
 showGraphs();
-openFeed(`/changes?after=${Math.max(0, version - SHOWN_AT_FIRST)}`, {
+openFeed((seen) => `/changes?after=${seen ?? Math.max(0, state.version - SHOWN_AT_FIRST)}`, {
   kinds: ["message", "reset"],
   onEvent: onCommit,
   onState: (name, explanation) => {

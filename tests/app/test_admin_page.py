@@ -319,6 +319,31 @@ def test_a_lost_connection_is_shown_and_the_feed_resumes(driver: object, tmp_pat
         page.driver.get("about:blank")
 
 
+def test_a_hidden_page_closes_its_feed_and_resumes_where_it_was(page: Page, client: httpx.Client) -> None:
+    def hide(hidden: bool) -> None:
+        page.driver.execute_script(
+            "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});"
+            "document.dispatchEvent(new Event('visibilitychange'))", hidden
+        )
+
+    def subscribers() -> int:
+        return int(client.get("/queries/seen").json()["feed"]["subscribers"])
+
+    _update(client, ROOMS)
+    _register(client, "seen", LIVE)
+    page.open("/ui/queries/seen")
+    page.until_text("#feed-state", "live")
+    _push(client, PREFIX + "ex:s1 ex:value 41 .", 1000)
+    page.until_text("#live tbody", "41")
+    hide(True)
+    page.until(lambda: subscribers() == 0, "nobody listens")
+    _push(client, PREFIX + "ex:s1 ex:value 42 .", 2000)
+    hide(False)
+    page.until_text("#live tbody", "42")
+    assert page.text("#live tbody").count("41") == 1
+    assert subscribers() == 1
+
+
 def test_with_a_token_the_page_asks_for_it_and_then_works(driver: object) -> None:
     with _server(token=TOKEN) as url:
         page = Page(driver, url)  # type: ignore[arg-type]
