@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from pyoxigraph import RdfFormat, parse
 
 from quadrill.app.demo_data import departures, known, rdf, table, text_of, weather
 from quadrill.app.demo_replay import MAX_LINES_PER_PUSH, TICK_SECONDS, NothingToReplayError, Plan, replay
-from quadrill.app.demo_summary import FeedTally, events
+from quadrill.app.demo_summary import FeedTally, Screen, events
 
 JAN_6_10H = 1_357_466_400_000
 HOUR = 3_600_000
@@ -204,6 +205,39 @@ def test_a_tally_counts_rows_and_keeps_the_newest() -> None:
     assert "AA1  -" in tally.line()
     tally.take("error", 3, {"detail": "the engine tripped"})
     assert "the engine tripped" in tally.line()
+
+
+class Terminal(io.StringIO):
+    """Text that claims to be a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_the_summary_is_written_over_itself_and_fits_its_width(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal, tally = Terminal(), FeedTally("late-departures", error="a long story " * 9)
+    screen = Screen(terminal)
+    screen.show(JAN_6_10H, [tally], 0.0)
+    screen.show(JAN_6_10H, [tally], 0.1)
+    first, second = terminal.getvalue().split("\x1b[2F\x1b[J")
+    assert first == second
+    assert [len(line) for line in first.splitlines()] == [20, 39]
+    screen.say("news")
+    screen.show(JAN_6_10H, [tally], 0.2)
+    assert terminal.getvalue().count("\x1b[2F") == 1
+
+
+def test_elsewhere_the_summary_is_written_now_and_then_and_at_the_end() -> None:
+    plain = io.StringIO()
+    screen = Screen(plain, every_s=5.0)
+    for now_s in (0.0, 1.0, 4.9, 5.0, 6.0):
+        screen.show(JAN_6_10H, [FeedTally("q")], now_s)
+    screen.show(JAN_6_10H, [FeedTally("q")], 6.1, final=True)
+    assert plain.getvalue().count("2013-01-06T10:00:00Z") == 3
+    assert "\x1b" not in plain.getvalue()
 
 
 def test_the_texts_of_the_package_are_there() -> None:
