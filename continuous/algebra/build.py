@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from .nodes import (
-    Aggregate,
     Algebra,
     Bgp,
     Call,
@@ -16,7 +15,6 @@ from .nodes import (
     Extend,
     Filter,
     FunctionCall,
-    Graph,
     Group,
     Join,
     LeftJoin,
@@ -26,12 +24,10 @@ from .nodes import (
     Path,
     Project,
     Reduced,
-    Service,
     Slice,
     Table,
     Union,
     Values,
-    Window,
 )
 
 UNIT = Bgp()
@@ -139,12 +135,18 @@ def map_expressions(node: Algebra, change: Callable[[Expr], Expr]) -> Algebra:
         case Extend(_, _, expr):
             return replace(node, expr=change(expr))
         case OrderBy(_, conditions):
-            return replace(node, conditions=tuple(
-                OrderCondition(change(each.expr), each.descending) for each in conditions))
+            return replace(
+                node,
+                conditions=tuple(OrderCondition(change(each.expr), each.descending) for each in conditions),
+            )
         case Group(_, _, aggregates):
-            return replace(node, aggregates=tuple(
-                (var, replace(each, expr=change(each.expr)) if each.expr is not None else each)
-                for var, each in aggregates))
+            return replace(
+                node,
+                aggregates=tuple(
+                    (var, replace(each, expr=change(each.expr)) if each.expr is not None else each)
+                    for var, each in aggregates
+                ),
+            )
         case _:
             return node
 
@@ -170,7 +172,8 @@ def map_expression(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 def map_patterns(expr: Expr, change: Callable[[Algebra], Algebra]) -> Expr:
     """The expression with the pattern of each EXISTS changed."""
     return map_expression(
-        expr, lambda each: Exists(change(each.pattern), each.negated) if isinstance(each, Exists) else None)
+        expr, lambda each: Exists(change(each.pattern), each.negated) if isinstance(each, Exists) else None
+    )
 
 
 def all_nodes(node: Algebra) -> Iterator[Algebra]:
@@ -187,5 +190,3 @@ def all_nodes(node: Algebra) -> Iterator[Algebra]:
 def is_modifier(node: Algebra) -> bool:
     """True for the nodes that SPARQL writes as a SELECT."""
     return isinstance(node, (Project, Distinct, Reduced, Slice, OrderBy, Group))
-
-

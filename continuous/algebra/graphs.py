@@ -10,7 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .build import children, expressions, join, map_children, map_expressions, map_patterns, sub_expressions, union
+from pyoxigraph import NamedNode
+
+from .build import (
+    children,
+    expressions,
+    join,
+    map_children,
+    map_expressions,
+    map_patterns,
+    sub_expressions,
+    union,
+)
 from .nodes import (
     Algebra,
     Bgp,
@@ -23,7 +34,6 @@ from .nodes import (
     Join,
     LeftJoin,
     Minus,
-    NamedNode,
     OrderBy,
     Path,
     Project,
@@ -53,7 +63,11 @@ def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
 
     Before ``Graph(?g, Project(...))``; after ``Union(Join(Graph(<g1>, ...), Values(?g, <g1>)), ...)``.
     """
-    if isinstance(node, Graph) and isinstance(node.name, Var) and not evaluates_by_graph(node.input, node.name):
+    if (
+        isinstance(node, Graph)
+        and isinstance(node.name, Var)
+        and not evaluates_by_graph(node.input, node.name)
+    ):
         variable, inner = node.name, expand(node.input, graphs)
         return union(join(Graph(name, inner), Values((variable,), ((name,),))) for name in graphs())
     node = map_expressions(node, lambda expr: map_patterns(expr, lambda pattern: expand(pattern, graphs)))
@@ -79,7 +93,11 @@ def _pure(node: Algebra) -> bool:
         case Minus(left, right) if not certain(left) & certain(right):
             return False
     patterns = [
-        each.pattern for expr in expressions(node) for each in sub_expressions(expr) if isinstance(each, Exists)]
+        each.pattern
+        for expr in expressions(node)
+        for each in sub_expressions(expr)
+        if isinstance(each, Exists)
+    ]
     return all(map(_pure, children(node))) and all(map(_pure, patterns))
 
 

@@ -53,12 +53,16 @@ def _same(node: Algebra, outer: Names) -> bool:
             return _sees_the_same(condition, outer, certain(inner)) and _same(inner, outer)
         case Extend(inner, var, expr):
             return (
-                var.name not in outer and _sees_the_same(expr, outer, certain(inner)) and _same(inner, outer))
+                var.name not in outer and _sees_the_same(expr, outer, certain(inner)) and _same(inner, outer)
+            )
         case LeftJoin(left, right, condition):
             both = certain(left) | certain(right)
             return (
-                _same(left, outer) and _same(right, outer) and in_scope(right) & outer <= certain(left)
-                and (condition is None or _sees_the_same(condition, outer, both)))
+                _same(left, outer)
+                and _same(right, outer)
+                and in_scope(right) & outer <= certain(left)
+                and (condition is None or _sees_the_same(condition, outer, both))
+            )
         case _:
             return False
 

@@ -114,7 +114,9 @@ class NegatedSet:
     inverse: tuple[NamedNode, ...]
 
 
-PathExpr: TypeAlias = Link | Inverse | Sequence | Alternative | ZeroOrMore | OneOrMore | ZeroOrOne | NegatedSet
+PathExpr: TypeAlias = (
+    Link | Inverse | Sequence | Alternative | ZeroOrMore | OneOrMore | ZeroOrOne | NegatedSet
+)
 
 
 # --- expressions (section 17) -----------------------------------------------------------------

@@ -21,16 +21,32 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 from .nodes import Term
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
-INTEGER_TYPES = frozenset(XSD + name for name in (
-    "integer", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger", "nonPositiveInteger",
-    "negativeInteger", "unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte"))
+INTEGER_TYPES = frozenset(
+    XSD + name
+    for name in (
+        "integer",
+        "int",
+        "long",
+        "short",
+        "byte",
+        "nonNegativeInteger",
+        "positiveInteger",
+        "nonPositiveInteger",
+        "negativeInteger",
+        "unsignedInt",
+        "unsignedLong",
+        "unsignedShort",
+        "unsignedByte",
+    )
+)
 FLOAT_TYPES = frozenset((XSD + "double", XSD + "float"))
 NUMERIC_TYPES = INTEGER_TYPES | FLOAT_TYPES | {XSD + "decimal"}
 
 _DATE_TIME = re.compile(r"(-?\d{4,})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d(?:\.\d+)?))?(Z|[+-]\d\d:\d\d)?\Z")
 _TIME = re.compile(r"(\d\d):(\d\d):(\d\d(?:\.\d+)?)(Z|[+-]\d\d:\d\d)?\Z")
 _DURATION = re.compile(
-    r"(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z")
+    r"(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z"
+)
 
 _UNBOUND, _BLANK, _IRI, _LITERAL, _TRIPLE = range(5)
 _NUMBER, _DATE, _CLOCK, _SPAN, _BOOLEAN, _STRING, _LANGUAGE, _OTHER = range(8)
@@ -78,7 +94,11 @@ def _literal_key(literal: Literal) -> Key:
     elif datatype == XSD + "time" and (found := _TIME.match(text)):
         hours, minutes, seconds, zone = found.groups()
         return (_CLOCK, int(hours) * 3600 + int(minutes) * 60 + Decimal(seconds) - _zone_seconds(zone))
-    elif datatype.startswith(XSD) and datatype.lower().endswith("duration") and (found := _DURATION.match(text)):
+    elif (
+        datatype.startswith(XSD)
+        and datatype.lower().endswith("duration")
+        and (found := _DURATION.match(text))
+    ):
         return (_SPAN, *_duration_key(found))
     return (_OTHER, datatype, text)
 
@@ -86,7 +106,12 @@ def _literal_key(literal: Literal) -> Key:
 def numeric_key(text: str, datatype: str) -> tuple[int, Decimal] | None:
     """The key of a numeric literal (NaN after every number), or None when its text is no number."""
     if datatype in FLOAT_TYPES:
-        special = {"NaN": (2, Decimal(0)), "INF": (1, Decimal(0)), "+INF": (1, Decimal(0)), "-INF": (-1, Decimal(0))}
+        special = {
+            "NaN": (2, Decimal(0)),
+            "INF": (1, Decimal(0)),
+            "+INF": (1, Decimal(0)),
+            "-INF": (-1, Decimal(0)),
+        }
         if text in special:
             return special[text]
     try:
@@ -115,11 +140,15 @@ def _seconds_of_date(found: re.Match[str]) -> Decimal:
 
 
 def _duration_key(found: re.Match[str]) -> tuple[Decimal, int]:
-    """Durations by their length with months of 30.44 days, then by months: total where SPARQL's is partial."""
+    """Durations by length with months of 30.44 days, then by months: total where SPARQL's is not."""
     sign = -1 if found[1] else 1
     months = sign * (int(found[2] or 0) * 12 + int(found[3] or 0))
     seconds = sign * (
-        int(found[4] or 0) * 86400 + int(found[5] or 0) * 3600 + int(found[6] or 0) * 60 + Decimal(found[7] or 0))
+        int(found[4] or 0) * 86400
+        + int(found[5] or 0) * 3600
+        + int(found[6] or 0) * 60
+        + Decimal(found[7] or 0)
+    )
     return (months * Decimal("2629746") + seconds, months)
 
 

@@ -52,7 +52,11 @@ class _Names:
     def __init__(self, content: Iterable[Quad]) -> None:
         reified: dict[BlankNode, set[tuple[NamedNode | BlankNode | DefaultGraph, Term]]] = {}
         for quad in content:
-            if quad.predicate == REIFIES and isinstance(quad.subject, BlankNode) and isinstance(quad.object, Triple):
+            if (
+                quad.predicate == REIFIES
+                and isinstance(quad.subject, BlankNode)
+                and isinstance(quad.object, Triple)
+            ):
                 reified.setdefault(quad.subject, set()).add((quad.graph_name, quad.object))
         self._single = {node: next(iter(each)) for node, each in reified.items() if len(each) == 1}
         self._names: dict[BlankNode, BlankNode] = {}

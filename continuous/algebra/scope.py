@@ -147,11 +147,14 @@ class _Group:
         block = _Group(inside, (self._bound | self._outer) - inside, self._substituted, block=True)
         inner = block.rewrite(node.input)
         for moved in block.leaving:
-            if moved.var is not None and moved.var.name in mentioned(inner) | _mentioned_by(block.leaving, moved):
+            if moved.var is not None and moved.var.name in mentioned(inner) | _mentioned_by(
+                block.leaving, moved
+            ):
                 raise QueryTextError(
-                    f"BIND(... AS ?{moved.var.name}) uses {_list(moved.needs)}, bound only outside its block, so it"
-                    f" would have to move out; but ?{moved.var.name} is used inside the block",
-                    hint="move the BIND and what uses its variable out of the block")
+                    f"BIND(... AS ?{moved.var.name}) uses {_list(moved.needs)}, bound only outside"
+                    f" its block, so it would have to move out; but ?{moved.var.name} is used in it",
+                    hint="move the BIND and what uses its variable out of the block",
+                )
             # Patterns of EXISTS keep the dataset of the block they were written in.
             expr = map_patterns(moved.expr, lambda pattern: replace(node, input=pattern))
             self._pending.append(replace(moved, expr=expr))
@@ -174,14 +177,16 @@ class _Group:
             assert bind.var is not None
             if bind.var.name in mentioned(right) | _mentioned_by(optional.leaving, bind):
                 raise QueryTextError(
-                    f"BIND(... AS ?{bind.var.name}) uses {_list(bind.needs)}, bound only outside its OPTIONAL, and"
-                    f" ?{bind.var.name} is used inside it", hint="move the BIND behind the OPTIONAL")
+                    f"BIND(... AS ?{bind.var.name}) uses {_list(bind.needs)}, bound only outside its"
+                    f" OPTIONAL, and ?{bind.var.name} is used inside it",
+                    hint="move the BIND behind the OPTIONAL",
+                )
             value = Call("IF", (Call("BOUND", (matched,)), bind.expr, Call("COALESCE", ())))
             result = Extend(result, bind.var, value)
         return result
 
     def _place_binds(self, node: Algebra) -> Algebra:
-        """Put each pending BIND on the first operand that binds what it needs, below what uses its variable."""
+        """Put each pending BIND on the first operand that binds what it needs, below what uses its value."""
         for moved in [each for each in self._pending if each.var is not None]:
             if not moved.needs <= in_scope(node):
                 continue
@@ -192,8 +197,10 @@ class _Group:
             free = join(*(each for each in operands if each not in using))
             if using and (free == UNIT or not moved.needs <= in_scope(free)):
                 raise QueryTextError(
-                    f"BIND(... AS ?{var.name}) would have to move out of its block to where {_list(moved.needs)} is"
-                    f" bound, but ?{var.name} is bound there already", hint="give the BIND another variable")
+                    f"BIND(... AS ?{var.name}) would have to move out of its block to where"
+                    f" {_list(moved.needs)} is bound, but ?{var.name} is bound there already",
+                    hint="give the BIND another variable",
+                )
             node = join(Extend(free, var, moved.expr), *using)
             self._pending.remove(moved)
         return node

@@ -30,7 +30,9 @@ NATIVE = frozenset(("COUNT",))
 STATISTICAL = frozenset(("MEDIAN", "STDDEV", "VARIANCE", "PERCENTILE"))
 """The set functions that SPARQL does not have."""
 
-_INTEGER, _DECIMAL, _FLOAT, _DOUBLE = (NamedNode(XSD + name) for name in ("integer", "decimal", "float", "double"))
+_INTEGER, _DECIMAL, _FLOAT, _DOUBLE = (
+    NamedNode(XSD + name) for name in ("integer", "decimal", "float", "double")
+)
 _PRECISE = Context(prec=120)
 _MAX_INTEGER = 2**63 - 1
 _MAX_DECIMAL = Decimal(2**127 - 1).scaleb(-18)
@@ -44,7 +46,11 @@ class NotNumericError(ValueError):
 
 
 def set_function(
-    name: str, values: Sequence[Term], *, separator: str | None = None, parameter: float | None = None,
+    name: str,
+    values: Sequence[Term],
+    *,
+    separator: str | None = None,
+    parameter: float | None = None,
 ) -> Term | None:
     """The value of a set function over a multiset of bound values, or None for an error.
 
@@ -255,7 +261,12 @@ class Accumulator:
     """One group's running value, with the two methods that pyoxigraph calls for a custom aggregate."""
 
     def __init__(
-        self, name: str, *, distinct: bool, separator: str | None = None, parameter: float | None = None,
+        self,
+        name: str,
+        *,
+        distinct: bool,
+        separator: str | None = None,
+        parameter: float | None = None,
         skip: Term | None = None,
     ) -> None:
         self._name = name

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pyoxigraph import NamedNode
+
 from quadrill.store.errors import UnsupportedError
 
 from .build import (
@@ -46,7 +48,6 @@ from .nodes import (
     Join,
     LeftJoin,
     Minus,
-    NamedNode,
     Path,
     Service,
     Table,
@@ -55,7 +56,7 @@ from .nodes import (
     Var,
     Window,
 )
-from .variables import NO_NAMES, Names, certain, expression_variables, in_scope, mentioned, triple_variables
+from .variables import NO_NAMES, Names, certain, expression_variables, in_scope, mentioned
 
 VOLATILE = frozenset(("NOW", "RAND", "UUID", "STRUUID", "BNODE"))
 """Built-ins whose value depends on the evaluation."""
@@ -78,13 +79,15 @@ def is_volatile(expr: Expr) -> bool:
     return any(
         (isinstance(each, Call) and each.name in VOLATILE)
         or (isinstance(each, FunctionCall) and each.iri.value.startswith(VOLATILE_PREFIX))
-        for each in sub_expressions(expr))
+        for each in sub_expressions(expr)
+    )
 
 
 def is_static(node: Algebra) -> bool:
     """True when neither a window nor a volatile function occurs in the pattern, in EXISTS neither."""
     return not any(
-        isinstance(each, Window) or any(map(is_volatile, expressions(each))) for each in all_nodes(node))
+        isinstance(each, Window) or any(map(is_volatile, expressions(each))) for each in all_nodes(node)
+    )
 
 
 def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPattern, ...]]:
@@ -104,7 +107,8 @@ def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPatte
         columns.append(tuple(Var(name) for name in sorted(in_scope(part) & elsewhere)))
     tables = {str(index): Table(str(index), kept) for index, kept in enumerate(columns)}
     return _set_columns(rest, tables), tuple(
-        StaticPattern(str(index), part, columns[index]) for index, part in enumerate(parts))
+        StaticPattern(str(index), part, columns[index]) for index, part in enumerate(parts)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +136,13 @@ class _Splitter:
                 if isinstance(name, Var) and not _distributes_over_graphs(inner):
                     raise UnsupportedError(
                         "NOW() in a sub-query of GRAPH ?variable",
-                        hint="move the FILTER or BIND that uses it out of the GRAPH block")
+                        hint="move the FILTER or BIND that uses it out of the GRAPH block",
+                    )
                 return self.split(inner, replace(at, graph=name))
             case Service():
-                raise UnsupportedError("NOW() or RAND() inside SERVICE", hint="move it out of the SERVICE block")
+                raise UnsupportedError(
+                    "NOW() or RAND() inside SERVICE", hint="move it out of the SERVICE block"
+                )
             case Union(left, right) | Minus(left, right) | LeftJoin(left, right, _):
                 changed: Algebra = replace(node, left=self.split(left, at), right=self.split(right, at))
                 return self._split_expressions(changed, in_scope(left) | in_scope(right), at)
@@ -158,7 +165,7 @@ class _Splitter:
         return result
 
     def _split_group(self, node: Algebra, conditions: list[Expr], at: _Context) -> Algebra:
-        """Gather the static operands of a join group; what a part takes of ``conditions`` is removed there."""
+        """Gather the static operands of a join group; ``conditions`` lose those that a part takes."""
         operands = conjuncts(node)
         static = [each for each in operands if self._is_part(each, at)]
         rest = [self.split(each, at) for each in operands if not self._is_part(each, at)]
@@ -188,7 +195,9 @@ class _Splitter:
     def _split_expressions(self, node: Algebra, bound: Names, at: _Context) -> Algebra:
         """Split the patterns of EXISTS; the variables in scope where they are tested are substituted."""
         inside = replace(at, substituted=at.substituted | bound)
-        return map_expressions(node, lambda expr: map_patterns(expr, lambda pattern: self.split(pattern, inside)))
+        return map_expressions(
+            node, lambda expr: map_patterns(expr, lambda pattern: self.split(pattern, inside))
+        )
 
 
 def _components(operands: Sequence[Algebra]) -> list[Algebra]:
@@ -234,7 +243,9 @@ def _commutes_with_substitution(node: Algebra, used: Names) -> bool:
         case Filter(condition, inner):
             free = expression_variables(condition) & used
             exists = any(isinstance(each, Exists) for each in sub_expressions(condition))
-            return free <= certain(inner) and not (exists and free) and _commutes_with_substitution(inner, used)
+            return (
+                free <= certain(inner) and not (exists and free) and _commutes_with_substitution(inner, used)
+            )
         case _:
             return False
 
@@ -243,5 +254,7 @@ def _set_columns(node: Algebra, tables: dict[str, Table]) -> Algebra:
     """The query with the columns of each table filled in."""
     if isinstance(node, Table):
         return tables.get(node.name, node)
-    node = map_expressions(node, lambda expr: map_patterns(expr, lambda pattern: _set_columns(pattern, tables)))
+    node = map_expressions(
+        node, lambda expr: map_patterns(expr, lambda pattern: _set_columns(pattern, tables))
+    )
     return map_children(node, lambda child: _set_columns(child, tables))

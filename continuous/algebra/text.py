@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from pyoxigraph import NamedNode, Triple
+from pyoxigraph import Literal, NamedNode, Triple
 
 from quadrill.store.errors import UnsupportedError
 
@@ -83,7 +83,11 @@ class SparqlText:
     """
 
     def __init__(
-        self, root: Algebra, *, choices: Choices | None = None, tables: TableText | None = None,
+        self,
+        root: Algebra,
+        *,
+        choices: Choices | None = None,
+        tables: TableText | None = None,
         base_iri: str | None = None,
     ) -> None:
         self._root = root
@@ -103,7 +107,11 @@ class SparqlText:
         node = self._root
         if isinstance(node, (n.Project, n.Slice, n.Distinct, n.Reduced)):
             return self._base + self._sub_select(node)
-        names = sorted(name for name in in_scope(node) if not name.startswith("_:")) if columns is None else columns
+        names = (
+            sorted(name for name in in_scope(node) if not name.startswith("_:"))
+            if columns is None
+            else columns
+        )
         return self._base + self._sub_select(n.Project(node, tuple(map(Var, names))))
 
     def ask(self) -> str:
@@ -135,7 +143,7 @@ class SparqlText:
         return f"{self._sequence(left)} LATERAL {{ {self._body(right)} }}".strip()
 
     def _sequence(self, node: Algebra) -> str:
-        """The text of ``node`` with which a group may begin; a FILTER must not reach the rest of the group."""
+        """The text with which a group may begin; a FILTER must not reach the rest of the group."""
         if isinstance(node, n.Filter):
             return f"{{ {self._body(node)} }}"
         return self._body(node)
@@ -171,7 +179,9 @@ class SparqlText:
             case n.Group() | n.OrderBy() | n.Project() | n.Distinct() | n.Reduced() | n.Slice():
                 return f"{{ {self._sub_select(node)} }}"
             case n.Window():
-                raise UnsupportedError("WINDOW", "a window can not be written in SPARQL: it has no dataset here")
+                raise UnsupportedError(
+                    "WINDOW", "a window can not be written in SPARQL: it has no dataset here"
+                )
             case _:
                 return f"{{ {self._body(node)} }}"
 
@@ -231,16 +241,19 @@ class SparqlText:
         if custom is not None:
             assert self._choices is not None
             skipped = self._choices.skipped(node)
-            return f"{custom}({argument})" if skipped is None else f"{custom}(COALESCE({argument}, {skipped}))"
+            return (
+                f"{custom}({argument})" if skipped is None else f"{custom}(COALESCE({argument}, {skipped}))"
+            )
         if node.name in STATISTICAL:
             raise UnsupportedError(node.name, f"SPARQL has no set function {node.name}")
-        separator = "" if node.separator is None else f"; SEPARATOR={n.Literal(node.separator)}"
+        separator = "" if node.separator is None else f"; SEPARATOR={Literal(node.separator)}"
         return f"{node.name}({'DISTINCT ' if node.distinct else ''}{argument}{separator})"
 
     # --- leaves --------------------------------------------------------------------------------
 
     def _triple(self, pattern: n.TriplePattern) -> str:
-        return f"{self._term(pattern.subject)} {self._term(pattern.predicate)} {self._term(pattern.object)} ."
+        terms = (pattern.subject, pattern.predicate, pattern.object)
+        return " ".join(map(self._term, terms)) + " ."
 
     def _term(self, term: n.TermPattern | NamedNode) -> str:
         match term:
@@ -265,20 +278,24 @@ class SparqlText:
     def _values(self, variables: Sequence[Var], rows: Iterable[Sequence[Term | None]]) -> str:
         head = " ".join(map(self._var, variables))
         body = " ".join(
-            "(" + " ".join("UNDEF" if term is None else term_text(term) for term in row) + ")" for row in rows)
+            "(" + " ".join("UNDEF" if term is None else term_text(term) for term in row) + ")" for row in rows
+        )
         return f"VALUES ({head}) {{ {body} }}"
 
     def _rows(self, table: n.Table) -> str:
         shapes = () if self._tables is None else self._tables.get(table.name, ())
         if not shapes:
             return "VALUES () { }"
-        texts = []
-        for shape in shapes:
-            row = self._fresh_name()
-            texts.append(" ".join(
-                f"{row} {predicate} {self._var(table.vars[column]) if column >= 0 else self._fresh_name()} ."
-                for column, predicate in shape.items()))
+        texts = [self._row_pattern(table, shape) for shape in shapes]
         return texts[0] if len(texts) == 1 else " UNION ".join(f"{{ {text} }}" for text in texts)
+
+    def _row_pattern(self, table: n.Table, shape: Mapping[int, NamedNode]) -> str:
+        row = self._fresh_name()
+        triples = []
+        for column, predicate in shape.items():
+            value = self._var(table.vars[column]) if column >= 0 else self._fresh_name()
+            triples.append(f"{row} {predicate} {value} .")
+        return " ".join(triples)
 
     def _path(self, path: n.PathExpr) -> str:
         match path:
@@ -331,7 +348,7 @@ class SparqlText:
         return f"{name}({', '.join(args)})"
 
 
-_TRUE = n.Literal("true", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#boolean"))
+_TRUE = Literal("true", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#boolean"))
 
 
 def _branches(node: Algebra) -> list[Algebra]:

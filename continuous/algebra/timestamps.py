@@ -21,7 +21,15 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.errors import UnsupportedError
 
-from .build import all_nodes, children, map_children, map_expression, map_expressions, map_patterns, sub_expressions
+from .build import (
+    all_nodes,
+    children,
+    map_children,
+    map_expression,
+    map_expressions,
+    map_patterns,
+    sub_expressions,
+)
 from .build import expressions as own_expressions
 from .nodes import (
     Algebra,
@@ -54,7 +62,10 @@ def uses_timestamps(root: Algebra) -> bool:
     """True when ``timestamp(?v)`` occurs anywhere in the query."""
     return any(
         isinstance(each, Call) and each.name == "TIMESTAMP"
-        for node in all_nodes(root) for expr in own_expressions(node) for each in sub_expressions(expr))
+        for node in all_nodes(root)
+        for expr in own_expressions(node)
+        for each in sub_expressions(expr)
+    )
 
 
 def read_timestamps(root: Algebra) -> Algebra:
@@ -68,8 +79,11 @@ def read_timestamps(root: Algebra) -> Algebra:
     rewrite = _Timestamps()
     wanted = {
         each.args[0].name
-        for node in all_nodes(root) for expr in own_expressions(node) for each in sub_expressions(expr)
-        if isinstance(each, Call) and each.name == "TIMESTAMP" and isinstance(each.args[0], Var)}
+        for node in all_nodes(root)
+        for expr in own_expressions(node)
+        for each in sub_expressions(expr)
+        if isinstance(each, Call) and each.name == "TIMESTAMP" and isinstance(each.args[0], Var)
+    }
     return _with_columns_of(root, rewrite.replace_calls(rewrite.mark(root, wanted, None)))
 
 
@@ -102,7 +116,8 @@ class _Timestamps:
         if isinstance(node, Bgp) and window is not None:
             return self._mark_bgp(node, wanted, window)
         node = map_expressions(
-            node, lambda expr: map_patterns(expr, lambda pattern: self.mark(pattern, wanted, window)))
+            node, lambda expr: map_patterns(expr, lambda pattern: self.mark(pattern, wanted, window))
+        )
         node = map_children(node, lambda child: self.mark(child, wanted, window))
         if isinstance(node, Project):
             hidden = tuple(Var(name) for name in sorted(in_scope(node.input)) if name.startswith(_PREFIX))
@@ -129,9 +144,14 @@ class _Timestamps:
             names = sorted(each for each in times if each.startswith(f"{_PREFIX}{variable}."))
             if not names and any(_has_time(each, variable) for each in scopes):
                 raise UnsupportedError(
-                    f"timestamp(?{variable})", f"timestamp(?{variable}) can not be told of a variable that comes"
-                    " from a sub-query with GROUP BY or DISTINCT", hint="call timestamp() inside the sub-query")
-            return FunctionCall(GREATEST, tuple(Call("COALESCE", (Var(each), Constant(UNBOUND))) for each in names))
+                    f"timestamp(?{variable})",
+                    f"timestamp(?{variable}) can not be told of a variable that comes"
+                    " from a sub-query with GROUP BY or DISTINCT",
+                    hint="call timestamp() inside the sub-query",
+                )
+            return FunctionCall(
+                GREATEST, tuple(Call("COALESCE", (Var(each), Constant(UNBOUND))) for each in names)
+            )
 
         node = map_expressions(node, lambda expr: map_expression(expr, change))
         node = map_expressions(node, lambda expr: map_patterns(expr, self.replace_calls))
@@ -142,7 +162,9 @@ _PREFIX = "_:time."
 
 
 def _has_time(node: Algebra, variable: str) -> bool:
-    return any(name.startswith(f"{_PREFIX}{variable}.") for each in all_nodes(node) for name in in_scope(each))
+    return any(
+        name.startswith(f"{_PREFIX}{variable}.") for each in all_nodes(node) for name in in_scope(each)
+    )
 
 
 def _triple(pattern: TriplePattern | TripleTerm) -> Expr:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pyoxigraph import NamedNode
+
 from .build import children, expressions
 from .nodes import (
     Algebra,
@@ -21,7 +23,6 @@ from .nodes import (
     Join,
     LeftJoin,
     Minus,
-    NamedNode,
     OrderBy,
     Path,
     Project,
@@ -55,7 +56,8 @@ def term_variables(term: TermPattern | NamedNode) -> Iterator[str]:
 def triple_variables(pattern: TriplePattern) -> Names:
     """The variables of a triple pattern."""
     return frozenset(
-        name for term in (pattern.subject, pattern.predicate, pattern.object) for name in term_variables(term))
+        name for term in (pattern.subject, pattern.predicate, pattern.object) for name in term_variables(term)
+    )
 
 
 def expression_variables(expr: Expr) -> Names:
@@ -89,7 +91,11 @@ def in_scope(node: Algebra) -> Names:
         case Graph(name, inner) | Service(name, inner, _):
             return in_scope(inner) | frozenset(term_variables(name))
         case Window(name, inner, stream):
-            return in_scope(inner) | frozenset(term_variables(name)) | (_names((stream,)) if stream else NO_NAMES)
+            return (
+                in_scope(inner)
+                | frozenset(term_variables(name))
+                | (_names((stream,)) if stream else NO_NAMES)
+            )
         case Extend(inner, var, _):
             return in_scope(inner) | {var.name}
         case Values(variables, _) | Table(_, variables) | Project(_, variables):
@@ -116,12 +122,15 @@ def certain(node: Algebra) -> Names:
         case Service(_, inner, silent):
             return NO_NAMES if silent else certain(inner)
         case Window(name, inner, stream):
-            return certain(inner) | frozenset(term_variables(name)) | (_names((stream,)) if stream else NO_NAMES)
+            return (
+                certain(inner) | frozenset(term_variables(name)) | (_names((stream,)) if stream else NO_NAMES)
+            )
         case Extend(inner, var, expr):
             return certain(inner) | ({var.name} if isinstance(expr, Constant) else NO_NAMES)
         case Values(variables, rows):
             return frozenset(
-                var.name for index, var in enumerate(variables) if all(row[index] is not None for row in rows))
+                var.name for index, var in enumerate(variables) if all(row[index] is not None for row in rows)
+            )
         case Table():
             return NO_NAMES
         case Project(inner, variables):

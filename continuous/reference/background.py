@@ -10,7 +10,21 @@ from pyoxigraph import DefaultGraph, NamedNode
 
 from ..algebra.build import all_nodes
 from ..algebra.graphs import expand
-from ..algebra.nodes import Algebra, Bgp, Distinct, Graph, Join, OrderBy, Project, Reduced, Slice, TriplePattern, Values, Var, Window
+from ..algebra.nodes import (
+    Algebra,
+    Bgp,
+    Distinct,
+    Graph,
+    Join,
+    OrderBy,
+    Project,
+    Reduced,
+    Slice,
+    TriplePattern,
+    Values,
+    Var,
+    Window,
+)
 from ..algebra.predicates import predicates_of
 from ..algebra.query import ContinuousQuery
 from ..algebra.static import StaticPattern
@@ -25,8 +39,6 @@ if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore, SnapshotReader
 
 _ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
-
-
 
 
 _MERGED_PART = "merged"
@@ -48,7 +60,11 @@ class Background:
     """
 
     def __init__(
-        self, query: ContinuousQuery, store: QuadStore, options: EvaluationOptions, functions: Functions,
+        self,
+        query: ContinuousQuery,
+        store: QuadStore,
+        options: EvaluationOptions,
+        functions: Functions,
     ) -> None:
         self._clause = query.dataset
         self._lenient = query.dialect == "cqels" and not options.strict_dataset
@@ -67,7 +83,8 @@ class Background:
             dataset = self._dataset(snapshot)
             merged = Dataset(self._clause.default or (DefaultGraph(),), ())
             return snapshot.version, [
-                self._rows(snapshot, part, merged if part.name == _MERGED_PART else dataset) for part in parts]
+                self._rows(snapshot, part, merged if part.name == _MERGED_PART else dataset) for part in parts
+            ]
 
     def _rows(self, snapshot: SnapshotReader, part: StaticPattern, dataset: Dataset) -> list[Row]:
         if any(isinstance(each, Graph) for each in all_nodes(part.pattern)):
@@ -79,8 +96,11 @@ class Background:
 
     def _solutions(self, snapshot: SnapshotReader, text: str, width: int, dataset: Dataset) -> list[Row]:
         with snapshot.query(
-            text, default_graphs=dataset.default, named_graphs=dataset.named,
-            custom_functions=self._functions.functions, custom_aggregates=self._functions.aggregates,
+            text,
+            default_graphs=dataset.default,
+            named_graphs=dataset.named,
+            custom_functions=self._functions.functions,
+            custom_aggregates=self._functions.aggregates,
         ) as result:
             return [row[:width] for row in result.rows()]
 
@@ -101,19 +121,25 @@ class Background:
 
 
 def merged_background(root: Algebra) -> StaticPattern:
-    """The triples of the FROM graphs (of the default graph if none) that C-SPARQL's merged window can match."""
+    """The triples of the FROM graphs (the default graph if none) that C-SPARQL's merged window can match."""
     columns = (Var("o"), Var("p"), Var("s"))
     pattern: Algebra = Bgp((TriplePattern(Var("s"), Var("p"), Var("o")),))
     predicates = predicates_of(
-        inner for each in all_nodes(root) if isinstance(each, Window) and each.name == MERGED
-        for inner in all_nodes(each.input))
+        inner
+        for each in all_nodes(root)
+        if isinstance(each, Window) and each.name == MERGED
+        for inner in all_nodes(each.input)
+    )
     if predicates is not None:
         pattern = Join(Values((Var("p"),), tuple((each,) for each in sorted(predicates, key=str))), pattern)
     return StaticPattern(_MERGED_PART, pattern, columns)
 
 
 def static_text(
-    pattern: Algebra, columns: Sequence[Var], functions: Functions | None, base_iri: str | None = None,
+    pattern: Algebra,
+    columns: Sequence[Var],
+    functions: Functions | None,
+    base_iri: str | None = None,
 ) -> str:
     """The text that the store evaluates for a static part; without functions, the plain SPARQL of it."""
     if tuple(columns) != projected(pattern) or not isinstance(pattern, (Project, Distinct, Reduced, Slice)):

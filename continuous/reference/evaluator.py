@@ -28,8 +28,8 @@ from .answer import Answer, EvaluationOptions, StaticPart
 from .background import Background, merged_background, projected, static_text
 from .functions import Functions
 from .joins import JoinOrder
-from .prepare import is_ordered, prepare
 from .plan import MERGED, GraphNames, WindowKey, WindowPlan, windows_with_graphs
+from .prepare import is_ordered, prepare
 from .template import Template
 from .workspace import LoadedGraph, LoadedTable, LoadedTriples, LoadedWindow, Workspace
 
@@ -49,8 +49,11 @@ class ReferenceEvaluator:
 
     def __init__(self, query: ContinuousQuery, store: QuadStore, options: EvaluationOptions) -> None:
         if query.form == "describe":
-            raise UnsupportedError("DESCRIBE", "DESCRIBE is not supported as a continuous query",
-                                   hint="write a CONSTRUCT that says which triples you want")
+            raise UnsupportedError(
+                "DESCRIBE",
+                "DESCRIBE is not supported as a continuous query",
+                hint="write a CONSTRUCT that says which triples you want",
+            )
         self._query = query
         self._options = options
         self._functions = Functions(options.name, custom_functions())
@@ -117,9 +120,14 @@ class ReferenceEvaluator:
         """What each static part is and how many rows it has."""
         return [
             StaticPart(
-                part.name, static_text(part.pattern, part.vars, self._functions, self._query.base_iri),
-                tuple(var.name for var in part.vars), len(rows), self.static_version)
-            for part, rows in zip(self._parts, self._rows, strict=True)]
+                part.name,
+                static_text(part.pattern, part.vars, self._functions, self._query.base_iri),
+                tuple(var.name for var in part.vars),
+                len(rows),
+                self.static_version,
+            )
+            for part, rows in zip(self._parts, self._rows, strict=True)
+        ]
 
     def streams_of_variable(self, window_name: NamedNode) -> frozenset[NamedNode] | None:
         """The streams to which static data bind a window's variable stream; None when they do not bind it."""
@@ -132,7 +140,7 @@ class ReferenceEvaluator:
             if variable in part.vars:
                 bound = True
                 index = part.vars.index(variable)
-                found |= {row[index] for row in rows if isinstance(row[index], NamedNode)}
+                found |= {term for row in rows if isinstance(term := row[index], NamedNode)}
         return frozenset(found) if bound else None
 
     # --- preparation ---------------------------------------------------------------------------
@@ -155,7 +163,7 @@ class ReferenceEvaluator:
     # --- one evaluation ------------------------------------------------------------------------
 
     def _load(self, contents: Contents) -> dict[NamedNode, dict[Triple, int]]:
-        """Bring the evaluation store up to the contents; the event times by window where the query reads them."""
+        """Bring the evaluation store up to the contents; event times by window where the query reads them."""
         times: dict[NamedNode, dict[Triple, int]] = {}
         given = dict(self._keyed(contents))
         for key in self._windows.keys() - given.keys():
@@ -164,8 +172,12 @@ class ReferenceEvaluator:
             if key not in self._windows:
                 self._workspace.declare(self._names.window(key))
                 self._windows[key] = LoadedWindow(
-                    key, self._names, union=self._options.window_default_graph == "union",
-                    graphs=self._uses_graphs, merged=self._merged)
+                    key,
+                    self._names,
+                    union=self._options.window_default_graph == "union",
+                    graphs=self._uses_graphs,
+                    merged=self._merged,
+                )
             content = self._canonical(key, content)
             self._windows[key].load(content, self._workspace)
             if self._uses_times:
@@ -199,21 +211,31 @@ class ReferenceEvaluator:
         return any(each in setting for each in streams)
 
     def _text(self, contents: Contents) -> str:
-        """The text over the evaluation store; made again when streams, shapes of rows or graph names change."""
+        """The text over the evaluation store; made again when streams, row shapes or graph names change."""
         streams = {
-            each.name: tuple(sorted(contents.get(each.name, {}), key=str))  # type: ignore[type-var]
-            for each in self._query.windows if isinstance(each.stream, Var)}
+            each.name: tuple(sorted(contents.get(each.name, {}), key=str))
+            for each in self._query.windows
+            if isinstance(each.stream, Var)
+        }
         tables = {part.name: table.shapes for part, table in zip(self._parts, self._tables, strict=True)}
-        key = (tuple(streams.items()), tuple(tuple(tuple(each) for each in shapes) for shapes in tables.values()))
+        key = (
+            tuple(streams.items()),
+            tuple(tuple(tuple(each) for each in shapes) for shapes in tables.values()),
+        )
         if key in self._texts:
             return self._texts[key]
         names = {key: window.graph_names for key, window in self._windows.items()}
         plan = WindowPlan(self._query.windows, self._names, streams, names)  # type: ignore[arg-type]
         order = JoinOrder(
             {each.name: each for each in self._query.windows},
-            {part.name: len(rows) for part, rows in zip(self._parts, self._rows, strict=True)})
-        text = SparqlText(plan.rewrite(order.order(self._rest)), choices=self._functions, tables=tables,
-            base_iri=self._query.base_iri)
+            {part.name: len(rows) for part, rows in zip(self._parts, self._rows, strict=True)},
+        )
+        text = SparqlText(
+            plan.rewrite(order.order(self._rest)),
+            choices=self._functions,
+            tables=tables,
+            base_iri=self._query.base_iri,
+        )
         result = text.ask() if self._query.form == "ask" else text.select(var.name for var in self._columns)
         if not plan.reads_names:
             if len(self._texts) > _TEXTS_KEPT:

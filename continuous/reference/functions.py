@@ -1,4 +1,4 @@
-"""The functions and aggregates that an evaluation gives to Oxigraph: choices fixed, NOW and RAND repeatable."""
+"""The functions and aggregates that an evaluation gives to Oxigraph: choices fixed, RAND repeatable."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Functions:
         self._name = name
         self._at = 0
         self._seen: Counter[tuple[Term, ...]] = Counter()
-        self._times: Mapping[Term, Mapping[Triple, int]] = {}
+        self._times: Mapping[NamedNode, Mapping[Triple, int]] = {}
         self._aggregates: dict[Aggregate, NamedNode] = {}
         self.aggregates: dict[NamedNode, Callable[[], Accumulator]] = {}
         self.functions: dict[NamedNode, Function] = {
@@ -64,8 +64,8 @@ class Functions:
             GREATEST: _greatest,
         }
 
-    def begin(self, at_ms: int, times: Mapping[Term, Mapping[Triple, int]]) -> None:
-        """Called by the evaluator before each evaluation; ``times`` are the event times by window and triple."""
+    def begin(self, at_ms: int, times: Mapping[NamedNode, Mapping[Triple, int]]) -> None:
+        """Called before each evaluation; ``times`` are the event times by window and triple."""
         self._at = at_ms
         self._times = times
         self._seen.clear()
@@ -95,7 +95,7 @@ class Functions:
 
     def _event_time(self, window: Term, *triples: Term) -> Term | None:
         """The greatest event time of the triples; None when none of them came with a time."""
-        times = self._times.get(window, {})
+        times = self._times.get(window, {}) if isinstance(window, NamedNode) else {}
         found = [times[triple] for triple in triples if isinstance(triple, Triple) and triple in times]
         return Literal(str(max(found)), datatype=NamedNode(XSD + "integer")) if found else None
 
@@ -137,7 +137,12 @@ def _factory(aggregate: Aggregate, skip: Term | None) -> Callable[[], Accumulato
 
     def new() -> Accumulator:
         return Accumulator(
-            aggregate.name, distinct=aggregate.distinct, separator=aggregate.separator, parameter=parameter, skip=skip)
+            aggregate.name,
+            distinct=aggregate.distinct,
+            separator=aggregate.separator,
+            parameter=parameter,
+            skip=skip,
+        )
 
     return new
 

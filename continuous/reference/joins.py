@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyoxigraph import NamedNode
+
 from ..algebra.build import conjuncts, join, map_children, map_expressions, map_patterns
 from ..algebra.nodes import (
     Algebra,
@@ -19,7 +21,6 @@ from ..algebra.nodes import (
     Join,
     LeftJoin,
     Minus,
-    NamedNode,
     Slice,
     Table,
     Union,

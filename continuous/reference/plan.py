@@ -64,7 +64,10 @@ class WindowPlan:
     """Rewrites one query for given streams of variable windows and graph names of the contents."""
 
     def __init__(
-        self, windows: Iterable[WindowDeclaration], names: GraphNames, streams: Mapping[NamedNode, Iterable[NamedNode]],
+        self,
+        windows: Iterable[WindowDeclaration],
+        names: GraphNames,
+        streams: Mapping[NamedNode, Iterable[NamedNode]],
         contents: Mapping[WindowKey, Iterable[GraphName]],
     ) -> None:
         self._windows = {each.name: each for each in windows}
@@ -81,7 +84,8 @@ class WindowPlan:
             if isinstance(node.name, Var):
                 variable = node.name
                 return union(
-                    join(self._window(name, node), Values((variable,), ((name,),))) for name in self._windows)
+                    join(self._window(name, node), Values((variable,), ((name,),))) for name in self._windows
+                )
             return self._window(node.name, node)
         node = map_expressions(node, lambda expr: map_patterns(expr, self.rewrite))
         return map_children(node, self.rewrite)
@@ -91,13 +95,16 @@ class WindowPlan:
             return self._inside((MERGED, None), node.input)
         declaration = self._windows.get(name)
         if declaration is None:
-            raise QueryTextError(f"the window <{name.value}> is not declared", hint="add FROM NAMED WINDOW ... ON ...")
+            raise QueryTextError(
+                f"the window <{name.value}> is not declared", hint="add FROM NAMED WINDOW ... ON ..."
+            )
         stream = declaration.stream
         if not isinstance(stream, Var):
             return self._inside((name, None), node.input)
         return union(
             join(self._inside((name, each), node.input), Values((stream,), ((each,),)))
-            for each in self._streams.get(name, ()))
+            for each in self._streams.get(name, ())
+        )
 
     def _inside(self, key: WindowKey, node: Algebra) -> Algebra:
         return Graph(self._names.window(key), self._graphs_inside(key, node))
@@ -119,7 +126,8 @@ class WindowPlan:
             graphs = [self._names.graph(key, each) for each in self._contents.get(key, ())]
             return union(join(self._name_of(key, each, node.name), Graph(each, inner)) for each in graphs)
         node = map_expressions(
-            node, lambda expr: map_patterns(expr, lambda pattern: self._graphs_inside(key, pattern)))
+            node, lambda expr: map_patterns(expr, lambda pattern: self._graphs_inside(key, pattern))
+        )
         return map_children(node, lambda child: self._graphs_inside(key, child))
 
     def _name_of(self, key: WindowKey, graph: NamedNode | Var, name: NamedNode | Var) -> Algebra:
@@ -130,4 +138,7 @@ def windows_with_graphs(root: Algebra) -> bool:
     """True when some window's block uses GRAPH, so that the graphs of elements must be kept apart."""
     return any(
         isinstance(each, Graph)
-        for window in all_nodes(root) if isinstance(window, Window) for each in all_nodes(window.input))
+        for window in all_nodes(root)
+        if isinstance(window, Window)
+        for each in all_nodes(window.input)
+    )

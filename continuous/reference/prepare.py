@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pyoxigraph import NamedNode
+
 from ..algebra.build import map_children, map_expressions, map_patterns
-from ..algebra.nodes import Algebra, Distinct, NamedNode, OrderBy, Project, Reduced, Slice, Var, Window
+from ..algebra.nodes import Algebra, Distinct, OrderBy, Project, Reduced, Slice, Var, Window
 from ..algebra.query import ContinuousQuery
 from ..algebra.scope import move_outward
 from ..algebra.timestamps import read_timestamps
@@ -15,8 +17,9 @@ from ..algebra.volatile import tie_to_rows
 
 def prepare(query: ContinuousQuery) -> Algebra:
     """The algebra that is evaluated: every rewriting of docs/semantics.md, section 5, done."""
-    root = bind_streams(query.root, {
-        each.name: each.stream for each in query.windows if isinstance(each.stream, Var)})
+    root = bind_streams(
+        query.root, {each.name: each.stream for each in query.windows if isinstance(each.stream, Var)}
+    )
     root = lift_modifiers(move_outward(root))
     if query.form != "ask":
         root = with_projection(root)
@@ -44,7 +47,8 @@ def lift_modifiers(node: Algebra) -> Algebra:
             inside = lift_modifiers(replace(node, input=inner.input))
             lifted: Algebra = replace(inner, input=inside)
             return map_expressions(
-                lifted, lambda expr: map_patterns(expr, lambda pattern: replace(node, input=pattern)))
+                lifted, lambda expr: map_patterns(expr, lambda pattern: replace(node, input=pattern))
+            )
         case Project() | Distinct() | Reduced() | Slice() | OrderBy():
             return map_children(node, lift_modifiers)
         case _:

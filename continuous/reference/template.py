@@ -53,7 +53,11 @@ class Template:
         subject = self._term(pattern.subject, row, place)
         predicate = self._term(pattern.predicate, row, place)
         object_ = self._term(pattern.object, row, place)
-        if isinstance(subject, (NamedNode, BlankNode)) and isinstance(predicate, NamedNode) and object_ is not None:
+        if (
+            isinstance(subject, (NamedNode, BlankNode))
+            and isinstance(predicate, NamedNode)
+            and object_ is not None
+        ):
             return Triple(subject, predicate, object_)
         return None
 

@@ -65,8 +65,10 @@ class Workspace:
 
     def _run(self, text: str, functions: Functions) -> Any:
         return self._store.query(
-            text, custom_functions=functions.functions,  # type: ignore[arg-type]
-            custom_aggregate_functions=functions.aggregates)  # type: ignore[arg-type]
+            text,
+            custom_functions=functions.functions,
+            custom_aggregate_functions=functions.aggregates,  # type: ignore[arg-type]  # invariant dict
+        )
 
 
 class LoadedGraph:
@@ -97,7 +99,13 @@ class LoadedWindow:
     """One window's content in the workspace."""
 
     def __init__(
-        self, key: WindowKey, names: GraphNames, *, union: bool, graphs: bool, merged: LoadedGraph | None,
+        self,
+        key: WindowKey,
+        names: GraphNames,
+        *,
+        union: bool,
+        graphs: bool,
+        merged: LoadedGraph | None,
     ) -> None:
         self._key = key
         self._names = names
@@ -184,8 +192,11 @@ class LoadedTable:
     def load(self, rows: Counter[Row], workspace: Workspace) -> None:
         """Make the workspace hold exactly these rows."""
         remove = [
-            quad for row, numbers in self._nodes.items() for number in numbers[rows[row]:]
-            for quad in self._quads(row, number)]
+            quad
+            for row, numbers in self._nodes.items()
+            for number in numbers[rows[row] :]
+            for quad in self._quads(row, number)
+        ]
         kept: dict[Row, list[int]] = {}
         add: list[Quad] = []
         for row, wanted in rows.items():
@@ -202,9 +213,12 @@ class LoadedTable:
     def _quads(self, row: Row, number: int) -> list[Quad]:
         node = BlankNode(f"row{self._part}x{number}")
         shape = _shape(row)
+        terms = [(column, row[column] if column >= 0 else node) for column in shape]
         return [
-            Quad(node, self._predicate(shape, column), row[column] if column >= 0 else node, DEFAULT)
-            for column in shape]
+            Quad(node, self._predicate(shape, column), term, DEFAULT)
+            for column, term in terms
+            if term is not None
+        ]
 
     def _predicate(self, shape: Sequence[int], column: int) -> NamedNode:
         return NamedNode(f"{_PART}{self._part}:{'.'.join(map(str, shape))}:{column}")

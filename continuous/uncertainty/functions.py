@@ -27,7 +27,7 @@ _DOUBLE = NamedNode(XSD + "double")
 
 
 def custom_functions() -> Mapping[NamedNode, Function]:
-    """The extension functions by IRI: rspu:add, subtract, greaterThan, lessThan, between and the -OrEqual pair."""
+    """The extension functions by IRI: rspu:add, subtract, greaterThan, lessThan, between, ..."""
     return _FUNCTIONS
 
 
@@ -69,23 +69,32 @@ def _less_or_equal(left: Distribution, right: Distribution) -> float:
     return probability.greater_or_equal(right, left)
 
 
-_FUNCTIONS: Mapping[NamedNode, Function] = MappingProxyType({
-    NamedNode(NAMESPACE + name): function for name, function in {
-        "add": _distribution(probability.add),
-        "subtract": _distribution(probability.subtract),
-        "greaterThan": _probability(probability.greater, 2),
-        "greaterThanOrEqual": _probability(probability.greater_or_equal, 2),
-        "lessThan": _probability(_less, 2),
-        "lessThanOrEqual": _probability(_less_or_equal, 2),
-        "between": _probability(probability.between, 3),
-    }.items()})
+_FUNCTIONS: Mapping[NamedNode, Function] = MappingProxyType(
+    {
+        NamedNode(NAMESPACE + name): function
+        for name, function in {
+            "add": _distribution(probability.add),
+            "subtract": _distribution(probability.subtract),
+            "greaterThan": _probability(probability.greater, 2),
+            "greaterThanOrEqual": _probability(probability.greater_or_equal, 2),
+            "lessThan": _probability(_less, 2),
+            "lessThanOrEqual": _probability(_less_or_equal, 2),
+            "between": _probability(probability.between, 3),
+        }.items()
+    }
+)
 
-_AGGREGATES: Mapping[NamedNode, Callable[[], Accumulator]] = MappingProxyType({
-    **{
-        NamedNode(AGGREGATE_NAMESPACE + name.lower()): partial(Accumulator, name, distinct=False)
-        for name in sorted(STATISTICAL - {"PERCENTILE"})},
-    **{
-        NamedNode(f"{AGGREGATE_NAMESPACE}percentile:{percent}"):
-            partial(Accumulator, "PERCENTILE", distinct=False, parameter=float(percent))
-        for percent in range(101)},
-})
+_AGGREGATES: Mapping[NamedNode, Callable[[], Accumulator]] = MappingProxyType(
+    {
+        **{
+            NamedNode(AGGREGATE_NAMESPACE + name.lower()): partial(Accumulator, name, distinct=False)
+            for name in sorted(STATISTICAL - {"PERCENTILE"})
+        },
+        **{
+            NamedNode(f"{AGGREGATE_NAMESPACE}percentile:{percent}"): partial(
+                Accumulator, "PERCENTILE", distinct=False, parameter=float(percent)
+            )
+            for percent in range(101)
+        },
+    }
+)

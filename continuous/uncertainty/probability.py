@@ -53,7 +53,8 @@ def greater(left: Distribution, right: Distribution) -> float:
             return _normal_greater(left, right)
         case Uniform(), Normal():
             # Mirrored, so that the small one of the two probabilities is the one computed.
-            return _normal_greater(_negated(right), _negated(left))
+            mean, (low, high) = -right.mean, (-left.high, -left.low)
+            return _normal_greater(Normal(mean, right.variance), Uniform(low, high))
     raise AssertionError("unreachable")
 
 
@@ -131,8 +132,11 @@ def _uniform_greater(left: Uniform, right: Uniform) -> float:
         return z * z / 2.0 if z > 0 else 0.0
 
     area = (
-        half_square(left.high - right.low) - half_square(left.low - right.low)
-        - half_square(left.high - right.high) + half_square(left.low - right.high))
+        half_square(left.high - right.low)
+        - half_square(left.low - right.low)
+        - half_square(left.high - right.high)
+        + half_square(left.low - right.high)
+    )
     return min(1.0, max(0.0, area / ((left.high - left.low) * (right.high - right.low))))
 
 
@@ -162,7 +166,9 @@ def _integrated_between(value: Distribution, low: Distribution, high: Distributi
         half, middle = (right - left) / 2.0, (left + right) / 2.0
         total += half * math.fsum(
             weight * _density(value, x) * below(low, x) * above(high, x)
-            for node, weight in _gauss_legendre(24) for x in (middle + half * node,))
+            for node, weight in _gauss_legendre(24)
+            for x in (middle + half * node,)
+        )
     return min(1.0, max(0.0, total))
 
 
@@ -201,7 +207,8 @@ def _gauss_legendre(count: int) -> tuple[tuple[float, float], ...]:
         for _ in range(50):
             previous, current = 1.0, x
             for degree in range(2, count + 1):
-                previous, current = current, ((2 * degree - 1) * x * current - (degree - 1) * previous) / degree
+                following = ((2 * degree - 1) * x * current - (degree - 1) * previous) / degree
+                previous, current = current, following
             slope = count * (x * current - previous) / (x * x - 1.0)
             step = current / slope
             x -= step

@@ -27,8 +27,13 @@ from tests.w3c.compare import Solutions, expected_results
 from tests.w3c.manifests import Case, cases, iri_of
 
 SUITES = ("sparql10/manifest.ttl", "sparql11/manifest-all.ttl", "sparql12/manifest.ttl")
-FORMATS = {".ttl": RdfFormat.TURTLE, ".rdf": RdfFormat.RDF_XML, ".nt": RdfFormat.N_TRIPLES, ".trig": RdfFormat.TRIG,
-           ".nq": RdfFormat.N_QUADS}
+FORMATS = {
+    ".ttl": RdfFormat.TURTLE,
+    ".rdf": RdfFormat.RDF_XML,
+    ".nt": RdfFormat.N_TRIPLES,
+    ".trig": RdfFormat.TRIG,
+    ".nq": RdfFormat.N_QUADS,
+}
 
 DIFFERENT_EACH_TIME = ("bnode01", "bnode02", "uuid", "rand", "now")
 """Texts whose value is new at each evaluation: only the number of rows is compared."""
@@ -57,8 +62,12 @@ def compare_with_the_suite(case: Case, store: Store, query: ContinuousQuery) -> 
 
 def evaluation_cases() -> list[Case]:
     return [
-        case for suite in SUITES for case in cases(suite)
-        if case.kind in ("QueryEvaluationTest", "CSVResultFormatTest") and not case.key.startswith("sparql11/service")]
+        case
+        for suite in SUITES
+        for case in cases(suite)
+        if case.kind in ("QueryEvaluationTest", "CSVResultFormatTest")
+        and not case.key.startswith("sparql11/service")
+    ]
 
 
 def load(case: Case) -> Store:
@@ -76,7 +85,8 @@ def load(case: Case) -> Store:
 def rows_of(answer: QuerySolutions) -> Counter[frozenset[tuple[str, str]]]:
     names = [variable.value for variable in answer.variables if not variable.value.startswith("_")]
     return Counter(
-        frozenset((name, str(row[name])) for name in names if row[name] is not None) for row in answer)
+        frozenset((name, str(row[name])) for name in names if row[name] is not None) for row in answer
+    )
 
 
 def evaluate(store: Store, query: ContinuousQuery, text: str) -> QuerySolutions | QueryBoolean:

@@ -41,8 +41,14 @@ RIGHT_WHERE_OXIGRAPH_IS_NOT = {
 """Oxigraph differs from the suite there; the continuous query is compared with the suite's own answer."""
 
 REIFIERS_ARE_CANONICAL = (
-    "results-reifiedtriples-1j", "results-reifiedtriples-1x", "pattern-1", "pattern-2", "pattern-3-nomatch",
-    "pattern-8-nomatch", "op-1")
+    "results-reifiedtriples-1j",
+    "results-reifiedtriples-1x",
+    "pattern-1",
+    "pattern-2",
+    "pattern-3-nomatch",
+    "pattern-8-nomatch",
+    "op-1",
+)
 """Blank reifiers of a window are named after their triple (docs/semantics.md, section 5), so these answers,
 which show or count reifiers, differ by design."""
 
@@ -52,7 +58,9 @@ def the_query(case: Case) -> ContinuousQuery:
     return parse(case.query.read_text(), dialect="sparql", base_iri=iri_of(case.query))
 
 
-def agree(case: Case, query: ContinuousQuery, store: Store, evaluator: ReferenceEvaluator, answer: Answer) -> None:
+def agree(
+    case: Case, query: ContinuousQuery, store: Store, evaluator: ReferenceEvaluator, answer: Answer
+) -> None:
     assert case.query is not None
     original = store.query(case.query.read_text(), base_iri=iri_of(case.query))
     if case.key in RIGHT_WHERE_OXIGRAPH_IS_NOT:
@@ -60,7 +68,8 @@ def agree(case: Case, query: ContinuousQuery, store: Store, evaluator: Reference
         expected_answer = expected_results(case.result)
         assert isinstance(expected_answer, Solutions)
         assert rows_of_answer(answer) == Counter(
-            frozenset((name, str(term)) for name, term in row.items()) for row in expected_answer.rows)
+            frozenset((name, str(term)) for name, term in row.items()) for row in expected_answer.rows
+        )
     elif isinstance(original, QueryBoolean):
         assert answer.boolean == bool(original)
     elif isinstance(original, QuerySolutions):
@@ -78,12 +87,16 @@ def agree(case: Case, query: ContinuousQuery, store: Store, evaluator: Reference
 def rows_of_answer(answer: Answer) -> Counter[frozenset[tuple[str, str]]]:
     return Counter(
         frozenset((name, str(term)) for name, term in zip(answer.vars, row, strict=True) if term is not None)
-        for row in answer.rows)
+        for row in answer.rows
+    )
 
 
 CASES = [
-    case for case in evaluation_cases() if case.key not in REFUSED_BY_OXIGRAPH and "DESCRIBE" not in
-    (case.query.read_text().upper() if case.query else "")]
+    case
+    for case in evaluation_cases()
+    if case.key not in REFUSED_BY_OXIGRAPH
+    and "DESCRIBE" not in (case.query.read_text().upper() if case.query else "")
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.key)
@@ -103,7 +116,8 @@ def test_a_window_that_holds_the_data_answers_like_a_dataset(case: Case) -> None
     if query.dataset.default or query.dataset.named:
         pytest.skip("FROM chooses among the graphs of the background dataset, not of a window")
     query = replace(
-        query, root=Window(WINDOW, query.root), windows=(WindowDeclaration(WINDOW, NamedNode("urn:s"), NOW),))
+        query, root=Window(WINDOW, query.root), windows=(WindowDeclaration(WINDOW, NamedNode("urn:s"), NOW),)
+    )
     with QuadStore.open(None) as quads:
         evaluator = ReferenceEvaluator(query, quads, EvaluationOptions(window_default_graph="default"))
         answer = evaluator.answer(0, {WINDOW: dict.fromkeys(store, 1)})
