@@ -12,7 +12,7 @@ export function staticSummary(query) {
   const parts = query.static_parts || [];
   if (parts.length === 0) return "none";
   const rows = parts.reduce((sum, part) => sum + part.rows, 0);
-  return [counted(rows, "row"), Number.isFinite(query.static_age_ms) ? `${duration(query.static_age_ms)} old` : null].filter(Boolean).join(", ");
+  return [counted(rows, "row"), Number.isFinite(query.static_age_ms) ? `${duration(Math.round(query.static_age_ms / 1000) * 1000)} old` : null].filter(Boolean).join(", ");
 }
 
 /** Why there is no result, as one sentence, or null. A paused query says so by its state. */
