@@ -40,7 +40,9 @@ class QueryRules(Transformer[Token, s.Unit]):
     def register(self, word: Token, kind: Token | None, target: Any, *rest: Any) -> Any:
         every: s.DurationText | None = None
         starting: s.InstantText | None = None
-        timing, declarations = rest[0], tuple(rest[1:])
+        timing, more = rest[0], rest[1:]
+        declarations = tuple(each for each in more if isinstance(each, s.Declaration))
+        entailment = next((each for each in more if isinstance(each, int)), None)
         if isinstance(timing, tuple):
             every, starting = timing
         elif isinstance(timing, s.InstantText):
@@ -48,7 +50,10 @@ class QueryRules(Transformer[Token, s.Unit]):
         name = str(target) if isinstance(target, Token) else None
         iri = None if isinstance(target, Token) else target
         word_kind = None if kind is None else kind.upper()
-        return s.Register(word_kind, iri, name, every, starting, at(word)), declarations
+        return s.Register(word_kind, iri, name, every, starting, at(word), entailment), declarations
+
+    def entailment(self, word: Token, regime: s.Iri) -> int:
+        return at(word)
 
     def computed_every(self, word: Token, every: s.DurationText, starting: s.InstantText | None) -> Any:
         return every, starting

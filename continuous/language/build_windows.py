@@ -52,6 +52,9 @@ class WindowRules(Transformer[Token, s.Unit]):
     def window_tumbling(self, word: Token, width: s.DurationText) -> dict[str, Any]:
         return {"kind": "range", "width": width, "tumbling": True}
 
+    def window_past(self, bounds: Token) -> dict[str, Any]:
+        return {"kind": "past"}
+
     def step_of(self, word: Token, step: s.DurationText) -> dict[str, Any]:
         return {"step": step}
 

@@ -10,309 +10,53 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-# --- terms --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """``?name`` or ``$name``."""
-
-    name: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class IriReference:
-    """``<text>``, perhaps relative, escapes not yet undone."""
-
-    text: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class PrefixedName:
-    """``prefix:local``."""
-
-    text: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class AKeyword:
-    """``a``, which is rdf:type."""
-
-    at: int
-
-
-Iri: TypeAlias = IriReference | PrefixedName | AKeyword
-
-
-@dataclass(frozen=True, slots=True)
-class StringToken:
-    """A quoted string as written, quotes included."""
-
-    text: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class LiteralText:
-    """A string with its language tag (``@en--ltr`` as written) or datatype."""
-
-    string: StringToken
-    tag: str | None
-    datatype: Iri | None
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number as written; its form gives the datatype."""
-
-    text: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Boolean:
-    """``true`` or ``false``."""
-
-    text: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Blank:
-    """``_:label``, or ``[]`` without a label."""
-
-    label: str | None
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Undef:
-    """``UNDEF`` in inline data."""
-
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class TripleTermText:
-    """``<<( s p o )>>``."""
-
-    subject: Node
-    verb: Variable | Iri
-    object: Node
-    at: int
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reifier:
-    """``~ name``, or ``~`` without one."""
-
-    name: Variable | Iri | Blank | None
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reified:
-    """``<< s p o ~ name >>``."""
-
-    subject: Node
-    verb: Variable | Iri
-    object: Node
-    reifier: Reifier | None
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Collection:
-    """``( a b c )``; empty for ``()``."""
-
-    items: tuple[Node, ...]
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class PropertyList:
-    """``[ p o ; … ]``."""
-
-    properties: tuple[Property, ...]
-    at: int
-
-
-Node: TypeAlias = (
-    Variable
-    | IriReference
-    | PrefixedName
-    | AKeyword
-    | LiteralText
-    | Number
-    | Boolean
-    | Blank
-    | TripleTermText
-    | Reified
-    | Collection
-    | PropertyList
+from .syntax_terms import (
+    AKeyword,
+    AnnotationBlock,
+    Blank,
+    Boolean,
+    Collection,
+    ExistsText,
+    Expression,
+    FunctionCallText,
+    Iri,
+    IriReference,
+    LiteralText,
+    Node,
+    Number,
+    Object,
+    Operation,
+    PathAlternative,
+    PathInverse,
+    PathNegated,
+    PathRepeat,
+    PathSequence,
+    PathText,
+    PrefixedName,
+    Property,
+    PropertyList,
+    Reified,
+    Reifier,
+    SetFunction,
+    StringToken,
+    Subject,
+    Triples,
+    TripleTermText,
+    Undef,
+    Variable,
 )
 
-# --- triples ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class AnnotationBlock:
-    """``{| p o ; … |}``."""
-
-    properties: tuple[Property, ...]
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Object:
-    """One object with its reifiers and annotation blocks in text order."""
-
-    node: Node
-    annotations: tuple[Reifier | AnnotationBlock, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Property:
-    """A verb with its objects."""
-
-    verb: Variable | PathText
-    objects: tuple[Object, ...]
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A subject with its properties: one or more triples."""
-
-    node: Node
-    properties: tuple[Property, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Triples:
-    """A run of triples between other graph patterns."""
-
-    subjects: tuple[Subject, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PathAlternative:
-    """``a | b``."""
-
-    options: tuple[PathText, ...]
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class PathSequence:
-    """``a / b``."""
-
-    steps: tuple[PathText, ...]
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class PathInverse:
-    """``^a``."""
-
-    path: PathText
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class PathRepeat:
-    """``a*``, ``a+``, ``a?``."""
-
-    path: PathText
-    modifier: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class PathNegated:
-    """``!(a|^b)``: pairs of an IRI and whether it is inverse."""
-
-    members: tuple[tuple[Iri, bool], ...]
-    at: int
-
-
-PathText: TypeAlias = (
-    IriReference
-    | PrefixedName
-    | AKeyword
-    | PathAlternative
-    | PathSequence
-    | PathInverse
-    | PathRepeat
-    | PathNegated
-)
-
-# --- expressions --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """An operator or built-in by its upper case name; ``!``-less signs are ``UNARY+`` and ``UNARY-``."""
-
-    name: str
-    args: tuple[Expression, ...]
-    at: int
-    depth: int
-    operator: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionCallText:
-    """``iri(args)``."""
-
-    iri: Iri
-    args: tuple[Expression, ...]
-    distinct: bool
-    at: int
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class SetFunction:
-    """An aggregate; ``argument`` is None for ``COUNT(*)``."""
-
-    name: str
-    argument: Expression | None
-    distinct: bool
-    separator: StringToken | None
-    parameter: Expression | None
-    at: int
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExistsText:
-    """``EXISTS {…}`` or ``NOT EXISTS {…}``."""
-
-    group: Group
-    negated: bool
-    at: int
-
-
-Expression: TypeAlias = (
-    Variable
-    | IriReference
-    | PrefixedName
-    | AKeyword
-    | LiteralText
-    | Number
-    | Boolean
-    | TripleTermText
-    | Operation
-    | FunctionCallText
-    | SetFunction
-    | ExistsText
-)
+__all__ = [  # the terms too: the package reads all nodes as `syntax.X`
+    "AKeyword", "Alternatives", "AnnotationBlock", "BindClause", "Blank", "Boolean", "Collection",
+    "Declaration", "DurationText", "Element", "ExistsText", "Expression", "FilterClause",
+    "FunctionCallText", "GraphBlock", "GraphClause", "Group", "GroupKey", "InstantText", "Iri",
+    "IriReference", "LiteralText", "Modifiers", "Node", "Number", "Object", "Operation", "Optional",
+    "OrderKey", "PathAlternative", "PathInverse", "PathNegated", "PathRepeat", "PathSequence",
+    "PathText", "PrefixedName", "Property", "PropertyList", "Query", "Register", "Reified", "Reifier",
+    "SelectClause", "SelectItem", "ServiceBlock", "SetFunction", "StreamBlock", "StringToken",
+    "SubSelect", "Subject", "TemplateGraph", "TripleTermText", "Triples", "Undef", "Unit",
+    "ValuesBlock", "ValuesRow", "Variable", "WindowBlock", "WindowClause", "WindowText", "Without",
+]  # fmt: skip
 
 # --- graph patterns -----------------------------------------------------------------------------
 
@@ -590,7 +334,10 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """``REGISTER kind target COMPUTED EVERY d STARTING AT t AS``."""
+    """``REGISTER kind target COMPUTED EVERY d STARTING AT t AS``.
+
+    ``entailment`` is the place of an UNDER ENTAILMENT REGIME clause.
+    """
 
     kind: str | None
     iri: Iri | None
@@ -598,6 +345,7 @@ class Register:
     every: DurationText | None
     starting: InstantText | None
     at: int
+    entailment: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,9 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
     t0 = None
     if register is not None and register.starting is not None:
         t0 = windows.instant(register.starting)
+    if register is not None and register.entailment is not None:
+        hint = "Answers are those of simple entailment."
+        context.missing("UNDER ENTAILMENT REGIME", register.entailment, hint)
     query = unit.query
     dataset = _dataset(query, terms, windows)
     patterns = PatternTranslator(context, terms, windows)

@@ -158,6 +158,10 @@ class Windows:
 
     def _spec(self, window: s.WindowText) -> WindowSpec:
         dialect = self.context.dialect
+        if window.kind == "past":
+            construct = "a window in the past, [FROM NOW-d TO NOW-e]"
+            self.context.missing(construct, window.at, "Use a wider RANGE.")
+            return WindowSpec("all")
         if dialect not in _DIALECTS[window.kind]:
             self.context.fault(
                 f"{_SPELLED[window.kind]} is not a window of {DIALECT_NAMES[dialect]}",

@@ -283,3 +283,13 @@ def test_csparql_without_streams_is_plain() -> None:
 )
 def test_the_dialect_is_seen_from_the_words(text: str, dialect: str) -> None:
     assert detect_dialect(text) == dialect
+
+
+def test_clauses_of_drafts_are_unsupported_by_name() -> None:
+    with pytest.raises(UnsupportedError, match="window in the past"):
+        with_window("[FROM NOW-PT35M TO NOW-PT5M STEP PT5M]", "rspql")
+    with pytest.raises(UnsupportedError, match="UNDER ENTAILMENT REGIME"):
+        parse(
+            "REGISTER STREAM <q> UNDER ENTAILMENT REGIME <http://www.w3.org/ns/entailment/RIF> AS SELECT * "
+            "FROM NAMED WINDOW <w> ON <s> [RANGE PT1S] { WINDOW <w> { ?a ?b ?c } }"
+        )
