@@ -156,7 +156,9 @@ def _page(
     identity: Identity | None = g.get("identity")
     if identity is None:
         return redirect(f"/login?next={quote(request.full_path.removesuffix('?'), safe='')}")
-    _require_reader()
+    if not identity.may("read"):
+        detail = f"This token has the role {identity.role}; the page needs the role read."
+        return _message(403, "Not allowed", detail, None)
     if first_state is not None:
         values["state"] = first_state()
     return _render(200, template, here=here, pages=_pages(), **values)

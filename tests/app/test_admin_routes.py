@@ -15,6 +15,8 @@ import quadrill.static
 from quadrill.app import create_app
 from quadrill.app.config import load_settings
 from quadrill.app.routes.admin import local_target
+from quadrill.app.security import hash_token
+from quadrill.store.registry import TokenRecord
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 TOKEN = "a-token-of-this-test-only"
@@ -142,6 +144,19 @@ def test_with_tokens_pages_lead_to_the_login_and_assets_stay_public() -> None:
         assert client.get("/ui/store", headers={"Accept": BROWSER}).status_code == 200
     finally:
         app.extensions["quadrill"].close()
+
+
+def test_a_token_that_may_only_push_is_told_so() -> None:
+    app = _app(token=TOKEN)
+    services = app.extensions["quadrill"]
+    try:
+        pusher = "a-token-that-may-only-push"
+        services.registry.add_token(TokenRecord(hash_token(pusher), "push", "sensor"))
+        answer = app.test_client().get("/", headers={"Accept": BROWSER, "Authorization": f"Bearer {pusher}"})
+        assert answer.status_code == 403
+        assert "the role push" in answer.text
+    finally:
+        services.close()
 
 
 def test_without_tokens_the_login_page_leads_on(client: FlaskClient) -> None:
