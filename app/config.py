@@ -84,6 +84,14 @@ class Settings:
     request_timeout: float = _setting(
         30.0, "seconds", "How long a client may take to send a request, and pause while it reads an answer."
     )
+    workers: int = _setting(
+        2,
+        "processes",
+        "Processes for heavy queries, which can be killed; 0 evaluates everything in the server.",
+    )
+    worker_memory_bytes: int = _setting(
+        1 << 32, "bytes", "Memory that one such process may take; 0 for no limit."
+    )
     query_timeout: float = _setting(
         60.0, "seconds", "Longest evaluation of a one-shot query; `timeout` in a request may only shorten it."
     )

@@ -24,6 +24,7 @@ from .jobs import Jobs
 from .metrics import Metrics, ServiceFigures
 from .processes import Processes
 from .security import Security
+from .workers import WorkerPool, remove_leftovers
 
 log = logging.getLogger("quadrill.app")
 
@@ -40,6 +41,7 @@ class Services:
     fanout: Fanout
     changes: ChangeFeed
     jobs: Jobs
+    workers: WorkerPool
     processes: Processes = field(default_factory=Processes)
     metrics: Metrics = field(default_factory=Metrics)
     closed: bool = False
@@ -59,6 +61,7 @@ class Services:
             self.engine.stop,
             self.changes.close,
             self.fanout.stop,
+            self.workers.close,
             self.store.close,
             self.registry.close,
         ):
@@ -97,6 +100,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             fanout,
             ChangeFeed(store),
             Jobs(store, registry, settings),
+            open_workers(store, settings),
         )
         services.metrics.registry.register(ServiceFigures(services))
         undo.pop_all()
@@ -118,6 +122,20 @@ def open_store(settings: Settings, clock: Clock | None = None) -> QuadStore:
             max_age_ms=duration_ms(settings.change_log_age, "the setting change_log_age"),
         ),
         allowed_hosts=settings.remote_hosts,
+    )
+
+
+def open_workers(store: QuadStore, settings: Settings) -> WorkerPool:
+    """The lane for heavy queries."""
+    folder = settings.data_folder
+    if folder is not None:
+        remove_leftovers(folder)
+    return WorkerPool(
+        store,
+        folder,
+        size=settings.workers,
+        memory_bytes=settings.worker_memory_bytes,
+        max_nesting=settings.max_nesting,
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qsl
 
 from flask import Blueprint, Response, g, request
 from pyoxigraph import NamedNode, serialize
 
-from .. import description, negotiation
+from quadrill.store.query_worker import WorkerRequest
+
+from .. import description, lanes, negotiation
 from ..columns import with_ordered_columns
 from ..errors import HttpError
 from ..processes import Process
@@ -132,8 +136,23 @@ def _query(call: _Call) -> Response:
             code="parameter",
         )
     accept = request.headers.get("Accept")
-    settings, store = services().settings, services().store
+    settings, store, workers = services().settings, services().store, services().workers
     process = services().processes.begin("query", text, _user())
+    quads = store.quad_count
+    if workers.takes(quads) and not lanes.is_light(text, quads):
+        wanted = WorkerRequest(
+            copy="",
+            version=0,
+            text=text,
+            results_format=_format_name(accept, negotiation.RESULT_OFFERS),
+            graph_format=_format_name(accept, negotiation.GRAPH_OFFERS),
+            base_iri=settings.base_iri,
+            default_graphs=_names(default_graphs),
+            named_graphs=_names(named_graphs),
+            union=union,
+            hosts=settings.remote_hosts,
+        )
+        return _in_worker(wanted, seconds, process, accept)
 
     def body(sink: Sink) -> None:
         with store.query(
@@ -153,6 +172,26 @@ def _query(call: _Call) -> Response:
             format_ = chosen.rdf if graph else chosen.results
             assert format_ is not None
             result.serialize_to(sink, format_)  # type: ignore[arg-type]  # it only calls write
+
+    answer = streamed(body, seconds, process)
+    return answer
+
+
+def _in_worker(wanted: WorkerRequest, seconds: float, process: Process, accept: str | None) -> Response:
+    """The answer of a query that may be heavy: a worker process evaluates it and can be killed."""
+    workers = services().workers
+
+    def body(sink: Sink) -> None:
+        def begin(head: dict[str, Any]) -> None:
+            graph = head["kind"] == "graph"
+            chosen = negotiation.choose(
+                accept, negotiation.GRAPH_OFFERS if graph else negotiation.RESULT_OFFERS
+            )
+            answer.headers["Content-Type"] = chosen.header
+            answer.headers["ETag"] = f'"{head["version"]}"'
+            count_rows(sink, chosen.name)
+
+        workers.run(wanted, sink, begin, process, seconds)
 
     answer = streamed(body, seconds, process)
     return answer
@@ -262,6 +301,15 @@ def _seconds(text: str | None) -> float:
             400, f"the parameter timeout must be a number of seconds, it is {text!r}", code="parameter"
         )
     return min(seconds, most)
+
+
+def _format_name(accept: str | None, offers: Sequence[negotiation.Offer]) -> str | None:
+    found = negotiation.best_offer(accept, offers)
+    return None if found is None else found.name
+
+
+def _names(graphs: Sequence[NamedNode] | None) -> tuple[str, ...] | None:
+    return None if graphs is None else tuple(graph.value for graph in graphs)
 
 
 def _user() -> str:

@@ -1,0 +1,220 @@
+"""Which queries are light, and that heavy ones can be stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from quadrill.app.lanes import is_light, shape_of
+from tests.app.conftest import LiveServer, Start, problem_of
+
+MILLION = 1_000_000
+CROSS = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ASK {}",
+        "SELECT * { ?s ?p ?o }",
+        "SELECT * { ?s ?p ?o } LIMIT 10",
+        "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }",
+        "SELECT ?p ?o { <urn:a> ?p ?o }",
+        "SELECT * { GRAPH ?g { ?s a <urn:C> } }",
+        "SELECT * { ?s a <urn:C> ; <urn:p> ?o , ?q . ?o <urn:q> 'x'@en , 1 OPTIONAL { ?o <urn:r> ?r } }",
+        "PREFIX : <urn:> SELECT * { ?s :p \"1\"^^:int ; :q ?q FILTER(?q > 3 && REGEX(STR(?q), 'x', 'i')) }",
+        "SELECT * { { ?s a <urn:C> } UNION { ?s a <urn:D> } }",
+        "CONSTRUCT { ?a <urn:x> ?b . ?c <urn:y> ?d } WHERE { ?a <urn:p> ?b }",
+        "SELECT * { <urn:a> <urn:p> ?x . ?x <urn:q>/<urn:r> ?y BIND(STR(?y) AS ?z) }",
+    ],
+)
+def test_queries_that_start_at_a_constant_or_scan_once_are_light(text: str) -> None:
+    assert is_light(text, MILLION), shape_of(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CROSS,
+        "SELECT * { ?a ?b ?c . ?d ?e ?f }",
+        "SELECT * { <urn:a> <urn:p> ?x . <urn:b> <urn:q> ?y }",
+        "SELECT * { ?s <urn:p> ?o . ?o <urn:q> ?x }",
+        "SELECT * { ?a (<urn:p>|<urn:q>)* ?b }",
+        "SELECT * { <urn:a> <urn:p>+ ?b }",
+        "SELECT * { ?s ?p ?o FILTER NOT EXISTS { ?o ?q ?r } }",
+        "SELECT * { VALUES ?x { 1 2 } VALUES ?y { 1 2 } }",
+        "SELECT * { { SELECT ?s { ?s ?p ?o } } ?a ?b ?c }",
+        "SELECT * { [ ?p ?o ] ?q ?r }",
+        "SELECT * { << ?s ?p ?o >> ?q ?r }",
+        "SELECT * { " + "{ ?s ?p ?o } UNION " * 500 + "{} }",
+    ],
+)
+def test_products_closures_and_what_is_not_judged_are_heavy(text: str) -> None:
+    assert not is_light(text, MILLION), shape_of(text)
+
+
+def test_a_small_store_bounds_the_work_of_any_join() -> None:
+    assert is_light(CROSS, 100)
+    assert not is_light(CROSS, 1000)
+
+
+@pytest.fixture(params=["memory", "disk"])
+def loaded(request: pytest.FixtureRequest, start_server: Start, tmp_path: Path) -> LiveServer:
+    server = start_server(data=":memory:" if request.param == "memory" else str(tmp_path / "data"))
+    triples = "".join(f"<urn:s{n}> <urn:p> <urn:o{n}> .\n" for n in range(3000))
+    server.client.put("/store?default", content=triples, headers={"Content-Type": "text/turtle"})
+    server.update("CREATE GRAPH <urn:empty> ; INSERT DATA { GRAPH <urn:g> { _:b <urn:p> 1 } }")
+    return server
+
+
+def test_a_heavy_query_is_killed_at_its_time_out_while_others_are_answered(loaded: LiveServer) -> None:
+    answers: list[float] = []
+
+    def ask() -> None:
+        for _ in range(10):
+            started = time.monotonic()
+            assert loaded.boolean("ASK { <urn:s1> ?p ?o }")
+            answers.append(time.monotonic() - started)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    started = time.monotonic()
+    problem = problem_of(loaded.query(CROSS, timeout="1"), 503)
+    assert problem["code"] == "query-timeout"
+    assert time.monotonic() - started < 2
+    asking.join()
+    assert len(answers) == 10
+    assert loaded.services.processes.list() == []
+
+
+def test_a_heavy_query_is_killed_on_request(loaded: LiveServer) -> None:
+    found: list[dict[str, object]] = []
+    asking = threading.Thread(target=lambda: found.append(problem_of(loaded.query(CROSS), 503)))
+    asking.start()
+    deadline = time.monotonic() + 10
+    while not any(each["lane"] == "worker" for each in loaded.services.processes.list()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (process,) = loaded.client.get("/processes").json()["processes"]
+    assert loaded.client.delete(f"/processes/{process['id']}").status_code == 204
+    asking.join(10)
+    assert found[0]["code"] == "cancelled"
+
+
+def test_workers_see_what_was_committed_before(loaded: LiveServer) -> None:
+    heavy = "SELECT ?o { VALUES ?x { 1 } <urn:new> <urn:p> ?o }"
+    for number in range(3):
+        version = loaded.update(f"INSERT DATA {{ <urn:new> <urn:p> {number} }}").headers["ETag"]
+        answer = loaded.query(heavy)
+        assert len(answer.json()["results"]["bindings"]) == number + 1
+        assert answer.headers["ETag"] == version
+
+
+def test_workers_answer_as_the_server_itself_does(loaded: LiveServer) -> None:
+    marker = "VALUES ?marker { 1 }"
+    assert loaded.query(f"SELECT ?g {{ {marker} GRAPH ?g {{}} }} ORDER BY ?g", "text/csv").text.split() == [
+        "g",
+        "urn:empty",
+        "urn:g",
+    ]
+    assert loaded.boolean(f"ASK {{ {marker} <urn:s1> <urn:p> <urn:o1> }}")
+    graph = loaded.query(
+        f"CONSTRUCT {{ ?s ?p ?o }} {{ {marker} ?s ?p ?o FILTER(?s = <urn:s7>) }}", "text/turtle"
+    )
+    assert graph.text.strip() == "<urn:s7> <urn:p> <urn:o7> ."
+    named = loaded.query(f"SELECT ?o {{ {marker} ?s ?p ?o }}", **{"default-graph-uri": "urn:g"})
+    assert [row["o"]["value"] for row in named.json()["results"]["bindings"]] == ["1"]
+    here = loaded.query("SELECT ?s { GRAPH <urn:g> { ?s ?p 1 } }").json()["results"]["bindings"]
+    there = loaded.query(f"SELECT ?s {{ {marker} GRAPH <urn:g> {{ ?s ?p 1 }} }}").json()["results"][
+        "bindings"
+    ]
+    assert here == there, "blank nodes keep their labels"
+    problem = problem_of(loaded.query(f"SELECT * {{ {marker} ?s ?p"), 400)
+    assert problem["line"] == 1
+    problem_of(loaded.query(f"SELECT (<urn:f>(1) AS ?x) {{ {marker} }}"), 501)
+    problem_of(loaded.query(f"SELECT * {{ {marker} SERVICE <http://127.0.0.1:1/> {{}} }}"), 403)
+    problem_of(loaded.query(f"SELECT * {{ {marker} }}", "image/png"), 406)
+
+
+def test_a_worker_that_needs_too_much_memory_is_lost_alone(start_server: Start) -> None:
+    server = start_server(worker_memory_bytes=1 << 28)
+    values = " ".join(map(str, range(300)))
+    text = "SELECT * { " + " ".join(f"VALUES ?v{n} {{ {values} }}" for n in range(4)) + " } ORDER BY ?v3 ?v0"
+    assert problem_of(server.query(text), 500)["code"] in ("worker-lost", "store")
+    assert server.boolean("ASK { VALUES ?x { 1 } }")
+
+
+def test_copies_are_removed_with_the_server_and_after_a_crash(start_server: Start, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "checkpoints-left").mkdir(parents=True)
+    server = start_server(data=str(data))
+    assert not (data / "checkpoints-left").exists()
+    assert server.boolean("ASK { VALUES ?x { 1 } }")
+    assert list(data.glob("checkpoints-*"))
+    server.services.workers.close()
+    assert not list(data.glob("checkpoints-*"))
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for the children of a process in /proc")
+def test_workers_end_with_a_server_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", ":memory:", "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert server.stdout is not None
+        url = server.stdout.readline().split()[-1]
+        values = " ".join(map(str, range(200)))
+        text = (
+            "SELECT (COUNT(*) AS ?n) { " + " ".join(f"VALUES ?v{n} {{ {values} }}" for n in range(5)) + " }"
+        )
+        asking = threading.Thread(
+            target=lambda: _ignore(lambda: httpx.get(f"{url}query", params={"query": text}))
+        )
+        asking.start()
+        deadline = time.monotonic() + 10
+        while not (workers := _children(server.pid)):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        server.send_signal(signal.SIGKILL)
+        asking.join(20)
+        deadline = time.monotonic() + 10
+        while any(_runs(worker) for worker in workers):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def _ignore(work: object) -> None:
+    try:
+        work()  # type: ignore[operator]
+    except Exception:  # the server is killed on purpose
+        return
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent:
+            found.append(int(entry.parent.name))
+    return found
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
