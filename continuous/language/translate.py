@@ -131,19 +131,22 @@ def _described(query: s.Query, root: Algebra, patterns: PatternTranslator) -> tu
 
 def _check_stream_variables(windows: Windows, root: Algebra, context: Context) -> None:
     """A stream given as a variable must be bound outside the windows."""
-    wanted = {window.stream for window in windows.declarations if isinstance(window.stream, Var)}
-    if not wanted:
+    named = [window for window in windows.declarations if isinstance(window.stream, Var)]
+    if not named:
         return
     scopes = Scopes()
     bound: set[Var] = set()
     for node in _outside_windows(root):
         bound.update(scopes.of(node))
-    for var in wanted - bound:
-        at = context.text.find(f"?{var.name}")
-        context.fault(
-            f"the stream ?{var.name} is bound by no pattern outside the windows", max(at, 0),
-            f"Add a pattern on stored data, for instance ?x :hasStream ?{var.name} .",
-        )  # fmt: skip
+    for window in named:
+        assert isinstance(window.stream, Var)
+        if window.stream not in bound:
+            name = window.stream.name
+            context.fault(
+                f"the stream ?{name} is bound by no pattern outside the windows",
+                windows.places[window.name],
+                f"Add a pattern on stored data, for instance ?x :hasStream ?{name} .",
+            )
 
 
 def _outside_windows(root: Algebra) -> Iterator[Algebra]:
@@ -153,6 +156,8 @@ def _outside_windows(root: Algebra) -> Iterator[Algebra]:
         if isinstance(node, (a.Bgp, a.Path, a.Values)):
             yield node
         elif not isinstance(node, a.Window):
+            if isinstance(node, a.Extend):
+                yield a.Values((node.var,), ())
             if isinstance(node, (a.Graph, a.Service)) and isinstance(node.name, Var):
                 yield a.Values((node.name,), ())
             stack.extend(child for child in _children(node))

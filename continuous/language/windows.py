@@ -58,7 +58,7 @@ class Windows:
         self.terms = terms
         self.report: str | None = None
         self._declarations: dict[NamedNode, WindowDeclaration] = {}
-        self._places: dict[NamedNode, int] = {}
+        self.places: dict[NamedNode, int] = {}
         self._shared: dict[_Key, NamedNode] = {}
         self._used: set[NamedNode] = set()
 
@@ -136,7 +136,7 @@ class Windows:
         elif name in self._declarations:
             self.context.fault(f"the window <{name.value}> is declared twice", at)
         self._declarations[name] = WindowDeclaration(name, stream, spec, lateness)
-        self._places[name] = at
+        self.places[name] = at
         return name
 
     def warn_of_unused(self) -> None:

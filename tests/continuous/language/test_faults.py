@@ -137,7 +137,7 @@ SLIPS_OF_PEOPLE = {
         "years or months", "days",
     ),
     "stream-without-window": ("cqels", "SELECT * { STREAM <s> ▲{ ?a ?b ?c } }", "window of a STREAM block", "[NOW]"),
-    "unbound-stream": ("cqels", "SELECT * { STREAM ▲?s [NOW] { ?a ?b ?c } }", "bound by no pattern", "hasStream"),
+    "unbound-stream": ("cqels", "SELECT * { ▲STREAM ?s [NOW] { ?sa ?b ?c } }", "bound by no pattern", "hasStream"),
     "window-variable-elsewhere": (
         "cqels", "SELECT * FROM NAMED <s> [NOW] AS ?v { GRAPH ?v { ?a ?b ?c } ?a <in> ▲?v }", "?v names a window", None,
     ),

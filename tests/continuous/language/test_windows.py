@@ -150,6 +150,7 @@ def test_both_orders_of_a_stream_block_mean_the_same() -> None:
 def test_a_variable_stream_is_declared_as_such() -> None:
     query = parse("SELECT * { ?room <has> ?s STREAM ?s [NOW] { ?a ?b ?c } }")
     assert query.windows[0].stream == Var("s")
+    assert parse("SELECT * { BIND(<t> AS ?s) STREAM ?s [NOW] { ?a ?b ?c } }").windows[0].stream == Var("s")
 
 
 def test_stream_blocks_stand_wherever_a_pattern_may() -> None:
