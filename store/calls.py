@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .errors import QueryTextError, StoreError, UnsupportedError
+from .errors import NetworkRefusedError, QueryTextError, UnsupportedError
 from .tokens import Kind, Token, excerpt_at, line_and_column
 
 CALL_WORD = re.compile("service|load", re.IGNORECASE)
@@ -20,12 +20,6 @@ _CALL = re.compile(
     rf"service{_SKIP}(?:silent)?{_SKIP}{_NAME}{_SKIP}\{{|load{_SKIP}(?:silent)?{_SKIP}{_NAME}", re.IGNORECASE
 )
 _SERVICE_PREFIX = re.compile(r"service(?:silent)?$", re.IGNORECASE)
-
-
-class NetworkRefusedError(StoreError):
-    """A query or update would reach a host that is not on the allow-list."""
-
-    code = "host-not-allowed"
 
 
 class CallFinder:

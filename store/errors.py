@@ -2,6 +2,7 @@
 
 QuadrillError                 code, message, hint
 ├── StoreError
+│   ├── NetworkRefusedError   a query or update would reach a host that is not allowed
 │   ├── StoreLockedError      another process holds the folder
 │   ├── StoreFormatError      the folder has an unknown format version
 │   ├── StoreUnwritableError  the folder cannot be written
@@ -65,6 +66,12 @@ class StoreUnwritableError(StoreError):
     """The data folder cannot be created or written."""
 
     code = "store-unwritable"
+
+
+class NetworkRefusedError(StoreError):
+    """A query or update would reach a host that is not on the list of allowed hosts."""
+
+    code = "host-not-allowed"
 
 
 class UpdateError(StoreError):

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from .calls import CALL_WORD, CallFinder, NetworkRefusedError
-from .errors import LimitError
+from .calls import CALL_WORD, CallFinder
+from .errors import LimitError, NetworkRefusedError
 from .height import Height, too_high
 from .tokens import Token, is_doubtful, tokens
 

@@ -20,7 +20,14 @@ from .apply import Functions
 from .big_stack import with_big_stack
 from .changes import Commit, GraphName
 from .dispatch import Dispatcher
-from .errors import NotFoundError, StoreError, StoreLockedError, StoreUnwritableError, UnsupportedError
+from .errors import (
+    NotFoundError,
+    StoreError,
+    StoreFormatError,
+    StoreLockedError,
+    StoreUnwritableError,
+    UnsupportedError,
+)
 from .folder import DataFolder, write_format
 from .formats import RdfType, parse_rdf, rdf_error
 from .gate import Gate
@@ -676,6 +683,10 @@ class _GatedWriter:
 def _open_quads(folder: DataFolder) -> Store:
     try:
         return Store(str(folder.quads))
+    except RuntimeError as error:
+        raise StoreFormatError(
+            f"the database {folder.quads} is damaged: {error}", hint="restore the data folder from a backup"
+        ) from error
     except OSError as error:
         text = str(error)
         if "lock" in text.lower():

@@ -151,8 +151,8 @@ def derive_update(plan: UpdatePlan, store: Store, pending: Pending, fetcher: Fet
 
 
 def _check_blank_labels(text: str, operations: Sequence[Operation]) -> None:
-    # SPARQL 1.1 Query 19.6 with Update 4.1.1: a blank node label must not appear in two INSERT DATA operations
-    # of a request. In templates it is scoped to its operation and may come again.
+    # SPARQL 1.1 Query 19.6 with Update 4.1.1: a blank node label must not appear in two INSERT DATA
+    # operations of a request. In templates it is scoped to its operation and may come again.
     seen: set[str] = set()
     for operation in operations:
         if not isinstance(operation.action, Data):

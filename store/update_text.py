@@ -152,8 +152,6 @@ class _Splitter:
             self._take_prologue()
             if self._peek() is None:
                 return found
-            if self._symbol(";"):
-                raise self._error("an operation is expected before ';'")
             start = self._tokens[self._at].start
             begin = self._at
             action = self._operation()

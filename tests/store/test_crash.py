@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from quadrill.store.quads import QuadStore
 
 from .crash_child import PREFIX, step
@@ -129,7 +130,9 @@ def _random_kills(folder: Path, rounds: int, threads: int, seed: int) -> None:
     check_folder(folder, acks, threads)
 
 
-def test_quads_that_lost_their_newest_commits_with_the_power_are_brought_up_from_the_log(tmp_path: Path) -> None:
+def test_quads_that_lost_their_newest_commits_with_the_power_are_brought_up_from_the_log(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "data"
     store = QuadStore.open(folder)
     for number in range(1, 6):
@@ -168,6 +171,11 @@ store.bulk_load(lines.encode(), rdf_format("text/turtle"))
         assert loaded in (0, 100), "all or nothing"
         if loaded:
             last = list(store.commits_after(0))[-1]
-            assert (store.version, last.version, last.exact, last.graphs["default"].added) == (2, 2, False, 100)
+            assert (store.version, last.version, last.exact, last.graphs["default"].added) == (
+                2,
+                2,
+                False,
+                100,
+            )
     finally:
         store.close()

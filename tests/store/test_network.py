@@ -7,11 +7,17 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from quadrill.store.calls import NetworkRefusedError
-from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError, UnsupportedError
+
+from quadrill.store.errors import (
+    LimitError,
+    NetworkRefusedError,
+    QuadrillError,
+    RdfSyntaxError,
+    UnsupportedError,
+)
 from quadrill.store.guard import AllowedHosts
 from quadrill.store.quads import QuadStore
-from quadrill.store.remote import FetchError, Fetched, fetch_rdf, http_fetcher
+from quadrill.store.remote import Fetched, FetchError, fetch_rdf, http_fetcher
 
 DATA = b"@prefix ex: <http://e/> . ex:a ex:p _:b . _:b ex:p <rel> ."
 
@@ -125,13 +131,15 @@ def test_a_query_does_not_reach_a_host_that_is_not_allowed(
         "PREFIX x: <URL> LOAD x:data",
         "BASE <URL> LOAD <data>",
         "INSERT { ?s ?p ?o } WHERE { SERVICE <URL> { ?s ?p ?o } }",
-        "PREFIX x: <URL> INSERT { ?s ?p ?o } WHERE { SERVICE x:a {} } ; PREFIX x: <http://ok.example/> CLEAR DEFAULT",
-        "BASE <URL> INSERT DATA { ?s ?p ( ?x <?'''> ) } ; LOAD <URL> ; INSERT DATA { ?s ?p (?x <?'''>) }",
-        "BASE <URL> INSERT { ?s ?p ( ?x <?'''> ) } WHERE {} ; LOAD <URL> ; INSERT { ?s ?p ( ?x <?'''> ) } WHERE {}",
-        "BASE <URL> INSERT { ?s ?p ( ?x <?#> ) } WHERE {} ; LOAD <URL> ; INSERT { \n ?s ?p ?o } WHERE {}",
+        "PREFIX x: <URL> INSERT { ?s ?p ?o } WHERE { SERVICE x:a {} } ; PREFIX x: <http://ok.example/> CLEAR ALL",
+        "BASE <URL> INSERT DATA { ?s ?p (?x <?'''> ) } ; LOAD <URL> ; INSERT DATA { ?s ?p (?x <?'''>) }",
+        "BASE <URL> INSERT { ?s ?p (?x <?'''>) } WHERE {};LOAD <URL>;INSERT { ?s ?p (?x <?'''>) } WHERE {}",
+        "BASE <URL> INSERT { ?s ?p (?x <?#>) } WHERE {} ; LOAD <URL> ; INSERT { \n ?s ?p ?o } WHERE {}",
     ],
 )
-def test_an_update_does_not_reach_a_host_that_is_not_allowed(listener: Listener, store: QuadStore, text: str) -> None:
+def test_an_update_does_not_reach_a_host_that_is_not_allowed(
+    listener: Listener, store: QuadStore, text: str
+) -> None:
     store._hosts = AllowedHosts(["ok.example"])
     with pytest.raises(QuadrillError):
         store.update(text.replace("URL", listener.url))

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
+
 from quadrill.store.changes import Commit, GraphChange
-from quadrill.store.errors import NotFoundError, RdfSyntaxError, StoreError, StoreUnwritableError, UnsupportedError
+from quadrill.store.errors import (
+    NotFoundError,
+    RdfSyntaxError,
+    StoreError,
+    StoreUnwritableError,
+    UnsupportedError,
+)
 from quadrill.store.formats import rdf_format
 from quadrill.store.quads import QuadStore
 from quadrill.store.writer import PreconditionError
@@ -37,7 +44,12 @@ def test_an_empty_store_is_at_version_0(store: QuadStore) -> None:
 
 def test_apply_adds_and_removes_effectively_and_atomically(store: QuadStore) -> None:
     first = store.apply(add=[quad(A, 1), quad(A, 1), quad(A, 2, G)], cause="test")
-    assert (first.version, first.added, first.created, first.cause) == (1, (quad(A, 1), quad(A, 2, G)), (G,), "test")
+    assert (first.version, first.added, first.created, first.cause) == (
+        1,
+        (quad(A, 1), quad(A, 2, G)),
+        (G,),
+        "test",
+    )
     second = store.apply(add=[quad(A, 1), quad(A, 3)], remove=[quad(A, 2, G), quad(B, 9)])
     assert (second.added, second.removed) == ((quad(A, 3),), (quad(A, 2, G),))
     assert second.graphs == {"default": GraphChange(1, 0), "http://e/g": GraphChange(0, 1)}
@@ -70,7 +82,12 @@ def test_change_sets_are_in_the_stores_own_forms(store: QuadStore) -> None:
     ]
     commit = store.apply(add=written)
     assert set(commit.added) == set(store.graph_quads(DefaultGraph()))
-    assert {quad.object.value for quad in commit.added if isinstance(quad.object, Literal)} == {"1", "7", "1.5", "x"}
+    assert {quad.object.value for quad in commit.added if isinstance(quad.object, Literal)} == {
+        "1",
+        "7",
+        "1.5",
+        "x",
+    }
     assert not store.apply(add=written).changed
     assert len(store.apply(remove=written).removed) == 5
 
@@ -80,7 +97,9 @@ def test_blank_nodes_keep_their_identity_through_apply(store: QuadStore) -> None
     store.apply(add=[quad(node, 1), quad(A, Triple(node, P, node), G)])
     store.apply(add=[quad(node, 2)], remove=[quad(node, 1)])
     assert set(store.quads_for_pattern()) == {quad(node, 2), quad(A, Triple(node, P, node), G)}
-    assert store.apply(remove=[quad(A, Triple(node, P, node), G)]).removed == (quad(A, Triple(node, P, node), G),)
+    assert store.apply(remove=[quad(A, Triple(node, P, node), G)]).removed == (
+        quad(A, Triple(node, P, node), G),
+    )
 
 
 def test_graphs_named_by_blank_nodes_are_created_and_dropped(store: QuadStore) -> None:
@@ -154,7 +173,9 @@ def test_a_bulk_load_is_one_inexact_commit_with_counts(store: QuadStore, tmp_pat
     nquads = rdf_format("application/n-quads")
     assert nquads is not None
     path = tmp_path / "bulk.nq"
-    path.write_text("".join(f'<http://e/a> <http://e/p> "{n}" <http://e/{"gh"[n % 2]}> .\n' for n in range(100)))
+    path.write_text(
+        "".join(f'<http://e/a> <http://e/p> "{n}" <http://e/{"gh"[n % 2]}> .\n' for n in range(100))
+    )
     commit = store.bulk_load(path, nquads)
     assert (commit.version, commit.exact, commit.added) == (2, False, ())
     assert commit.graphs == {"http://e/g": GraphChange(50, 0), "http://e/h": GraphChange(50, 0)}

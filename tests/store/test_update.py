@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from pyoxigraph import Literal, NamedNode
+
 from quadrill.store.errors import LimitError, QueryTextError, UnsupportedError, UpdateError
 from quadrill.store.guard import Limits
 from quadrill.store.quads import QuadStore
@@ -38,7 +39,7 @@ def test_a_prologue_may_stand_before_each_operation(store: QuadStore) -> None:
         "PREFIX e: <http://e/> INSERT { GRAPH e:i { ?x ex:r <q> } } WHERE { ?x <q> ?y } ;"
     )
     assert store.solutions("SELECT ?s ?p ?o { GRAPH <http://e/i> { ?s ?p ?o } }")[1] == [
-        (NamedNode("http://e/b"), NamedNode("http://f/r"), NamedNode("http://base/q"))
+        (NamedNode("http://f/b"), NamedNode("http://f/r"), NamedNode("http://base/q"))
     ]
 
 
@@ -87,7 +88,9 @@ def test_solutions_that_bind_nothing_still_count_for_blank_nodes(store: QuadStor
 def test_volatile_functions_are_evaluated_once_per_solution(store: QuadStore) -> None:
     for first in ("", "INSERT DATA { ex:z ex:p 9 } ; "):
         commit = store.update(
-            PREFIX + first + "INSERT { ?s ex:id ?u . ex:copy ex:id ?u } WHERE { ?s ex:p ?o BIND(STRUUID() AS ?u) }"
+            PREFIX
+            + first
+            + "INSERT { ?s ex:id ?u . ex:copy ex:id ?u } WHERE { ?s ex:p ?o BIND(STRUUID() AS ?u) }"
         )
         ids = [quad.object for quad in commit.added if quad.predicate == NamedNode("http://e/id")]
         assert len(ids) == 2 * len(set(ids))
@@ -96,7 +99,9 @@ def test_volatile_functions_are_evaluated_once_per_solution(store: QuadStore) ->
 def test_unbound_variables_drop_their_triple_only(store: QuadStore) -> None:
     for first in ("", "INSERT DATA { ex:z ex:z 9 } ; "):
         commit = store.update(
-            PREFIX + first + "INSERT { ?s ex:x ?none . ?s ex:y ?o } WHERE { ?s ex:p ?o OPTIONAL { ?s ex:nope ?none } }"
+            PREFIX
+            + first
+            + "INSERT { ?s ex:x ?none . ?s ex:y ?o } WHERE { ?s ex:p ?o OPTIONAL { ?s ex:nope ?none } }"
         )
         assert {quad.predicate.value[-1] for quad in commit.added} - {"z"} == {"y"}
         store.update(PREFIX + "DELETE WHERE { ?s ex:y ?o }")
@@ -106,14 +111,18 @@ def test_dataset_parameters_choose_what_where_matches(store: QuadStore) -> None:
     text = PREFIX + "INSERT { ex:r ex:default ?o } WHERE { ex:a ex:p ?o }"
     store.update(text, using_graphs=[G, H])
     assert values(store, "ex:r ex:default ?o") == ["2", "3"]
-    text = PREFIX + "INSERT { ex:r ex:named ?o } WHERE { { ex:a ex:p ?o } UNION { GRAPH ?g { ex:a ex:p ?o } } }"
+    text = (
+        PREFIX + "INSERT { ex:r ex:named ?o } WHERE { { ex:a ex:p ?o } UNION { GRAPH ?g { ex:a ex:p ?o } } }"
+    )
     store.update(text, using_named_graphs=[H])
     assert values(store, "ex:r ex:named ?o") == ["3"]
     # The same when an earlier operation is pending.
     store.update(PREFIX + "INSERT DATA { ex:z ex:p 1 } ; " + text.replace("named", "both"), using_graphs=[G])
     assert values(store, "ex:r ex:both ?o") == ["2"]
     store.update(PREFIX + "DELETE WHERE { ex:a ex:p ?o }", using_graphs=[G])
-    assert values(store, "GRAPH ex:g { ex:a ex:p ?o }") == ["2"], "DELETE WHERE matches ex:g, deletes by default"
+    assert values(store, "GRAPH ex:g { ex:a ex:p ?o }") == ["2"], (
+        "DELETE WHERE matches ex:g, deletes by default"
+    )
     assert values(store, "ex:a ex:p ?o") == ["1"]
     store.update(PREFIX + "DELETE WHERE { ex:a ex:p ?o }", using_graphs=[], using_named_graphs=[])
     assert values(store, "ex:a ex:p ?o") == ["1"], "an empty dataset matches nothing"
@@ -144,7 +153,12 @@ def test_custom_functions_work_in_where_with_and_without_pending_changes(store: 
     ("text", "line", "column", "match"),
     [
         ("INSERT DATA { <http://a> <http://b> }", 1, 37, "syntax error"),
-        ("PREFIX ex: <http://e/>\nINSERT DATA { ex:a ex:b 1 } ;\n  INSERT { ex:a ex:b ?x ex:c } WHERE {}", 3, 30, "syntax"),
+        (
+            "PREFIX ex: <http://e/>\nINSERT DATA { ex:a ex:b 1 } ;\n  INSERT { ex:a ex:b ?x ex:c } WHERE {}",
+            3,
+            30,
+            "syntax",
+        ),
         ("INSERT DATA { <http://a> <http://b> foo:c }", 1, 37, "prefix foo: is not declared"),
         ("INSERT DATA {\n <rel> <http://b> 1 }", 2, 2, "relative IRI <rel> has no base"),
         ("DELETE { _:b <http://b> 1 } WHERE {}", 1, 10, "DELETE may not hold the blank node _:b"),
@@ -158,10 +172,17 @@ def test_custom_functions_work_in_where_with_and_without_pending_changes(store: 
         ("WITH <http://g> WHERE {}", 1, 17, "expected DELETE or INSERT"),
         ("INSERT {} { ?s ?p ?o }", 1, 11, "expected WHERE"),
         ("ADD <http://a> <http://b>", 1, 16, "expected TO"),
-        ("INSERT DATA { _:b <http://b> 1 } ;\nINSERT DATA { _:b <http://b> 2 }", 2, 15, "used in two operations"),
+        (
+            "INSERT DATA { _:b <http://b> 1 } ;\nINSERT DATA { _:b <http://b> 2 }",
+            2,
+            15,
+            "used in two operations",
+        ),
     ],
 )
-def test_a_wrong_text_is_told_with_its_place(store: QuadStore, text: str, line: int, column: int, match: str) -> None:
+def test_a_wrong_text_is_told_with_its_place(
+    store: QuadStore, text: str, line: int, column: int, match: str
+) -> None:
     with pytest.raises(QueryTextError, match=match) as caught:
         store.update(text)
     assert (caught.value.line, caught.value.column) == (line, column)
@@ -174,7 +195,8 @@ def test_nothing_is_evaluated_before_the_whole_text_is_judged(store: QuadStore) 
     functions = {NamedNode("http://e/note"): lambda *terms: called.append(terms)}
     with pytest.raises(QueryTextError):
         store.update(
-            PREFIX + "INSERT { ?s ex:q ?x } WHERE { ?s ex:p ?o BIND(ex:note(1) AS ?x) } ; INSERT DATA { ex:a }",
+            PREFIX
+            + "INSERT { ?s ex:q ?x } WHERE { ?s ex:p ?o BIND(ex:note(1) AS ?x) } ; INSERT DATA { ex:a }",
             custom_functions=functions,
         )
     assert called == []
@@ -186,14 +208,18 @@ def test_hostile_nesting_is_refused_and_deep_texts_run(store: QuadStore) -> None
     deep = 3_000
     text = PREFIX + "INSERT { ex:deep ex:p 1 } WHERE " + "{" * deep + "}" * deep
     assert store.update(text).changed
-    store.update(PREFIX + "INSERT DATA { ex:y ex:p 1 } ; " + text.split("\n")[1].replace("ex:deep", "ex:deeper"))
+    store.update(
+        PREFIX + "INSERT DATA { ex:y ex:p 1 } ; " + text.split("\n")[1].replace("ex:deep", "ex:deeper")
+    )
     assert store.contains(next(iter(store.quads_for_pattern(NamedNode("http://e/deeper")))))
     with pytest.raises(LimitError, match="limit is 100"):
         QuadStore.open(None, limits=Limits(characters=100)).update("#" * 101)
 
 
 def test_large_data_is_not_taken_for_nesting(store: QuadStore) -> None:
-    blocks = " ".join(f"GRAPH ex:g{number % 7} {{ ex:s{number} ex:p {number} . }}" for number in range(15_000))
+    blocks = " ".join(
+        f"GRAPH ex:g{number % 7} {{ ex:s{number} ex:p {number} . }}" for number in range(15_000)
+    )
     assert len(store.update(f"{PREFIX} INSERT DATA {{ {blocks} }}").added) == 15_000
     assert len(store.update(f"{PREFIX} DELETE DATA {{ {blocks} }}").removed) == 15_000
 
@@ -201,7 +227,10 @@ def test_large_data_is_not_taken_for_nesting(store: QuadStore) -> None:
 def test_variables_of_the_text_do_not_clash_with_ours(store: QuadStore) -> None:
     for first in ("", "INSERT DATA { ex:z ex:z 9 } ; "):
         commit = store.update(
-            PREFIX + first + "INSERT { ?i ex:q ?n , ?r , $i_ } WHERE { BIND(ex:i AS ?i) BIND(1 AS ?n) BIND(2 AS ?r) BIND(3 AS ?i_) }"
+            PREFIX
+            + first
+            + "INSERT { ?i ex:q ?n , ?r , $i_ } "
+            + "WHERE { BIND(ex:i AS ?i) BIND(1 AS ?n) BIND(2 AS ?r) BIND(3 AS ?i_) }"
         )
         assert len([quad for quad in commit.added if quad.predicate.value == "http://e/q"]) == 3
         store.update(PREFIX + "DELETE WHERE { ?s ex:q ?o }")

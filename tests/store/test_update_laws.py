@@ -1,4 +1,4 @@
-"""The law of change sets: equal to a full before/after diff, and the result equal to Oxigraph's own update."""
+"""The law of change sets: equal to a full difference, and the result to that of Oxigraph's own update."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, CanonicalizationAlgorithm, Dataset, DefaultGraph, NamedNode, Quad, Store
+
 from quadrill.store.changes import GraphChange, graph_key
 from quadrill.store.errors import QueryTextError, UpdateError
 from quadrill.store.quads import QuadStore
@@ -19,11 +20,14 @@ from .updates import PROLOGUE, requests
 
 State = tuple[set[Quad], set[NamedNode | BlankNode]]
 
-START = PROLOGUE + """INSERT DATA {
+START = (
+    PROLOGUE
+    + """INSERT DATA {
     ex:a ex:p 1 , _:n , <<( ex:a ex:p 1 )>> . ex:b a _:n . _:n ex:q "x"@en .
     GRAPH ex:g { ex:a ex:p 1 , ex:b . _:m ex:p ex:a }
     GRAPH ex:h { ex:b ex:q 1.5 , <<( ex:b ex:p true )>> }
 } ; CREATE GRAPH <http://e/i>"""
+)
 
 
 def state(store: Store) -> State:
@@ -75,7 +79,7 @@ def check_request(quads: QuadStore, text: str) -> None:
     assert commit.changed == (after != before)
     assert quads.version == version + commit.changed == commit.version
     assert told == ([commit] if commit.changed else [])
-    assert sum((change.added for change in commit.graphs.values())) == len(commit.added)
+    assert sum(change.added for change in commit.graphs.values()) == len(commit.added)
     assert all(isinstance(change, GraphChange) for change in commit.graphs.values())
     counts = {graph_key(DefaultGraph()): 0} | {graph_key(name): 0 for name in after[1]}
     for quad in after[0]:
@@ -108,7 +112,9 @@ def replay_rebuilds(quads: QuadStore) -> None:
 @given(texts=st.lists(requests(), min_size=1, max_size=3))
 @example(texts=[PROLOGUE + "DELETE { ?s ?p ?o } INSERT { ?s ?p ?o } WHERE { ?s ?p ?o }"])
 @example(texts=[PROLOGUE + "INSERT { GRAPH ?g { ex:a ex:p [] } } WHERE { BIND(BNODE() AS ?g) } ; DROP NAMED"])
-def test_a_change_set_is_the_difference_of_the_dataset_before_and_after(texts: list[str], on_disk: bool) -> None:
+def test_a_change_set_is_the_difference_of_the_dataset_before_and_after(
+    texts: list[str], on_disk: bool
+) -> None:
     with open_store(on_disk) as quads:
         for text in texts:
             check_request(quads, text)

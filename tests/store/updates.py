@@ -1,4 +1,4 @@
-"""Random updates over few terms, so that operations meet: what one inserts another deletes, moves or matches."""
+"""Random updates over few terms, so that operations meet: what one inserts another deletes or matches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 IRIS = ("ex:a", "ex:b", "<http://e/c>")
 PREDICATES = ("ex:p", "ex:q", "a")
 GRAPHS = ("ex:g", "ex:h", "<http://e/i>")
-LITERALS = ("1", "01", "1.50", '"x"@EN', '"y"', "true", '"2024-01-01T24:00:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>')
+LITERALS = (
+    "1",
+    "01",
+    "1.50",
+    '"x"@EN',
+    '"y"',
+    "true",
+    '"2024-01-01T24:00:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>',
+)
 PROLOGUE = "PREFIX ex: <http://e/>\n"
 
 iris = st.sampled_from(IRIS)
@@ -18,7 +26,9 @@ predicates = st.sampled_from(PREDICATES)
 graphs = st.sampled_from(GRAPHS)
 literals = st.sampled_from(LITERALS)
 ground_terms = st.one_of(
-    iris, literals, st.builds(lambda s, p, o: f"<<( {s} {p} {o} )>>", iris, st.sampled_from(PREDICATES[:2]), literals)
+    iris,
+    literals,
+    st.builds(lambda s, p, o: f"<<( {s} {p} {o} )>>", iris, st.sampled_from(PREDICATES[:2]), literals),
 )
 variables = st.sampled_from(("?x", "?y", "?z"))
 
@@ -75,10 +85,14 @@ def operations(draw: st.DrawFn, number: int) -> str:
         case "delete data":
             return f"DELETE DATA {{ {draw(_in_graphs(ground_triples, graphs))} }}"
         case "delete where":
-            return f"DELETE WHERE {{ {draw(_in_graphs(template_triples, st.one_of(graphs, st.just('?g'))))} }}"
+            return (
+                f"DELETE WHERE {{ {draw(_in_graphs(template_triples, st.one_of(graphs, st.just('?g'))))} }}"
+            )
         case "modify":
             names = st.one_of(graphs, st.just("?g"))
-            new = _triples(st.one_of(iris, variables, blank), predicates, st.one_of(ground_terms, variables, blank))
+            new = _triples(
+                st.one_of(iris, variables, blank), predicates, st.one_of(ground_terms, variables, blank)
+            )
             delete = draw(st.one_of(st.none(), _in_graphs(template_triples, names)))
             insert = draw(st.one_of(st.none(), _in_graphs(new, names)) if delete else _in_graphs(new, names))
             with_graph = draw(st.one_of(st.just(""), graphs.map(lambda g: f"WITH {g} ")))
@@ -95,7 +109,9 @@ def operations(draw: st.DrawFn, number: int) -> str:
             parts = (f"DELETE {{ {delete} }}" if delete else "", f"INSERT {{ {insert} }}" if insert else "")
             return f"{with_graph}{' '.join(parts)}{using} WHERE {{ {where} }}"
         case _:
-            target = draw(st.one_of(st.sampled_from(("DEFAULT", "NAMED")), graphs.map(lambda g: f"GRAPH {g}")))
+            target = draw(
+                st.one_of(st.sampled_from(("DEFAULT", "NAMED")), graphs.map(lambda g: f"GRAPH {g}"))
+            )
             one, two = (draw(st.one_of(st.just("DEFAULT"), graphs)) for _ in range(2))
             return draw(
                 st.sampled_from(

@@ -1,0 +1,182 @@
+"""The change log: history, retention, trouble with the disk."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+from quadrill.store.changes import Commit, rdf_patch
+from quadrill.store.errors import GoneError, StoreFormatError, StoreUnwritableError
+from quadrill.store.logs.change_log import Retention
+from quadrill.store.quads import QuadStore
+from quadrill.store.writer import ApplyError
+
+A, P, G = (NamedNode(f"http://e/{name}") for name in "apg")
+
+
+def quad(value: object) -> Quad:
+    return Quad(A, P, Literal(str(value)), G)
+
+
+def fill(store: QuadStore, count: int) -> None:
+    begin = store.version
+    for number in range(begin, begin + count):
+        store.apply(add=[quad(number)])
+
+
+@pytest.mark.parametrize("folder", [None, "data"], ids=["memory", "disk"])
+def test_history_is_trimmed_by_size_and_a_reader_behind_it_is_told_where_it_begins(
+    tmp_path: Path, folder: str | None
+) -> None:
+    with QuadStore.open(folder and tmp_path / folder, retention=Retention(max_bytes=4_000)) as store:
+        fill(store, 100)
+        store.flush()
+        fill(store, 1)
+        with pytest.raises(GoneError) as caught:
+            store.commits_after(0)
+        earliest = caught.value.earliest
+        assert 0 < earliest < 100
+        assert [commit.version for commit in store.commits_after(earliest)] == list(range(earliest + 1, 102))
+        with pytest.raises(GoneError):
+            store.commits_after(earliest - 1)
+        assert list(store.commits_after(101)) == []
+        assert [commit.version for commit in store.commits_after(earliest, limit=3)] == [
+            earliest + 1,
+            earliest + 2,
+            earliest + 3,
+        ]
+
+
+@pytest.mark.parametrize("folder", [None, "data"], ids=["memory", "disk"])
+def test_history_is_trimmed_by_age(tmp_path: Path, folder: str | None) -> None:
+    now = [1_000_000]
+    options = {"retention": Retention(max_age_ms=1_000), "clock_ms": lambda: now[0]}
+    with QuadStore.open(folder and tmp_path / folder, **options) as store:  # type: ignore[arg-type]
+        fill(store, 3)
+        now[0] += 900
+        store.apply(add=[quad("late")])
+        store.flush()
+        now[0] += 900
+        store.apply(add=[quad("later")])
+        with pytest.raises(GoneError) as caught:
+            store.commits_after(0)
+        assert caught.value.earliest == 3
+        assert [commit.at_ms for commit in store.commits_after(3)] == [1_000_900, 1_001_800]
+
+
+def test_commits_that_recovery_may_need_are_never_trimmed(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path / "data", retention=Retention(max_bytes=1)) as store:
+        fill(store, 20)
+        assert len(list(store.commits_after(0))) == 20, "no checkpoint yet"
+        store.flush()
+        fill(store, 1)
+        assert [commit.version for commit in store.commits_after(20)] == [21]
+        with pytest.raises(GoneError):
+            store.commits_after(19)
+
+
+@pytest.mark.parametrize("folder", [None, "data"], ids=["memory", "disk"])
+def test_a_reader_ahead_of_the_store_is_told_to_begin_anew(tmp_path: Path, folder: str | None) -> None:
+    with QuadStore.open(folder and tmp_path / folder) as store:
+        fill(store, 2)
+        with pytest.raises(GoneError, match="ahead of the store"):
+            store.commits_after(3)
+
+
+def test_history_may_be_read_in_pages_while_commits_land(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path / "data", durable=False) as store:
+        fill(store, 450)
+        versions = []
+        for commit in store.commits_after(0):
+            versions.append(commit.version)
+            if commit.version == 10:
+                fill(store, 1)
+                store.apply(add=[quad("more")])
+        assert versions == list(range(1, 451)), "what is visible when the reading begins"
+
+
+def test_large_commits_come_back_equal(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path / "data") as store:
+        commit = store.update(
+            "INSERT DATA { "
+            + " ".join(
+                f'<http://e/a> <http://e/p> "line\\nfeed \\u2028 {n}"@en , _:b{n} .' for n in range(2_000)
+            )
+            + " }"
+        )
+        assert list(store.commits_after(0)) == [commit]
+        patch = rdf_patch(commit)
+        assert patch.count("\nA ") == 4_000 and patch.endswith("TC .\n")
+
+
+def test_an_rdf_patch_lists_names_removals_and_additions() -> None:
+    store = QuadStore.open(None)
+    store.apply(add=[quad(1)])
+    commit = store.update("DROP GRAPH <http://e/g> ; INSERT DATA { <http://e/a> <http://e/p> 2 }")
+    assert rdf_patch(commit).splitlines() == [
+        'H version "2" .',
+        "H dropped <http://e/g> .",
+        "TX .",
+        'D <http://e/a> <http://e/p> "1" <http://e/g> .',
+        'A <http://e/a> <http://e/p> "2"^^<http://www.w3.org/2001/XMLSchema#integer> .',
+        "TC .",
+    ]
+    with pytest.raises(ValueError, match="bulk load"):
+        rdf_patch(Commit(3, 0, exact=False))
+
+
+def test_a_full_disk_refuses_the_commit_and_nothing_changes(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path / "data") as store:
+        fill(store, 2)
+        log = store._log
+        pages = log._db.execute("PRAGMA page_count").fetchone()[0]  # type: ignore[attr-defined]
+        log._db.execute(f"PRAGMA max_page_count = {pages}")  # type: ignore[attr-defined]
+        with pytest.raises(StoreUnwritableError, match="full"):
+            store.apply(add=[quad("x" * 100_000), *(quad(f"{n} {n * n}") for n in range(20_000))])
+        assert (store.version, store.quad_count, len(store.graph_quads(G))) == (2, 2, 2)
+        log._db.execute("PRAGMA max_page_count = 1000000")  # type: ignore[attr-defined]
+        assert store.apply(add=[quad("after")]).version == 3
+
+
+def test_a_commit_that_could_not_be_applied_is_made_before_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    with QuadStore.open(tmp_path / "data") as store:
+        store.subscribe(lambda commit: told.append(commit.version))
+        fill(store, 1)
+
+        def broken(*_: object) -> None:
+            raise OSError("IO error: No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("quadrill.store.writer.apply_change", broken)
+            with pytest.raises(ApplyError, match="version 2 is logged"):
+                store.apply(add=[quad("two")])
+            assert (store.version, told, list(store.commits_after(1))) == (1, [1], [])
+            with pytest.raises(ApplyError, match="version 2"):
+                store.apply(add=[quad("three")])
+        assert store.apply(add=[quad("four")]).version == 3
+        assert {quad.object.value for quad in store.graph_quads(G)} == {"0", "two", "four"}
+        assert told == [1, 2, 3] and store.quad_count == 3
+
+
+def test_a_damaged_log_is_refused_with_a_hint(tmp_path: Path) -> None:
+    QuadStore.open(tmp_path / "data").close()
+    (tmp_path / "data" / "changes.sqlite").write_bytes(b"not a database at all" * 300)
+    with pytest.raises(StoreFormatError, match="damaged") as caught:
+        QuadStore.open(tmp_path / "data")
+    assert caught.value.hint == "restore the data folder from a backup"
+
+
+def test_a_log_without_its_tables_is_refused(tmp_path: Path) -> None:
+    QuadStore.open(tmp_path / "data").close()
+    path = tmp_path / "data" / "changes.sqlite"
+    path.unlink()
+    sqlite3.connect(path).close()
+    path.touch()
+    with pytest.raises(StoreFormatError, match="damaged"):
+        QuadStore.open(tmp_path / "data")

@@ -1,0 +1,171 @@
+"""Many writers and readers at once: no update is lost, every commit is told once, in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+from quadrill.store.changes import Commit
+from quadrill.store.errors import UpdateError
+from quadrill.store.gate import Gate
+from quadrill.store.quads import QuadStore
+
+PREFIX = "PREFIX ex: <http://e/>\n"
+INCREMENT = (
+    PREFIX + "DELETE { ex:c ex:n ?o } INSERT { ex:c ex:n ?n } WHERE { ex:c ex:n ?o BIND(?o + 1 AS ?n) }"
+)
+LEAVE = "DELETE {{ ex:{0} ex:on 1 }} WHERE {{ ex:{0} ex:on 1 . ?d ex:on 1 FILTER(?d != ex:{0}) }}"
+
+
+def run(*work: Callable[[], None]) -> None:
+    errors: list[BaseException] = []
+
+    def guarded(one: Callable[[], None]) -> None:
+        try:
+            one()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(one,)) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert errors == []
+
+
+@pytest.mark.parametrize("folder", [None, "data"], ids=["memory", "disk"])
+def test_no_increment_is_lost(tmp_path: Path, folder: str | None) -> None:
+    with QuadStore.open(folder and tmp_path / folder) as store:
+        told: list[Commit] = []
+        store.subscribe(told.append)
+        store.update(PREFIX + "INSERT DATA { ex:c ex:n 0 }")
+
+        def count() -> None:
+            for _ in range(40):
+                store.update(INCREMENT)
+
+        run(*[count] * 6)
+        assert store.solutions(PREFIX + "SELECT ?n { ex:c ex:n ?n }")[1] == [(Literal(240),)]
+        assert store.version == 241 and store.wait_delivered(241, 10)
+        assert [commit.version for commit in told] == list(range(1, 242))
+        assert [commit.added[0].object.value for commit in told] == [str(n) for n in range(241)]
+        assert list(store.commits_after(0)) == told
+
+
+@pytest.mark.parametrize("folder", [None, "data"], ids=["memory", "disk"])
+def test_there_is_no_write_skew(tmp_path: Path, folder: str | None) -> None:
+    """Two doctors may go off duty only while another stays: each update reads what the other writes."""
+    with QuadStore.open(folder and tmp_path / folder, durable=False) as store:
+        for _ in range(15):
+            store.update(
+                PREFIX + "DELETE WHERE { ?d ex:on ?x } ; INSERT DATA { ex:a ex:on 1 . ex:b ex:on 1 }"
+            )
+            run(*[lambda who=who: store.update(PREFIX + LEAVE.format(who)) for who in "ab"])
+            assert len(store.solutions(PREFIX + "SELECT ?d { ?d ex:on 1 }")[1]) == 1
+
+
+def test_a_failing_request_does_not_disturb_its_group(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path / "data") as store:
+        failed: list[UpdateError] = []
+
+        def good(name: str) -> None:
+            for number in range(30):
+                store.update(PREFIX + f"INSERT DATA {{ ex:{name} ex:n {number} }}")
+
+        def bad() -> None:
+            for _ in range(30):
+                try:
+                    store.update(PREFIX + "INSERT DATA { ex:bad ex:n 1 } ; DROP GRAPH ex:none")
+                except UpdateError as error:
+                    failed.append(error)
+
+        run(lambda: good("x"), bad, lambda: good("y"), bad)
+        assert (store.version, store.quad_count, len(failed)) == (60, 60, 60)
+        assert [commit.version for commit in store.commits_after(0)] == list(range(1, 61))
+
+
+def test_readers_see_whole_commits_only(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path / "data", durable=False) as store:
+        done = threading.Event()
+
+        def write() -> None:
+            for number in range(120):
+                store.update(
+                    PREFIX
+                    + "DELETE WHERE { ?s ex:v ?o } ; "
+                    + f"INSERT DATA {{ ex:a ex:v {number} . ex:b ex:v {number} }}"
+                )
+            done.set()
+
+        def read() -> None:
+            while not done.is_set():
+                rows = store.solutions(PREFIX + "SELECT ?s ?o { ?s ex:v ?o }")[1]
+                assert len(rows) in (0, 2) and len({row[1] for row in rows}) <= 1
+                with store.snapshot_read() as snapshot:
+                    one = snapshot.solutions(PREFIX + "SELECT ?o { ex:a ex:v ?o }")[1]
+                    two = snapshot.solutions(PREFIX + "SELECT ?o { ex:b ex:v ?o }")[1]
+                    assert one == two and snapshot.version == store.version
+
+        run(write, read, read)
+
+
+def test_writers_share_the_fsync_of_a_group(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path / "data") as store:
+        sizes: list[int] = []
+        append = store._log.append
+
+        def counting(commits: object, counts: object) -> None:
+            sizes.append(len(commits))  # type: ignore[arg-type]
+            append(commits, counts)  # type: ignore[arg-type]
+
+        store._log.append = counting  # type: ignore[method-assign, assignment]
+        with store._writer._lock:  # a commit that takes its time
+            threads = [
+                threading.Thread(
+                    target=store.apply,
+                    kwargs={"add": [Quad(NamedNode("http://e/a"), NamedNode("http://e/p"), Literal(number))]},
+                )
+                for number in range(8)
+            ]
+            for thread in threads:
+                thread.start()
+            while len(store._writer._line) < 8:
+                pass
+        for thread in threads:
+            thread.join(10)
+        assert sizes == [8] and store.version == 8
+
+
+def test_a_waiting_writer_goes_before_new_readers() -> None:
+    gate = Gate()
+    order: list[str] = []
+    reading = threading.Event()
+    writer_waits = threading.Event()
+
+    def read_long() -> None:
+        with gate.reading():
+            reading.set()
+            assert writer_waits.wait(5)
+            with gate.reading():  # again in the same thread: not behind the writer
+                order.append("nested")
+
+    def write() -> None:
+        assert reading.wait(5)
+        with gate.writing():
+            order.append("writer")
+
+    def read_late() -> None:
+        assert reading.wait(5)
+        while not gate._writers_waiting:
+            pass
+        writer_waits.set()
+        with gate.reading():
+            order.append("late")
+
+    run(read_long, write, read_late)
+    assert order == ["nested", "writer", "late"]

@@ -1,0 +1,113 @@
+"""The data folder: format version, lock, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyoxigraph import Store
+
+from quadrill.store import folder as folder_module
+from quadrill.store.errors import StoreFormatError, StoreLockedError, StoreUnwritableError
+from quadrill.store.quads import QuadStore
+
+
+def test_a_new_folder_is_made_with_its_format(tmp_path: Path) -> None:
+    QuadStore.open(tmp_path / "a" / "b").close()
+    assert (tmp_path / "a" / "b" / "FORMAT").read_text() == f"quadrill-data {folder_module.FORMAT_VERSION}\n"
+
+
+def test_a_folder_with_other_files_may_become_a_data_folder(tmp_path: Path) -> None:
+    (tmp_path / "registry.sqlite").write_bytes(b"")
+    QuadStore.open(tmp_path).close()
+    assert (tmp_path / "quads").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("quadrill-data 99\n", "data format 99"),
+        ("something else\n", "no format of Quadrill"),
+        ("", "no format"),
+    ],
+)
+def test_an_unknown_format_is_refused_and_left_alone(tmp_path: Path, text: str, match: str) -> None:
+    QuadStore.open(tmp_path).close()
+    (tmp_path / "FORMAT").write_text(text)
+    with pytest.raises(StoreFormatError, match=match):
+        QuadStore.open(tmp_path)
+    assert (tmp_path / "FORMAT").read_text() == text
+
+
+def test_a_database_without_a_format_is_refused(tmp_path: Path) -> None:
+    QuadStore.open(tmp_path).close()
+    (tmp_path / "FORMAT").unlink()
+    with pytest.raises(StoreFormatError, match="no FORMAT file"):
+        QuadStore.open(tmp_path)
+
+
+def test_a_folder_of_oxigraph_itself_is_refused_with_the_way_to_move(tmp_path: Path) -> None:
+    Store(str(tmp_path)).flush()
+    with pytest.raises(StoreFormatError, match="database of Oxigraph itself") as caught:
+        QuadStore.open(tmp_path)
+    assert "oxigraph dump" in str(caught.value.hint)
+
+
+def test_an_older_format_is_upgraded_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with QuadStore.open(tmp_path) as store:
+        store.update("INSERT DATA { <http://a> <http://p> 1 }")
+    steps: list[tuple[int, Path]] = []
+    current = folder_module.FORMAT_VERSION
+    monkeypatch.setattr(folder_module, "FORMAT_VERSION", current + 2)
+    with pytest.raises(StoreFormatError, match="there is no upgrade"):
+        QuadStore.open(tmp_path)
+    for step in (current, current + 1):
+        monkeypatch.setitem(folder_module.UPGRADES, step, lambda path, step=step: steps.append((step, path)))
+    with QuadStore.open(tmp_path) as store:
+        assert store.quad_count == 1
+    assert steps == [(current, tmp_path), (current + 1, tmp_path)]
+    assert (tmp_path / "FORMAT").read_text() == f"quadrill-data {current + 2}\n"
+
+
+def test_a_folder_in_use_is_refused_with_the_process_that_holds_it(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path / "data"):
+        with pytest.raises(StoreLockedError, match="in use by another process") as caught:
+            QuadStore.open(tmp_path / "data")
+        assert "another folder" in str(caught.value.hint)
+        code = f"""
+from quadrill.store.errors import StoreLockedError
+from quadrill.store.quads import QuadStore
+try:
+    QuadStore.open({str(tmp_path / "data")!r})
+except StoreLockedError as error:
+    print(error.message)
+"""
+        child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        assert "in use by another process (process " in child.stdout, child.stderr
+    QuadStore.open(tmp_path / "data").close()
+
+
+def test_a_database_that_another_program_holds_is_refused(tmp_path: Path) -> None:
+    QuadStore.open(tmp_path / "data").close()
+    other = Store(str(tmp_path / "data" / "quads"))
+    with pytest.raises(StoreLockedError, match="database .* in use"):
+        QuadStore.open(tmp_path / "data")
+    del other
+    QuadStore.open(tmp_path / "data").close()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnwritableError, match="cannot be written") as caught:
+        QuadStore.open(tmp_path / "file" / "data")
+    assert "permissions" in str(caught.value.hint)
+
+
+def test_a_damaged_database_is_refused_and_lets_the_folder_go(tmp_path: Path) -> None:
+    QuadStore.open(tmp_path).close()
+    (tmp_path / "quads" / "CURRENT").write_text("nonsense\n")
+    for _ in range(2):
+        with pytest.raises(StoreFormatError, match="database .* is damaged"):
+            QuadStore.open(tmp_path)

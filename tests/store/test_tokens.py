@@ -1,0 +1,97 @@
+"""Tokens and the cutting of updates."""
+
+from __future__ import annotations
+
+import pytest
+
+from quadrill.store.tokens import excerpt_at, line_and_column, tokens
+from quadrill.store.update_text import (
+    Clear,
+    Data,
+    Load,
+    Modify,
+    OneGraph,
+    Transfer,
+    query_prologue,
+    split_update,
+)
+
+
+def cut(text: str) -> list[str]:
+    return [token.text for token in tokens(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("?a $b1 ex:c.d. :e", ["?a", "$b1", "ex:c.d", ".", ":e"]),
+        ("<http://a>#c\n<b>", ["<http://a>", "<b>"]),
+        ('"a\\"}" \'b{\' \'\'\'c\'d\'\'\' """e""f"""', ['"a\\"}"', "'b{'", "'''c'd'''", '"""e""f"""']),
+        ('"x"@en--ltr "1"^^xsd:int', ['"x"', "@en--ltr", '"1"', "^^", "xsd:int"]),
+        ("_:b1. [] (1 -2 .5e3)", ["_:b1", ".", "[", "]", "(", "1", "-2", ".5e3", ")"]),
+        (
+            "<< ?s ?p ?o >> <<( ?s ?p ?o )>>",
+            ["<<", "?s", "?p", "?o", ">>", "<<", "(", "?s", "?p", "?o", ")", ">>"],
+        ),
+        ("{| :p 1 |}", ["{|", ":p", "1", "|}"]),
+        ("FILTER(?a<?b&&?c>?d)", ["FILTER", "(", "?a", "<", "?b", "&&", "?c", ">", "?d", ")"]),
+        ("FILTER(?a < 5)", ["FILTER", "(", "?a", "<", "5", ")"]),
+        (
+            "FILTER((?a+1)<(?b)&&?c>1)",
+            ["FILTER", "(", "(", "?a", "+1", ")", "<", "(", "?b", ")", "&&", "?c", ">", "1", ")"],
+        ),
+        ("?s <p> ?o ; <q?x=1> 2", ["?s", "<p>", "?o", ";", "<q?x=1>", "2"]),
+        ("(?x <http://a?b>)", ["(", "?x", "<http://a?b>", ")"]),
+        ("ex:a\\,b ex:%41 ex:é 日本:語", ["ex:a\\,b", "ex:%41", "ex:é", "日本:語"]),
+        ("?p != ?q || !?r", ["?p", "!=", "?q", "||", "!", "?r"]),
+        ("'unclosed", ["'", "unclosed"]),
+    ],
+)
+def test_a_text_is_cut_where_the_grammar_cuts_it(text: str, expected: list[str]) -> None:
+    assert cut(text) == expected
+
+
+def test_places_count_from_1() -> None:
+    assert line_and_column("ab\ncd", 0) == (1, 1)
+    assert line_and_column("ab\ncd", 4) == (2, 2)
+    assert excerpt_at("ab\ncd", 2, 2) == "cd\n ^"
+    assert excerpt_at("ab", 7, 1) is None
+    long = "x" * 500 + "!" + "y" * 500
+    excerpt = excerpt_at(long, 1, 501)
+    assert excerpt is not None
+    shown, caret = excerpt.split("\n")
+    assert len(shown) <= 120 and shown[caret.index("^")] == "!"
+
+
+def test_an_update_is_cut_into_operations() -> None:
+    text = """# first
+    PREFIX ex: <http://e/>
+    INSERT DATA { ex:a ex:b "};" , '''{''' } ;
+    BASE <http://b/> WITH ex:g DELETE { ?s ?p $o } INSERT { _:b ?p <x> } USING <u> USING NAMED ex:n
+    WHERE { ?s ?p ?o . { SELECT ?s { ?s ?q 1 ; ?r 2 } } # };
+    } ;
+    DELETE WHERE { ?s ?p 1 } ; LOAD SILENT <d> INTO GRAPH ex:t ; DROP SILENT NAMED ;
+    MOVE DEFAULT TO GRAPH ex:m ;
+    """
+    first, second, third, load, drop, move = split_update(text)
+    assert isinstance(first.action, Data) and first.action.quads.text.endswith("'''{''' }")
+    assert isinstance(second.action, Modify)
+    assert (second.action.with_graph, second.action.using, second.action.using_named) == (
+        "ex:g",
+        ("<u>",),
+        ("ex:n",),
+    )
+    assert second.action.delete is not None and second.action.delete.variables == ("s", "p", "o")
+    assert second.action.insert is not None and second.action.insert.blanks == {"_:b"}
+    assert second.action.where.variables == ("s", "p", "o", "q", "r")
+    assert second.prologue == "PREFIX ex: <http://e/>\nBASE <http://b/>\n"
+    assert isinstance(third.action, Modify) and third.action.delete == third.action.where
+    assert load.action == Load("<d>", "ex:t", silent=True)
+    assert isinstance(drop.action, Clear) and drop.action.drop and drop.action.silent
+    assert isinstance(move.action, Transfer) and move.action.target == OneGraph("ex:m")
+    assert text[third.start : third.end] == "DELETE WHERE { ?s ?p 1 }"
+
+
+def test_the_prologue_of_a_query_is_found() -> None:
+    text = "BASE <http://b/> # x\nPREFIX a: <http://a/> VERSION '1.2' SELECT * { ?s ?p ?o }"
+    assert query_prologue(text) == "BASE <http://b/>\nPREFIX a: <http://a/>\nVERSION '1.2'\n"
