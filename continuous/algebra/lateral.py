@@ -44,7 +44,8 @@ def _same(node: Algebra, outer: Names) -> bool:
         case Path(_, path, _):
             return not _matches_nothing(path)
         case Values(variables, _):
-            return outer & {var.name for var in variables} <= certain(node)
+            # SEP-0006 forbids inline data for a variable that the left side has, as it forbids BIND.
+            return not outer & {var.name for var in variables}
         case Join(left, right) | Union(left, right):
             return _same(left, outer) and _same(right, outer)
         case Graph(_, inner):
