@@ -117,6 +117,7 @@ def test_killed_at_random_moments_with_many_writers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_killed_at_many_random_moments(tmp_path: Path) -> None:
     for seed in range(6):
         _random_kills(tmp_path / f"data{seed}", rounds=10, threads=1 + seed, seed=seed)

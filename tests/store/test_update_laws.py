@@ -122,8 +122,9 @@ def test_a_change_set_is_the_difference_of_the_dataset_before_and_after(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
-@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(texts=st.lists(requests(max_operations=6), min_size=1, max_size=4))
 def test_thousands_of_random_requests_keep_the_law(texts: list[str], on_disk: bool) -> None:
     with open_store(on_disk) as quads:
