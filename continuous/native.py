@@ -16,7 +16,7 @@ from pyoxigraph import NamedNode, Quad
 from quadrill.store.dictionary import TermDictionary
 from quadrill.store.errors import UnsupportedError
 
-from .algebra.nodes import Algebra, Var
+from .algebra.nodes import Algebra, Distinct, OrderBy, Project, Reduced, Slice, Var
 from .algebra.query import ContinuousQuery
 from .algebra.static import is_static, split_static
 from .algebra.variables import certain
@@ -32,7 +32,7 @@ from .r2r.topk import TopK
 from .reference.answer import Answer, EvaluationOptions, StaticPart
 from .reference.background import Background, projected, static_text
 from .reference.functions import Functions
-from .reference.prepare import is_ordered, prepare
+from .reference.prepare import prepare
 from .reference.template import Template
 from .rows import Delta, merge
 from .rows import Row as IdRow
@@ -99,7 +99,7 @@ class NativeEvaluator:
         if is_static(root):
             raise UnsupportedError("a query without windows", "a query without windows has nothing to keep")
         self._columns = query.columns if query.form == "select" else projected(root)
-        self._ordered = is_ordered(root) and query.form != "ask"
+        self._ordered = query.form != "ask" and _is_ordered(root)
         rest, self._parts = split_static(root, frozenset(var.name for var in self._columns))
         self._background = Background(query, store, options, self._functions)
         self._template = Template(query.template, self._columns, options.name)
@@ -332,3 +332,12 @@ class NativeEvaluator:
             for row in source.held():
                 live.update(row)
         return live
+
+
+def _is_ordered(root: Algebra) -> bool:
+    """True when the query itself has ORDER BY, LIMIT or OFFSET; those of a sub-query order nothing here."""
+    if isinstance(root, Slice):
+        return True
+    inner = root.input if isinstance(root, Distinct | Reduced) else root
+    inner = inner.input if isinstance(inner, Project) else inner
+    return isinstance(inner, OrderBy)

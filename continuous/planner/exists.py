@@ -46,7 +46,9 @@ def correlation(node: Algebra, outer: Names) -> None:
     ``outer`` are the variables of the row that EXISTS is asked for.
     """
     if outer & mentioned(node) and not _joins(node, outer):
-        raise UnsupportedError("EXISTS over a pattern in which the outer row is used below OPTIONAL, MINUS or BIND")
+        raise UnsupportedError(
+            "EXISTS over a pattern in which the outer row is used below OPTIONAL, MINUS or BIND"
+        )
 
 
 def _joins(node: Algebra, outer: Names) -> bool:
@@ -67,7 +69,9 @@ def _joins(node: Algebra, outer: Names) -> bool:
                 and _joins(inner, outer)
             )
         case LeftJoin(left, right, condition):
-            inside = mentioned(right) | (expression_variables(condition) if condition is not None else frozenset())
+            inside = mentioned(right) | (
+                expression_variables(condition) if condition is not None else frozenset()
+            )
             return inside & outer <= certain(left) and _joins(left, outer) and _joins(right, outer)
         case Extend(inner, var, expr):
             return (

@@ -91,7 +91,9 @@ class Patterns:
         for name, each in stars.items():
             extra = self._extra(scope)
             starred = len(each) > 1 and len(extra) <= 1 and name not in scope.context
-            members += [self._star(name, each, scope)] if starred else [self.pattern(one, scope) for one in each]
+            members += (
+                [self._star(name, each, scope)] if starred else [self.pattern(one, scope) for one in each]
+            )
         return [*members, *(self.pattern(each, scope) for each in single)]
 
     def pattern(self, pattern: TriplePattern, scope: Scope) -> Built:
@@ -106,8 +108,20 @@ class Patterns:
         columns = source.schema.vars[3:]
         names = (name.name, *((scope.stream,) if scope.stream else ()))
         schema = Schema(names, frozenset(names))
-        chosen = self._builder.add("graphs", Select(schema, range(3, 3 + len(columns)), lambda row: True), [source])
+        chosen = self._builder.add(
+            "graphs", Select(schema, range(3, 3 + len(columns)), lambda row: True), [source]
+        )
         return self._builder.add("distinct", linear.Distinct(schema), [chosen])
+
+    def graph_exists(self, name: NamedNode, scope: Scope) -> Built:
+        """One row that binds nothing while the window has a graph of this name."""
+        source = self._source(scope, True)
+        graph = self._terms.ids[name]
+        self._terms.pin([graph])
+        chosen = self._builder.add(
+            "graph", Select(Schema(()), (), lambda row: row[3] == graph), [source], str(name)
+        )
+        return self._builder.add("distinct", linear.Distinct(Schema(())), [chosen])
 
     # --- paths ----------------------------------------------------------------------------------
 
@@ -127,7 +141,7 @@ class Patterns:
                 a, b = self.path(subject, left, object_, scope), self.path(subject, right, object_, scope)
                 places = [b.schema.vars.index(name) for name in a.schema.vars]
                 operator = linear.Union(a.schema, range(len(places)), places)
-                return self._builder.add("union", operator, [a, b])
+                return self._once(self._builder.add("union", operator, [a, b]))
             case NegatedSet(forward, inverse):
                 return self._negated(subject, forward, inverse, object_, scope)
             case ZeroOrMore(inner):
@@ -162,7 +176,9 @@ class Patterns:
             return sides[0]
         a, b = sides
         places = [b.schema.vars.index(name) for name in a.schema.vars]
-        return self._builder.add("union", linear.Union(a.schema, range(len(places)), places), sides)
+        return self._once(
+            self._builder.add("union", linear.Union(a.schema, range(len(places)), places), sides)
+        )
 
     def _closure(
         self,
@@ -175,7 +191,9 @@ class Patterns:
         many: bool,
     ) -> Built:
         if scope.context:
-            raise UnsupportedError("a path of any length inside GRAPH ?variable or a block of a variable stream")
+            raise UnsupportedError(
+                "a path of any length inside GRAPH ?variable or a block of a variable stream"
+            )
         start, end = self._variable(), self._variable()
         edges = self._ordered(self.path(start, inner, end, scope), (start.name, end.name))
         constants = [self._terms.ids[canonical(each)] for each in (subject, object_) if _is_constant(each)]  # type: ignore[index]
@@ -186,6 +204,10 @@ class Patterns:
         # The pairs are read like triples whose predicate is their own subject column.
         positions = [self._constant(subject), self._constant(object_)]
         return self._builder.add("scan", Scan(positions, self._terms), [pairs])
+
+    def _once(self, built: Built) -> Built:
+        """Alternatives give a pair of nodes once, as the store's own evaluation has it."""
+        return self._builder.add("distinct", linear.Distinct(built.schema), [built])
 
     # --- pieces ---------------------------------------------------------------------------------
 

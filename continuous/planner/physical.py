@@ -43,6 +43,8 @@ from ..algebra.nodes import (
     Values,
     Var,
     Window,
+    ZeroOrMore,
+    ZeroOrOne,
 )
 from ..algebra.query import WindowDeclaration
 from ..algebra.variables import expression_variables, in_scope
@@ -53,7 +55,6 @@ from ..r2r.aggregate import Aggregate, Aggregation
 from ..r2r.join import Join as JoinOperator
 from ..r2r.matching import Match
 from ..r2r.ordering import Descending, OrderKeys
-
 from ..r2r.source import TableSource
 from ..r2r.topk import SortKey, TopK
 from ..rows import Row, Schema
@@ -222,7 +223,9 @@ class _Planner:
             group.residual += below.residual
         elif names & group.outer - below.certain():
             if names & group.outer & (below.vars() - below.certain()):
-                raise UnsupportedError("a FILTER of EXISTS over a variable that its pattern may leave unbound")
+                raise UnsupportedError(
+                    "a FILTER of EXISTS over a variable that its pattern may leave unbound"
+                )
             group.members += below.members
             group.conditions += below.conditions
             group.residual += [*below.residual, condition]
@@ -251,7 +254,9 @@ class _Planner:
             raise UnsupportedError("a window over all windows (C-SPARQL)")
         stream = declaration.stream
         variable_stream = stream.name if isinstance(stream, Var) else None
-        inside = Scope(node.name, None, variable_stream, frozenset((variable_stream,)) if variable_stream else NO_NAMES)
+        inside = Scope(
+            node.name, None, variable_stream, frozenset((variable_stream,)) if variable_stream else NO_NAMES
+        )
         if variable_stream is None:
             self._flatten(node.input, inside, group)
             return
@@ -263,12 +268,11 @@ class _Planner:
 
     def _graph(self, name: NamedNode | Var, inner: Algebra, scope: Scope, group: _Group) -> list[Built]:
         if not isinstance(name, Var):
-            if isinstance(inner, Bgp) and not inner.patterns:
-                raise UnsupportedError("GRAPH <name> { } inside a window")
             below = _Group(outer=group.outer)
-            self._flatten(inner, replace(scope, graph=canonical(name)), below)
+            self._flatten(inner, replace(scope, graph=name), below)
             group.residual += below.residual
-            return [self._finish(below)]
+            built = [self._finish(below)]
+            return built if _touches_graph(inner) else [*built, self._patterns.graph_exists(name, scope)]
         inside = replace(scope, graph=name, context=scope.context | {name.name})
         below = _Group(outer=group.outer)
         self._flatten(inner, inside, below)
@@ -366,7 +370,13 @@ class _Planner:
             if each.negated:
                 true_id, false_id = false_id, true_id
             operator = Match(
-                "mark", places[0].schema, right.schema, residual, mark=mark, true_id=true_id, false_id=false_id
+                "mark",
+                places[0].schema,
+                right.schema,
+                residual,
+                mark=mark,
+                true_id=true_id,
+                false_id=false_id,
             )
             places[0] = self.builder.add("exists mark", operator, [places[0], right])
             return Var(mark)
@@ -495,9 +505,13 @@ class _Planner:
         places = _columns(built.schema, columns)
         key = self._sort_key(built.schema.vars, conditions, places)
         shown = f"offset {offset} limit {'all' if limit is None else limit}"
-        return self.builder.add("order", TopK(schema, places, key, offset, limit), [built], shown, extra=conditions)
+        return self.builder.add(
+            "order", TopK(schema, places, key, offset, limit), [built], shown, extra=conditions
+        )
 
-    def _sort_key(self, names: tuple[str, ...], conditions: Sequence[OrderCondition], columns: Sequence[int]) -> Any:
+    def _sort_key(
+        self, names: tuple[str, ...], conditions: Sequence[OrderCondition], columns: Sequence[int]
+    ) -> Any:
         """Keys of the conditions, then of the columns shown under the total order."""
         keys = self.compilation.keys
         parts = [(self._id_of(each.expr, names), each.descending) for each in conditions]
@@ -525,8 +539,25 @@ class _Planner:
             raise UnsupportedError("a pattern outside windows that changes at every instant")
 
 
+def _touches_graph(node: Algebra) -> bool:
+    """True when every solution comes from a quad of the graph, so that there is none without the graph."""
+    match node:
+        case Bgp(patterns):
+            return bool(patterns)
+        case Path(_, path, _):
+            return not isinstance(path, ZeroOrMore | ZeroOrOne)
+        case Join(left, right):
+            return _touches_graph(left) or _touches_graph(right)
+        case Union(left, right):
+            return _touches_graph(left) and _touches_graph(right)
+        case LeftJoin(left, _, _) | Minus(left, _):
+            return _touches_graph(left)
+        case Filter(_, inner) | Extend(inner, _, _):
+            return _touches_graph(inner)
+        case _:
+            return False
+
+
 def _columns(schema: Schema, names: Sequence[str]) -> list[int]:
     """Places of the names; -1 where the schema has none."""
     return [schema.vars.index(name) if name in schema.vars else -1 for name in names]
-
-

@@ -29,7 +29,9 @@ class OrderKeys:
         """The key of the total order: only the same term ties."""
         key = self._total.get(term_id)
         if key is None:
-            key = self._total[term_id] = total_key(self._terms.decode(term_id))
+            # Unbound comes first; its key must compare with those of terms.
+            key = total_key(self._terms.decode(term_id)) if term_id else (value_key(None), "")
+            self._total[term_id] = key
         return key
 
     def clear(self) -> None:

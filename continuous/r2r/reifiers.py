@@ -148,7 +148,9 @@ class CanonicalReifiers:
 
 
 def _states(quad: Quad) -> bool:
-    return quad.predicate == REIFIES and isinstance(quad.subject, BlankNode) and isinstance(quad.object, Triple)
+    return (
+        quad.predicate == REIFIES and isinstance(quad.subject, BlankNode) and isinstance(quad.object, Triple)
+    )
 
 
 def _blank_nodes(term: Term | DefaultGraph) -> Iterator[BlankNode]:

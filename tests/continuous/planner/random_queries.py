@@ -1,0 +1,269 @@
+"""Hypothesis strategies: algebra over two windows and a static dataset, contents and commits."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad
+
+from quadrill.continuous.algebra import nodes as n
+from quadrill.continuous.algebra.build import all_nodes
+from quadrill.continuous.algebra.nodes import Algebra, Expr, Var
+from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
+from quadrill.continuous.algebra.variables import in_scope
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+E = "http://e/"
+W1, W2 = NamedNode(E + "w1"), NamedNode(E + "w2")
+WINDOWS = (
+    WindowDeclaration(W1, NamedNode(E + "s1"), WindowSpec("now")),
+    WindowDeclaration(W2, NamedNode(E + "s2"), WindowSpec("now")),
+)
+
+
+def number(text: str, name: str = "integer") -> Literal:
+    return Literal(text, datatype=NamedNode(XSD + name))
+
+
+PREDICATES = [NamedNode(E + name) for name in ("p", "q")]
+NODES: list[Any] = [NamedNode(E + name) for name in ("x", "y", "z")]
+VALUES: list[Any] = [
+    *NODES[:2],
+    number("1"),
+    number("2"),
+    number("1.5", "decimal"),
+    number("1", "double"),
+    Literal("a"),
+]
+GRAPHS: list[Any] = [NamedNode(E + "g1"), NamedNode(E + "g2")]
+NAMES = ["a", "b", "c", "d"]
+
+variables = st.sampled_from(NAMES).map(Var)
+subjects = st.one_of(variables, variables, variables, st.sampled_from(NODES))
+predicates = st.one_of(
+    st.sampled_from(PREDICATES), st.sampled_from(PREDICATES), st.sampled_from(PREDICATES), variables
+)
+objects = st.one_of(variables, variables, variables, st.sampled_from(VALUES))
+triples = st.builds(n.TriplePattern, subjects, predicates, objects)
+basic = st.lists(triples, min_size=1, max_size=3).map(lambda each: n.Bgp(tuple(each)))
+
+
+def paths(depth: int = 2) -> st.SearchStrategy[Any]:
+    links = st.sampled_from(PREDICATES).map(n.Link)
+    negated = st.builds(
+        n.NegatedSet,
+        st.lists(st.sampled_from(PREDICATES), max_size=1).map(tuple),
+        st.lists(st.sampled_from(PREDICATES), max_size=1).map(tuple),
+    ).filter(lambda each: bool(each.forward or each.inverse))
+    if not depth:
+        return links
+    inner = paths(depth - 1)
+    return st.one_of(
+        links,
+        st.builds(n.Inverse, inner),
+        st.builds(n.Sequence, inner, inner),
+        st.builds(n.Alternative, inner, inner),
+        st.builds(n.ZeroOrMore, inner),
+        st.builds(n.OneOrMore, inner),
+        st.builds(n.ZeroOrOne, inner),
+        negated,
+    )
+
+
+# A path of zero steps from a constant holds even in an empty graph, which the reference's graphs are not.
+path_patterns = st.one_of(
+    st.builds(n.Path, variables, paths(), variables),
+    st.builds(
+        n.Path,
+        subjects,
+        st.one_of(paths(0), st.builds(n.OneOrMore, paths(0)), st.builds(n.Sequence, paths(0), paths(0))),
+        st.one_of(variables, st.sampled_from(NODES)),
+    ),
+)
+values = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True).flatmap(
+    lambda names: st.lists(
+        st.tuples(*(st.one_of(st.none(), st.sampled_from(VALUES)) for _ in names)), min_size=1, max_size=3
+    ).map(lambda rows: n.Values(tuple(map(Var, names)), tuple(rows)))
+)
+
+
+def expressions(patterns: st.SearchStrategy[Algebra] | None) -> st.SearchStrategy[Expr]:
+    leaves: st.SearchStrategy[Expr] = st.one_of(
+        variables, st.sampled_from([each for each in VALUES if isinstance(each, Literal)]).map(n.Constant)
+    )
+    compared = st.builds(
+        lambda name, a, b: n.Call(name, (a, b)),
+        st.sampled_from(["=", "!=", "<", ">", "<=", "+", "SAMETERM"]),
+        leaves,
+        leaves,
+    )
+    bound = variables.map(lambda var: n.Call("BOUND", (var,)))
+    simple: st.SearchStrategy[Expr] = st.one_of(compared, bound, leaves)
+    if patterns is not None:
+        simple = st.one_of(simple, st.builds(n.Exists, patterns, st.booleans()))
+    return st.one_of(
+        simple,
+        st.builds(
+            lambda name, a, b: n.Call(name, (a, b)), st.sampled_from(["||", "&&", "COALESCE"]), simple, simple
+        ),
+        simple.map(lambda each: n.Call("!", (each,))),
+    )
+
+
+def blocks(depth: int) -> st.SearchStrategy[Algebra]:
+    """What stands inside a window."""
+    leaves: st.SearchStrategy[Algebra] = st.one_of(basic, basic, path_patterns, values)
+    if not depth:
+        return leaves
+    inner = blocks(depth - 1)
+    graph = st.one_of(st.sampled_from(GRAPHS), st.just(Var("g")))
+    return st.one_of(
+        leaves,
+        st.builds(n.Join, inner, inner),
+        st.builds(n.LeftJoin, inner, inner, st.one_of(st.none(), expressions(None))),
+        st.builds(n.Union, inner, inner),
+        st.builds(n.Minus, inner, inner),
+        st.builds(n.Filter, expressions(inner), inner),
+        st.builds(n.Graph, graph, inner),
+        inner.flatmap(lambda each: extended(each, expressions(None))),
+    )
+
+
+def windows(depth: int) -> st.SearchStrategy[Algebra]:
+    name = st.one_of(st.sampled_from([W1, W1, W2]), st.sampled_from([W1, W2]), st.just(Var("w")))
+    return st.builds(n.Window, name, blocks(depth))
+
+
+def extended(node: Algebra, exprs: st.SearchStrategy[Expr]) -> st.SearchStrategy[Algebra]:
+    free = [name for name in (*NAMES, "e") if name not in in_scope(node)]
+    return (
+        st.builds(n.Extend, st.just(node), st.sampled_from(free).map(Var), exprs) if free else st.just(node)
+    )
+
+
+def grouped(node: Algebra) -> st.SearchStrategy[Algebra]:
+    names = sorted(name for name in in_scope(node) if not name.startswith("_:"))
+    keys = st.lists(st.sampled_from(names), max_size=2, unique=True) if names else st.just([])
+    aggregate = st.one_of(
+        st.builds(n.Aggregate, st.just("COUNT"), st.none(), st.booleans()),
+        st.builds(
+            n.Aggregate,
+            st.sampled_from(["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "MEDIAN", "GROUP_CONCAT"]),
+            variables,
+            st.booleans(),
+        ),
+    )
+    fresh = [name for name in ("n0", "n1", "n2", "n3", "n4", "n5") if name not in names]
+    return st.builds(
+        lambda keys, each: n.Group(
+            node, tuple(map(Var, keys)), tuple((Var(name), a) for name, a in zip(fresh, each, strict=False))
+        ),
+        keys,
+        st.lists(aggregate, min_size=1, max_size=2),
+    )
+
+
+def projected(node: Algebra) -> st.SearchStrategy[Algebra]:
+    names = sorted(name for name in in_scope(node) if not name.startswith("_:"))
+    if not names:
+        return st.just(node)
+    return st.lists(st.sampled_from(names), min_size=1, unique=True).map(
+        lambda kept: n.Project(node, tuple(map(Var, kept)))
+    )
+
+
+def sliced(node: Algebra) -> st.SearchStrategy[Algebra]:
+    names = sorted(name for name in in_scope(node) if not name.startswith("_:"))
+    if not names:
+        return st.just(node)
+    condition = st.builds(n.OrderCondition, st.sampled_from(names).map(Var), st.booleans())
+    return st.builds(
+        lambda conditions, kept, distinct, offset, limit: n.Slice(
+            n.Distinct(project(node, conditions if distinct else [], kept, conditions))
+            if distinct
+            else project(node, [], kept, conditions),
+            offset,
+            limit,
+        ),
+        st.lists(condition, max_size=2),
+        st.lists(st.sampled_from(names), min_size=1, unique=True),
+        st.booleans(),
+        st.integers(0, 2),
+        st.one_of(st.none(), st.integers(0, 3)),
+    )
+
+
+def project(
+    node: Algebra, needed: list[n.OrderCondition], kept: list[str], conditions: list[n.OrderCondition]
+) -> Algebra:
+    columns = list(dict.fromkeys([*kept, *(each.expr.name for each in needed if isinstance(each.expr, Var))]))
+    inner: Algebra = n.OrderBy(node, tuple(conditions)) if conditions else node
+    return n.Project(inner, tuple(map(Var, columns)))
+
+
+def patterns(depth: int) -> st.SearchStrategy[Algebra]:
+    """A group graph pattern with windows and static parts."""
+    leaves: st.SearchStrategy[Algebra] = st.one_of(windows(1), windows(1), windows(0), basic, values)
+    if not depth:
+        return leaves
+    inner = patterns(depth - 1)
+    return st.one_of(
+        windows(2),
+        st.builds(n.Join, inner, inner),
+        st.builds(n.LeftJoin, inner, inner, st.one_of(st.none(), expressions(None))),
+        st.builds(n.Union, inner, inner),
+        st.builds(n.Minus, inner, inner),
+        st.builds(n.Filter, expressions(inner), inner),
+        inner.flatmap(lambda each: extended(each, expressions(inner))),
+        inner.flatmap(projected),
+        inner.flatmap(grouped),
+        inner.flatmap(sliced),
+        inner.flatmap(projected).map(lambda each: n.Distinct(each) if isinstance(each, n.Project) else each),
+    )
+
+
+def queries(depth: int = 2) -> st.SearchStrategy[ContinuousQuery]:
+    root = st.one_of(patterns(depth), patterns(depth).flatmap(grouped), patterns(depth).flatmap(sliced))
+    return root.filter(reads_a_window).map(query_of)
+
+
+def reads_a_window(node: Algebra) -> bool:
+    return any(isinstance(each, n.Window) for each in all_nodes(node))
+
+
+def query_of(root: Algebra) -> ContinuousQuery:
+    inner = root
+    while isinstance(inner, n.Slice | n.Distinct | n.Reduced | n.OrderBy):
+        inner = inner.input
+    if not isinstance(inner, n.Project):
+        visible = tuple(Var(name) for name in sorted(in_scope(root)) if not name.startswith("_:"))
+        root = n.Project(root, visible)
+        columns = visible
+    else:
+        columns = inner.vars
+    return ContinuousQuery("", "rspql", "select", root, columns, windows=WINDOWS)
+
+
+quads = st.builds(
+    Quad,
+    st.sampled_from([*NODES, BlankNode("b1")]),
+    st.sampled_from(PREDICATES),
+    st.sampled_from([*VALUES, NODES[2], BlankNode("b1")]),
+    st.sampled_from([DefaultGraph(), DefaultGraph(), *GRAPHS]),
+)
+contents = st.sets(quads, max_size=7)
+"""What a window holds at an instant."""
+
+static_quads = st.sets(
+    st.builds(
+        Quad,
+        st.sampled_from(NODES),
+        st.sampled_from(PREDICATES),
+        st.sampled_from(VALUES),
+        st.just(DefaultGraph()),
+    ),
+    max_size=5,
+)
+histories = st.lists(
+    st.tuples(contents, contents, st.one_of(st.none(), static_quads)), min_size=1, max_size=5
+)
+"""Transactions: the two windows' contents and, at some, another background dataset."""
