@@ -347,10 +347,14 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of a static part, which `static.split_static` puts in the place of its pattern."""
+    """The rows of a static part, which `static.split_static` puts in the place of its pattern.
+
+    ``certain`` are the names of the columns that every row binds.
+    """
 
     name: str
     vars: tuple[Var, ...]
+    certain: frozenset[str] = frozenset()
 
 
 Algebra: TypeAlias = (

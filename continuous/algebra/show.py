@@ -101,7 +101,7 @@ def _lines(node: Algebra) -> list[str]:
             return _tree("reduced", _lines(inner))
         case n.Slice(inner, offset, limit):
             return _tree(f"slice {offset} {'_' if limit is None else limit}", _lines(inner))
-        case n.Table(name, variables):
+        case n.Table(name, variables, _):
             return [_list("static", name, _vars(variables))]
 
 

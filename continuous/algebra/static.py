@@ -105,7 +105,10 @@ def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPatte
     for index, part in enumerate(parts):
         elsewhere = outside.union(*(each for other, each in enumerate(names) if other != index))
         columns.append(tuple(Var(name) for name in sorted(in_scope(part) & elsewhere)))
-    tables = {str(index): Table(str(index), kept) for index, kept in enumerate(columns)}
+    tables = {
+        str(index): Table(str(index), kept, certain(parts[index]) & {var.name for var in kept})
+        for index, kept in enumerate(columns)
+    }
     return _set_columns(rest, tables), tuple(
         StaticPattern(str(index), part, columns[index]) for index, part in enumerate(parts)
     )

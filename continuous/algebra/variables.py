@@ -98,7 +98,7 @@ def in_scope(node: Algebra) -> Names:
             )
         case Extend(inner, var, _):
             return in_scope(inner) | {var.name}
-        case Values(variables, _) | Table(_, variables) | Project(_, variables):
+        case Values(variables, _) | Table(_, variables, _) | Project(_, variables):
             return _names(variables)
         case Group(_, keys, aggregates):
             return _names(keys) | {var.name for var, _ in aggregates}
@@ -131,8 +131,8 @@ def certain(node: Algebra) -> Names:
             return frozenset(
                 var.name for index, var in enumerate(variables) if all(row[index] is not None for row in rows)
             )
-        case Table():
-            return NO_NAMES
+        case Table(_, _, bound):
+            return bound
         case Project(inner, variables):
             return certain(inner) & _names(variables)
         case Group(inner, keys, aggregates):

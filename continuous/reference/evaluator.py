@@ -171,6 +171,7 @@ class ReferenceEvaluator:
         for key, content in given.items():
             if key not in self._windows:
                 self._workspace.declare(self._names.window(key))
+                self._workspace.name(self._names.window(key), self._names.names(key), key)
                 self._windows[key] = LoadedWindow(
                     key,
                     self._names,

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from pyoxigraph import NamedNode
 
 from ..algebra.build import conjuncts, join, map_children, map_expressions, map_patterns
+from ..algebra.lateral import may_be_lateral
 from ..algebra.nodes import (
     Algebra,
     Bgp,
+    Exists,
     Filter,
     Graph,
     Group,
@@ -28,7 +30,7 @@ from ..algebra.nodes import (
     Window,
 )
 from ..algebra.query import WindowDeclaration
-from ..algebra.variables import in_scope
+from ..algebra.variables import certain, in_scope
 
 _UNKNOWN = 1e6
 _PER_SECOND = 10.0
@@ -49,7 +51,8 @@ class JoinOrder:
         if isinstance(node, Join):
             return join(*self._greedy([self.order(each) for each in conjuncts(node)]))
         node = map_expressions(node, lambda expr: map_patterns(expr, self.order))
-        return map_children(node, self.order)
+        node = map_children(node, self.order)
+        return _as_exists(node) if isinstance(node, Minus) else node
 
     def _greedy(self, operands: list[Algebra]) -> list[Algebra]:
         """Start with the smallest; go on with the smallest that shares a variable, if any does."""
@@ -67,7 +70,7 @@ class JoinOrder:
     def size(self, node: Algebra) -> float:
         """About how many solutions the pattern has."""
         match node:
-            case Table(name, _):
+            case Table(name, _, _):
                 return float(self._rows.get(name, 0))
             case Values(_, rows):
                 return float(len(rows))
@@ -102,6 +105,18 @@ class JoinOrder:
                 return max(4.0, spec.width_ms / 1000 * _PER_SECOND)
             case "all":
                 return _UNKNOWN
+
+
+def _as_exists(node: Minus) -> Algebra:
+    """MINUS as NOT EXISTS where they are the same: Oxigraph looks that up, but scans the right side of MINUS.
+
+    They are when both sides surely bind what they share, and share something (SPARQL 1.1 section 8.3).
+    """
+    shared = in_scope(node.left) & in_scope(node.right)
+    sure = shared and shared <= certain(node.left) & certain(node.right)
+    if sure and may_be_lateral(node.left, node.right):
+        return Filter(Exists(node.right, negated=True), node.left)
+    return node
 
 
 def _is_pattern(node: Algebra) -> bool:

@@ -4,7 +4,8 @@ The evaluation store (`Workspace`) holds, for window k,
 
     graph urn:quadrill:window:k           the triples that patterns outside GRAPH match
     graph urn:quadrill:window:k:graph:n   the quads of the n-th graph name met in it
-    graph urn:quadrill:window:k:names     <urn:quadrill:window:k:graph:n> <urn:quadrill:name> graph name
+    graph urn:quadrill:window:k:names     <urn:quadrill:window:k:graph:n> <urn:quadrill:name> graph name,
+                                          and the names of the window and its stream for variables
 
 so that nothing of a window can be seen outside its block and nothing else inside it.
 """
@@ -19,15 +20,17 @@ from pyoxigraph import BlankNode, NamedNode
 
 from quadrill.store.errors import QueryTextError
 
-from ..algebra.build import all_nodes, join, map_children, map_expressions, map_patterns, union
+from ..algebra.build import UNIT, all_nodes, join, map_children, map_expressions, map_patterns, union
 from ..algebra.graphs import evaluates_by_graph
-from ..algebra.nodes import Algebra, Bgp, Graph, TriplePattern, Values, Var, Window
+from ..algebra.nodes import Algebra, Bgp, Graph, TriplePattern, Var, Window
 from ..algebra.query import WindowDeclaration
 
 MERGED = NamedNode("urn:quadrill:window:merged")
 """The window of C-SPARQL's patterns outside GRAPH: all windows and the background graphs in one."""
 
 NAME = NamedNode("urn:quadrill:name")
+WINDOW_NAME = NamedNode("urn:quadrill:window-name")
+STREAM_NAME = NamedNode("urn:quadrill:stream-name")
 
 WindowKey = tuple[NamedNode, NamedNode | None]
 """A window and, where its stream is a variable, one of the streams."""
@@ -82,15 +85,13 @@ class WindowPlan:
         """The query with each Window as GRAPH over the evaluation store."""
         if isinstance(node, Window):
             if isinstance(node.name, Var):
-                variable = node.name
-                return union(
-                    join(self._window(name, node), Values((variable,), ((name,),))) for name in self._windows
-                )
-            return self._window(node.name, node)
+                return union(self._window(name, node, node.name) for name in self._windows)
+            return self._window(node.name, node, None)
         node = map_expressions(node, lambda expr: map_patterns(expr, self.rewrite))
         return map_children(node, self.rewrite)
 
-    def _window(self, name: NamedNode, node: Window) -> Algebra:
+    def _window(self, name: NamedNode, node: Window, variable: Var | None) -> Algebra:
+        """One window's dataset; ``variable`` is bound to its name, a variable stream to the stream's."""
         if name == MERGED:
             return self._inside((MERGED, None), node.input)
         declaration = self._windows.get(name)
@@ -99,12 +100,24 @@ class WindowPlan:
                 f"the window <{name.value}> is not declared", hint="add FROM NAMED WINDOW ... ON ..."
             )
         stream = declaration.stream
-        if not isinstance(stream, Var):
-            return self._inside((name, None), node.input)
+        keys: list[WindowKey] = [(name, None)]
+        if isinstance(stream, Var):
+            keys = [(name, each) for each in self._streams.get(name, ())]
         return union(
-            join(self._inside((name, each), node.input), Values((stream,), ((each,),)))
-            for each in self._streams.get(name, ())
+            join(
+                self._bound(key, WINDOW_NAME, variable),
+                self._bound(key, STREAM_NAME, stream if isinstance(stream, Var) else None),
+                self._inside(key, node.input),
+            )
+            for key in keys
         )
+
+    def _bound(self, key: WindowKey, predicate: NamedNode, variable: Var | None) -> Algebra:
+        """Binds a variable to a window's or stream's name; unlike inline data it may be looked up by row."""
+        if variable is None:
+            return UNIT
+        pattern = TriplePattern(self._names.window(key), predicate, variable)
+        return Graph(self._names.names(key), Bgp((pattern,)))
 
     def _inside(self, key: WindowKey, node: Algebra) -> Algebra:
         return Graph(self._names.window(key), self._graphs_inside(key, node))

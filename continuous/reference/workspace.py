@@ -8,9 +8,12 @@ from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QueryBoolean, QuerySolutions, Store, Triple
 
+from quadrill.store.errors import UnsupportedError
+from quadrill.store.sparql import evaluation_error
+
 from ..element import Row
 from .functions import Functions
-from .plan import NAME, GraphName, GraphNames, WindowKey
+from .plan import NAME, STREAM_NAME, WINDOW_NAME, GraphName, GraphNames, WindowKey
 
 _REMOVED_AT_LEAST = 20_000
 _PART = "urn:quadrill:part:"
@@ -51,11 +54,21 @@ class Workspace:
                 fresh.add_graph(graph)
             self._store, self._removed = fresh, 0
 
+    def name(self, graph: NamedNode, names: NamedNode, key: WindowKey) -> None:
+        """What WINDOW ?w and STREAM ?s bind for a window."""
+        window, stream = key
+        self._store.add(Quad(graph, WINDOW_NAME, window, names))
+        if stream is not None:
+            self._store.add(Quad(graph, STREAM_NAME, stream, names))
+
     def solutions(self, text: str, width: int, functions: Functions) -> list[Row]:
         """The rows of a SELECT query, in its order; only the first ``width`` columns."""
         found = self._run(text, functions)
         assert isinstance(found, QuerySolutions)
-        return [tuple(solution[column] for column in range(width)) for solution in found]
+        try:
+            return [tuple(solution[column] for column in range(width)) for solution in found]
+        except RuntimeError as error:
+            raise evaluation_error(error) from error
 
     def boolean(self, text: str, functions: Functions) -> bool:
         """The value of an ASK query."""
@@ -64,11 +77,18 @@ class Workspace:
         return bool(found)
 
     def _run(self, text: str, functions: Functions) -> Any:
-        return self._store.query(
-            text,
-            custom_functions=functions.functions,
-            custom_aggregate_functions=functions.aggregates,  # type: ignore[arg-type]  # invariant dict
-        )
+        try:
+            return self._store.query(
+                text,
+                custom_functions=functions.functions,
+                custom_aggregate_functions=functions.aggregates,  # type: ignore[arg-type]  # invariant dict
+            )
+        except SyntaxError as error:
+            raise UnsupportedError(
+                "this combination of patterns", f"the query can not be evaluated: {error.msg}"
+            ) from error
+        except RuntimeError as error:
+            raise evaluation_error(error) from error
 
 
 class LoadedGraph:
