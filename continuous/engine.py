@@ -280,9 +280,7 @@ class Engine:
 
     # --- queries --------------------------------------------------------------------------------
 
-    def register(
-        self, registration: Registration, *, replace: bool = False
-    ) -> tuple[dict[str, Any], bool]:
+    def register(self, registration: Registration, *, replace: bool = False) -> tuple[dict[str, Any], bool]:
         """Register a query; its description and whether it is new.
 
         Args:

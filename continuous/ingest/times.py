@@ -9,17 +9,18 @@ from typing import Any
 from ..errors import InputError
 
 _INTEGER = re.compile(r"[+-]?\d{1,18}\Z")
-_DATE_TIME = re.compile(
-    r"(-?\d{4,})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?\Z"
-)
+_DATE_TIME = re.compile(r"(-?\d{4,})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?\Z")
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(Z|[+-]\d\d:\d\d)?\Z")
 _UNIT_MS = {
-    "ns": 1e-6, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000,
+    "ns": 1e-6,
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
 }
 _UNITS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
-_ISO = re.compile(
-    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z"
-)
+_ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 
@@ -59,8 +60,14 @@ def parse_instant(text: str) -> int | None:
 
 
 def _to_ms(
-    year: str, month: str, day: str, hour: str, minute: str, second: str,
-    fraction: str | None, zone: str | None,
+    year: str,
+    month: str,
+    day: str,
+    hour: str,
+    minute: str,
+    second: str,
+    fraction: str | None,
+    zone: str | None,
 ) -> int | None:
     next_day = hour == "24"
     if next_day and (minute, second) != ("00", "00"):

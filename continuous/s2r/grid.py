@@ -168,7 +168,6 @@ class GridWindow:
         # What no later window can cover is not needed any more.
         floor = interval.open + self._slide
         while self._buffer and (
-            self._buffer[0].event_time < floor
-            or (self.closes_after and self._buffer[0].event_time == floor)
+            self._buffer[0].event_time < floor or (self.closes_after and self._buffer[0].event_time == floor)
         ):
             self._buffer.popleft()

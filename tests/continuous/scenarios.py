@@ -1,24 +1,24 @@
 """Reads and runs the scenario files of tests/scenarios: a query, what happens, what is told.
 
-    # name: room_of_a_reading              header: comments
-    dialect cqels                          option lines come before the query
-    option output "changes"                a member of the registration, as JSON
-    stream <s> {"lateness": "2s"}          a declared stream
-    static :x1 :in :r1 .                   background data, Turtle or TriG
-    query
-    SELECT ...                             up to the next blank line
-                                           then actions; the indented lines below one are all that it tells
-    @2s :x1 :temp 20 .                     push one element (Turtle; `:` is http://example.org/) at 2 s
-    @2s <s2> :x1 :temp 20 .                the same on a named stream; else on the only one of the query
-    & 3s :x2 :temp 21 .                    one more element in the push of the line before
-    tick 5s                                a heartbeat on every stream of the query, or on the one named
-    update INSERT DATA { ... }             a commit
-      + @2s :r1 20                         insert, at 2 s, a row
-      - @5s :r1 20                         delete
-      = @5s :r1 20                         a row of an answer; `= @5s` alone is an empty answer
-      progress 6s 9s 4                     an event for a run of empty windows
-      answer true                          ASK
-      revises 1                            the event below it revises event 1
+# name: room_of_a_reading              header: comments
+dialect cqels                          option lines come before the query
+option output "changes"                a member of the registration, as JSON
+stream <s> {"lateness": "2s"}          a declared stream
+static :x1 :in :r1 .                   background data, Turtle or TriG
+query
+SELECT ...                             up to the next blank line
+                                       then actions; the indented lines below one are all that it tells
+@2s :x1 :temp 20 .                     push one element (Turtle; `:` is http://example.org/) at 2 s
+@2s <s2> :x1 :temp 20 .                the same on a named stream; else on the only one of the query
+& 3s :x2 :temp 21 .                    one more element in the push of the line before
+tick 5s                                a heartbeat on every stream of the query, or on the one named
+update INSERT DATA { ... }             a commit
+  + @2s :r1 20                         insert, at 2 s, a row
+  - @5s :r1 20                         delete
+  = @5s :r1 20                         a row of an answer; `= @5s` alone is an empty answer
+  progress 6s 9s 4                     an event for a run of empty windows
+  answer true                          ASK
+  revises 1                            the event below it revises event 1
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _iri(text: str) -> str:
 
 
 def _told(events: list[Any], scenario: Scenario) -> list[tuple[Any, ...]]:
-    """What the feed told, in the form of the expectations: the order of rows counts where the query orders."""
+    """What the feed told, like the expectations: the order of rows counts where the query orders."""
     found: list[tuple[Any, ...]] = []
     ordered = "ORDER BY" in scenario.query.upper()
     for event in events:

@@ -21,7 +21,9 @@ def test_the_difference_is_that_of_multisets_and_keeps_order(rows: list[str], mi
 
 
 @given(ROWS, ROWS)
-def test_changes_applied_to_the_answer_before_give_the_answer_after(before: list[str], after: list[str]) -> None:
+def test_changes_applied_to_the_answer_before_give_the_answer_after(
+    before: list[str], after: list[str]
+) -> None:
     emission = emit("changes", before, after)
     result = Counter(before)
     result.subtract(emission.delete or [])

@@ -18,7 +18,23 @@ def test_the_scenario_tells_what_it_says(path: Path) -> None:
 
 def test_there_are_scenarios_for_every_window_and_output() -> None:
     texts = "\n".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.rsp"))
-    for word in ("[NOW]", "[ALL]", "[RANGE ", "SLIDE", "STEP", "[TRIPLES", "RANGE TRIPLES", "ELEMENTS",
-                 '"dstream"', '"changes"', "RSTREAM", "ISTREAM", "COMPUTED EVERY", "CONSTRUCT", "ASK",
-                 "LATENESS", "FROM NAMED"):
+    for word in (
+        "[NOW]",
+        "[ALL]",
+        "[RANGE ",
+        "SLIDE",
+        "STEP",
+        "[TRIPLES",
+        "RANGE TRIPLES",
+        "ELEMENTS",
+        '"dstream"',
+        '"changes"',
+        "RSTREAM",
+        "ISTREAM",
+        "COMPUTED EVERY",
+        "CONSTRUCT",
+        "ASK",
+        "LATENESS",
+        "FROM NAMED",
+    ):
         assert word in texts, word

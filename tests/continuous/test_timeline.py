@@ -65,9 +65,15 @@ class Streams:
             contents = self.timeline.contents()
             names = []
             for content in contents.values():
-                quads = content if not content or isinstance(next(iter(content)), Quad) else {
-                    quad for inner in content.values() for quad in inner  # type: ignore[union-attr]
-                }
+                quads = (
+                    content
+                    if not content or isinstance(next(iter(content)), Quad)
+                    else {
+                        quad
+                        for inner in content.values()
+                        for quad in inner  # type: ignore[union-attr]
+                    }
+                )
                 names.append("".join(sorted(q.subject.value[-1] for q in quads)))  # type: ignore[union-attr]
             found.append((step.at, *names) if not step.revises else (step.at, *names, "revises"))
         return found
@@ -90,7 +96,8 @@ def grid(width: int, slide: int) -> WindowSpec:
 
 
 def test_a_range_is_evaluated_when_something_enters_and_when_it_leaves() -> None:
-    """
+    """Drawn.
+
     event time   10    12                15   16      18
     RANGE 5      a-----------------------a    |
                        b----------------------b--b(17)
@@ -104,7 +111,7 @@ def test_a_range_is_evaluated_when_something_enters_and_when_it_leaves() -> None
 
 
 def test_an_expiry_is_merged_with_the_first_transaction_of_its_instant() -> None:
-    """a leaves at 16; b comes at 16: one evaluation. With a heartbeat first they are two."""
+    """At 16 a leaves and b comes at 16: one evaluation. With a heartbeat first they are two."""
     s = Streams(QueryTimeline([window(range_of(5))], CHANGE))
     s.push("urn:s", (10, "a"))
     assert s.push("urn:s", (16, "b")) == [(16, "b")]
@@ -120,7 +127,8 @@ def test_a_push_is_one_transaction_per_event_time_in_time_order() -> None:
 
 
 def test_elements_wait_for_the_least_watermark_of_streams_that_have_spoken() -> None:
-    """
+    """Drawn.
+
     s1   10 a          20 c            t2 is silent at first: it holds nothing back
     s2          15 b          17 d     from 15 on both count
     """
@@ -183,7 +191,8 @@ def test_late_elements_are_dropped_with_a_count_or_admitted() -> None:
 
 
 def test_grid_windows_close_in_order_and_the_first_ends_after_the_first_input() -> None:
-    """
+    """Drawn.
+
     grid 10/5    0----5----10---15---20---25
     :a at 7           a
     closes at    10 (a), 15 (a), 20 (-)

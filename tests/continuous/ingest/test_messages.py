@@ -50,15 +50,21 @@ def test_blank_nodes_are_scoped_to_their_message() -> None:
 
 
 def test_prefixes_can_be_redefined() -> None:
-    text = 'VERSION "1.2-messages"\nPREFIX ex: <http://one/>\nex:s ex:p ex:o .\nMESSAGE\n' \
-           "PREFIX ex: <http://two/>\nex:s ex:p ex:o ."
-    assert messages(text) == [["<http://one/s> <http://one/p> <http://one/o>"],
-                              ["<http://two/s> <http://two/p> <http://two/o>"]]
+    text = (
+        'VERSION "1.2-messages"\nPREFIX ex: <http://one/>\nex:s ex:p ex:o .\nMESSAGE\n'
+        "PREFIX ex: <http://two/>\nex:s ex:p ex:o ."
+    )
+    assert messages(text) == [
+        ["<http://one/s> <http://one/p> <http://one/o>"],
+        ["<http://two/s> <http://two/p> <http://two/o>"],
+    ]
 
 
 def test_the_word_message_inside_names_strings_and_comments_means_nothing() -> None:
-    text = f'PREFIX e: <http://e.org/>\n{A} e:message "MESSAGE .\\n" ; e:b """\nMESSAGE\n""" . # MESSAGE\n' \
-           "e:MESSAGE e:b <http://e.org/MESSAGE> . MESSAGE e:a e:b e:c."
+    text = (
+        f'PREFIX e: <http://e.org/>\n{A} e:message "MESSAGE .\\n" ; e:b """\nMESSAGE\n""" . # MESSAGE\n'
+        "e:MESSAGE e:b <http://e.org/MESSAGE> . MESSAGE e:a e:b e:c."
+    )
     assert [len(q) for q in messages(text, TYPE)] == [3, 1]
 
 

@@ -30,7 +30,9 @@ def test_an_instant_is_read(text: str, ms: int) -> None:
     assert instant_ms(text, "at") == ms
 
 
-@pytest.mark.parametrize("text", ["", "now", "2024-13-01T00:00:00Z", "2023-02-29T00:00:00Z", "1970-01-01T25:00:00Z", "1.5"])
+@pytest.mark.parametrize(
+    "text", ["", "now", "2024-13-01T00:00:00Z", "2023-02-29T00:00:00Z", "1970-01-01T25:00:00Z", "1.5"]
+)
 def test_what_is_no_instant_is_refused_with_a_hint(text: str) -> None:
     assert parse_instant(text) is None
     with pytest.raises(InputError) as caught:

@@ -111,7 +111,12 @@ def test_all_holds_everything(items: list[Element], instants: list[int]) -> None
 
 @settings(max_examples=200, deadline=None)
 @given(
-    elements(), INSTANTS, st.integers(1, 20), st.integers(1, 20), st.none() | st.integers(-20, 20), st.booleans()
+    elements(),
+    INSTANTS,
+    st.integers(1, 20),
+    st.integers(1, 20),
+    st.none() | st.integers(-20, 20),
+    st.booleans(),
 )
 def test_a_grid_shows_the_window_that_closed_last(
     items: list[Element], instants: list[int], width: int, slide: int, t0: int | None, open_closed: bool

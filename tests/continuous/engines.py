@@ -1,0 +1,74 @@
+"""An engine for tests: not threaded, a clock driven by hand, a store in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.store.quads import QuadStore
+
+E = "http://example.org/"
+S = E + "s"
+DAY = 86_400_000
+PREFIX = f"PREFIX : <{E}>\n"
+NOW = "SELECT ?x WHERE { STREAM :s [NOW] { ?x :seen ?v } }"
+RANGE = "SELECT ?x WHERE { STREAM :s [RANGE 10s] { ?x :seen ?v } }"
+
+
+class Bench:
+    """Store, clock and engine with short ways to use them."""
+
+    def __init__(self, registry: Any = None, store: QuadStore | None = None, **settings: Any) -> None:
+        self.clock = ManualClock(0)
+        self.store = store or QuadStore.open(None, clock_ms=self.clock.now_ms)
+        settings.setdefault("threaded", False)
+        self.engine = Engine(self.store, registry, clock=self.clock, settings=EngineSettings(**settings))
+
+    def register(self, name: str, text: str, **options: Any) -> dict[str, Any]:
+        """Register a text with the prefix ``:``."""
+        members = {"query": text if "REGISTER" in text else PREFIX + text, **options}
+        return self.engine.register(Registration.from_json(members, name=name))[0]
+
+    def push(self, at: int | None, *names: str, stream: str = S, **options: Any) -> dict[str, Any]:
+        """Push one element that says that these things were seen."""
+        body = "".join(f'<{E}{name}> <{E}seen> "x" .\n' for name in names)
+        return self.engine.push(stream, body.encode(), "application/n-triples", at=at, **options)
+
+    def lines(self, *events: tuple[int | None, str], stream: str = S, **options: Any) -> dict[str, Any]:
+        """Push one line per event."""
+        lines = [
+            json.dumps({"at": at, "data": f'<{E}{name}> <{E}seen> "x" .'} if at is not None
+                       else {"data": f'<{E}{name}> <{E}seen> "x" .'})
+            for at, name in events
+        ]  # fmt: skip
+        return self.engine.push(stream, "\n".join(lines).encode(), "application/x-ndjson", **options)
+
+    def told(self, name: str) -> list[tuple[Any, ...]]:
+        """All that the feed keeps: (kind, at, names of ?x)."""
+        return [self._short(event) for event in self.engine.feed(name).subscribe(0).take()]
+
+    def _short(self, event: Any) -> tuple[Any, ...]:
+        document = json.loads(event.data)
+        if "results" in document:
+            rows = [
+                row["x"]["value"].rpartition("/")[2] for row in document["results"]["bindings"] if "x" in row
+            ]
+            return event.kind, document["at"], "".join(sorted(rows))
+        return event.kind, document
+
+
+@contextmanager
+def bench(**options: Any) -> Iterator[Bench]:
+    """A running engine that is stopped at the end."""
+    one = Bench(**options)
+    one.engine.start()
+    try:
+        yield one
+    finally:
+        one.engine.stop()
+        if options.get("store") is None:
+            one.store.close()

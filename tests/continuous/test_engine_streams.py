@@ -1,0 +1,327 @@
+"""Streams through the engine: declaring, pushing, time, lateness, limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from quadrill.continuous.errors import (
+    BackPressureError,
+    EngineStoppedError,
+    IdempotencyError,
+    InputError,
+    LateElementError,
+)
+from quadrill.store.errors import ConflictError, LimitError, NotFoundError, RdfSyntaxError
+
+from .engines import DAY, NOW, RANGE, Bench, E, S, bench
+
+
+def test_a_push_declares_its_stream_and_names_it_after_its_iri() -> None:
+    with bench() as b:
+        receipt = b.push(5, "a", "b")
+        assert receipt == {
+            "stream": S, "first_seq": 1, "last_seq": 1, "accepted": 1, "late": 0, "durable": False,
+        }  # fmt: skip
+        assert b.lines((6, "a"), (7, "b"))["first_seq"] == 2
+        stream = b.engine.stream("s")
+        assert (stream["iri"], stream["watermark"], stream["accepted"]) == (S, 7, 3)
+        assert stream["stamping"] == "event" and not stream["declared"]
+
+
+@pytest.mark.parametrize(
+    ("iri", "name"),
+    [
+        ("http://e.org/streams/Taxi", "Taxi"),
+        ("http://e.org/v#temp", "temp"),
+        ("http://e.org/a/b c%20d/".replace(" ", ""), "bc-20d"),
+        ("urn:stream:x", "x"),
+        ("http://e.org/", "e.org"),
+        ("http://e.org/_x", "x"),
+    ],
+)
+def test_a_stream_is_named_after_the_last_segment(iri: str, name: str) -> None:
+    with bench() as b:
+        b.push(1, "a", stream=iri)
+        assert b.engine.stream(name)["iri"] == iri
+
+
+def test_taken_names_get_a_number() -> None:
+    with bench() as b:
+        for host in ("a", "b", "c"):
+            b.push(1, "x", stream=f"http://{host}.org/s")
+        assert [stream["name"] for stream in b.engine.streams()] == ["s", "s-2", "s-3"]
+        assert b.engine.stream("s-3")["iri"] == "http://c.org/s"
+
+
+def test_a_push_to_an_undeclared_name_declares_it_under_the_base_iri() -> None:
+    with bench(base_iri="http://localhost/") as b:
+        assert b.push(1, "a", stream="Taxi")["stream"] == "http://localhost/Taxi"
+        assert b.push(2, "a", stream="http://localhost/Taxi")["first_seq"] == 2
+
+
+def test_declaring_by_itself_can_be_turned_off() -> None:
+    with bench(auto_declare=False) as b:
+        with pytest.raises(NotFoundError, match="no stream"):
+            b.push(1, "a")
+        with pytest.raises(NotFoundError):
+            b.register("q", NOW)
+        b.engine.declare_stream(S)
+        b.register("q", NOW)
+        b.push(1, "a")
+        assert b.told("q") == [("insert", 1, "a")]
+
+
+def test_a_declaration_is_created_once_and_can_change() -> None:
+    with bench() as b:
+        first, created = b.engine.declare_stream(
+            S, name="sensors", lateness="2s", late="admit", retention="1h"
+        )
+        assert created and (first["name"], first["lateness_ms"], first["late"]) == ("sensors", 2000, "admit")
+        again, created = b.engine.declare_stream(
+            S, name="sensors", lateness="2s", late="admit", retention="1h"
+        )
+        assert not created and again["lateness"] == "2s"
+        changed, created = b.engine.declare_stream(None, name="sensors", lateness=500)
+        assert not created and (changed["lateness_ms"], changed["late"]) == (500, "drop")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lateness": "soon"},
+        {"late": "maybe"},
+        {"x": 1},
+        {"timestamp_property": "no iri"},
+        {"lateness": "-1s"},
+    ],
+)
+def test_a_wrong_declaration_is_refused(options: dict[str, object]) -> None:
+    with bench() as b, pytest.raises(InputError):
+        b.engine.declare_stream(S, **options)
+
+
+def test_names_and_iris_of_other_streams_are_taken() -> None:
+    with bench() as b:
+        b.engine.declare_stream(S, name="one")
+        with pytest.raises(ConflictError):
+            b.engine.declare_stream(E + "other", name="one")
+        with pytest.raises(ConflictError):
+            b.engine.declare_stream(S, name="two")
+        for iri in ("not an iri", "http://e.org/a b"):
+            with pytest.raises(InputError):
+                b.engine.declare_stream(iri)
+        with pytest.raises(InputError):
+            b.engine.declare_stream(None, name="bad name")
+
+
+def test_a_stream_that_is_read_cannot_be_dropped() -> None:
+    with bench() as b:
+        b.register("q", NOW)
+        with pytest.raises(ConflictError, match="read by q"):
+            b.engine.drop_stream("s")
+        b.engine.drop("q")
+        b.engine.drop_stream("s")
+        with pytest.raises(NotFoundError):
+            b.engine.stream("s")
+
+
+def test_a_push_is_all_or_nothing() -> None:
+    with bench() as b:
+        b.register("q", RANGE)
+        with pytest.raises(RdfSyntaxError):
+            b.engine.push(S, b'{"at": 1, "data": ""}\n{"at": 2, "data": "<"}', "application/x-ndjson")
+        with pytest.raises(InputError, match="ahead of the clock"):
+            b.lines((1, "a"), (3 * DAY, "b"))
+        assert b.engine.stream(S)["accepted"] == 0
+        assert b.told("q") == []
+
+
+def test_a_partial_push_accepts_the_good_and_lists_the_bad() -> None:
+    with bench() as b:
+        b.register("q", RANGE)
+        receipt = b.lines((1, "a"), (3 * DAY, "b"), (None, "c"), (2, "d"), partial=True)
+        assert receipt["accepted"] == 2
+        assert [bad["element"] for bad in receipt["bad"]] == ["line 2", "line 3"]
+        assert b.told("q") == [("insert", 1, "a"), ("insert", 2, "d")]
+        assert b.engine.stream(S)["late_counts"]["refused"] == 2
+
+
+def test_the_first_element_fixes_the_stamping() -> None:
+    with bench() as b:
+        b.push(5, "a")
+        with pytest.raises(InputError, match="event-stamped"):
+            b.push(None, "b")
+        b.push(None, "a", stream=E + "t")
+        with pytest.raises(InputError, match="stamped at arrival"):
+            b.push(7, "b", stream=E + "t")
+        assert b.engine.stream(E + "t")["stamping"] == "arrival"
+
+
+def test_a_declaration_fixes_the_stamping() -> None:
+    with bench() as b:
+        b.engine.declare_stream(S, stamping="arrival")
+        with pytest.raises(InputError, match="stamped at arrival"):
+            b.push(5, "a")
+        b.push(None, "a")
+        with pytest.raises(ConflictError, match="arrival-stamped"):
+            b.engine.declare_stream(S, stamping="event")
+
+
+def test_arrival_stamps_follow_the_clock_and_never_go_back() -> None:
+    with bench() as b:
+        b.register("q", RANGE)
+        b.clock.set(100)
+        b.push(None, "a")
+        b.clock.set(50)
+        b.push(None, "b")
+        assert b.told("q") == [("insert", 100, "a"), ("insert", 100, "b")]
+
+
+def test_the_clock_moves_arrival_stamped_streams() -> None:
+    with bench() as b:
+        b.register("q", NOW, output="changes")
+        b.clock.set(100)
+        b.push(None, "a")
+        b.clock.set(150)
+        b.engine.tick()
+        assert b.told("q") == [("insert", 100, "a"), ("delete", 101, "a")]
+        assert b.engine.stream(S)["watermark"] == 150
+
+
+def test_a_heartbeat_moves_the_watermark_and_never_back() -> None:
+    with bench() as b:
+        b.register("q", NOW, output="changes")
+        b.push(10, "a")
+        b.engine.heartbeat(S, 30)
+        b.engine.heartbeat(S, 20)
+        assert b.engine.stream(S)["watermark"] == 30
+        assert b.told("q") == [("insert", 10, "a"), ("delete", 11, "a")]
+        with pytest.raises(InputError, match="ahead"):
+            b.engine.heartbeat(S, 3 * DAY)
+
+
+def test_one_step_into_the_future_may_follow_another() -> None:
+    """A push is n transactions in time order: each may be a day ahead of the watermark before it."""
+    with bench() as b:
+        receipt = b.lines((DAY, "a"), (2 * DAY, "b"), (DAY // 2, "c"))
+        assert receipt["accepted"] == 3
+        with pytest.raises(InputError):
+            b.push(3 * DAY + 1, "d")
+
+
+def test_late_elements_are_counted_and_kept() -> None:
+    with bench(dead_letters=1) as b:
+        b.register("q", RANGE)
+        b.push(1000, "a")
+        receipt = b.lines((999, "b"), (998, "c"), (1000, "d"))
+        assert (receipt["accepted"], receipt["late"]) == (3, 2)
+        stream = b.engine.stream(S)
+        assert (stream["late_count"], stream["late_counts"]["dropped"]) == (2, 2)
+        assert [letter["at"] for letter in b.engine.dead_letters(S)] == [998]
+        assert b.told("q") == [("insert", 1000, "a"), ("insert", 1000, "d")]
+
+
+def test_the_elements_of_one_push_are_not_late_to_each_other() -> None:
+    with bench() as b:
+        b.register("q", RANGE)
+        assert b.lines((3000, "c"), (1000, "a"), (2000, "b"))["late"] == 0
+        assert b.told("q") == [("insert", 1000, "a"), ("insert", 2000, "b"), ("insert", 3000, "c")]
+
+
+def test_policy_error_refuses_a_push_with_a_late_element() -> None:
+    with bench() as b:
+        b.engine.declare_stream(S, late="error")
+        b.push(1000, "a")
+        with pytest.raises(LateElementError, match="behind the watermark"):
+            b.lines((999, "b"), (1001, "c"))
+        assert b.engine.stream(S)["accepted"] == 1
+
+
+def test_lateness_of_a_text_spares_its_stream_from_dropping() -> None:
+    with bench() as b:
+        b.register("q", "SELECT ?x WHERE { STREAM :s [RANGE 10s LATENESS 2s] { ?x :seen ?v } }")
+        b.push(10_000, "a")
+        assert b.push(9_000, "b")["late"] == 0
+        assert b.push(7_999, "c")["late"] == 1
+        b.push(12_000, "d")
+        assert b.told("q") == [("insert", 9000, "b"), ("insert", 10_000, "a")]
+
+
+def test_a_silent_stream_becomes_idle_and_lets_others_go_on() -> None:
+    text = "SELECT ?x WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } STREAM :t [RANGE 1h] { ?y :seen ?v } }"
+    with bench(idle_timeout_ms=5000) as b:
+        b.register("q", text)
+        b.push(10, "a")
+        b.push(10, "b", stream=E + "t")
+        b.clock.advance(4000)
+        b.push(20, "c")
+        assert b.told("q")[-1][1] == 10
+        b.clock.advance(1000)
+        b.engine.tick()
+        assert b.engine.stream("t")["idle"] and not b.engine.stream("s")["idle"]
+        assert b.told("q")[-1] == ("insert", 20, "c")
+        b.push(11, "d", stream=E + "t")
+        assert not b.engine.stream("t")["idle"]
+        assert b.engine.describe("q")["counters"]["behind"] == 1
+
+
+def test_an_idempotency_key_gives_the_same_answer_once() -> None:
+    with bench() as b:
+        b.register("q", RANGE)
+        first = b.push(1, "a", idempotency_key="k")
+        assert b.push(1, "a", idempotency_key="k") == first
+        assert b.engine.stream(S)["accepted"] == 1
+        with pytest.raises(IdempotencyError):
+            b.push(1, "b", idempotency_key="k")
+        assert b.push(2, "b", idempotency_key="k2")["first_seq"] == 2
+        assert b.told("q") == [("insert", 1, "a"), ("insert", 2, "b")]
+
+
+def test_a_push_over_its_limit_is_refused() -> None:
+    with bench(push_elements=2) as b, pytest.raises(LimitError, match="3 elements"):
+        b.lines((1, "a"), (2, "b"), (3, "c"))
+
+
+def test_a_full_queue_is_back_pressure() -> None:
+    with bench(queue_elements=3, threaded=True) as b:
+        b.register("q", RANGE)
+        with b.engine._loop.pause():
+            # The thread is held between two items: what is pushed now waits.
+            b.push(1, "a")
+            b.push(2, "a")
+            with pytest.raises(BackPressureError) as caught:
+                for at in range(3, 8):
+                    b.push(at, "a")
+            assert caught.value.retry_after >= 1
+        b.engine.sync()
+        b.push(9, "b")
+
+
+def test_a_stopped_engine_refuses_pushes() -> None:
+    b = Bench()
+    with pytest.raises(EngineStoppedError):
+        b.push(1, "a")
+    b.engine.start()
+    b.push(1, "a")
+    b.engine.stop()
+    with pytest.raises(EngineStoppedError):
+        b.push(2, "a")
+    b.store.close()
+
+
+def test_waiting_answers_when_the_results_are_in_the_feed() -> None:
+    with bench(threaded=True) as b:
+        b.register("q", RANGE)
+        feed = b.engine.feed("q")
+        for at in range(1, 30):
+            b.push(at, f"x{at}", wait=True)
+            assert feed.last_id == at
+
+
+def test_elements_join_static_data_in_the_stores_own_terms() -> None:
+    with bench() as b:
+        b.store.update(f"INSERT DATA {{ <{E}a> <{E}limit> 10 }}")
+        b.register("q", "SELECT ?x WHERE { STREAM :s [NOW] { ?y :value ?v } ?x :limit ?v }")
+        body = f'<{E}m> <{E}value> "010"^^<http://www.w3.org/2001/XMLSchema#integer> .'
+        b.engine.push(S, body.encode(), "application/n-triples", at=1)
+        assert b.told("q") == [("insert", 1, "a")]
