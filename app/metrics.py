@@ -55,7 +55,7 @@ class ServiceFigures(Collector):
         counts = services.store.graph_counts()
         yield _gauge("quadrill_store_version", "Version of the dataset.", services.store.version)
         yield _gauge("quadrill_store_graphs", "Graphs in the store.", len(counts))
-        yield _gauge("quadrill_store_quads", "Quads in the store.", sum(counts.values()))
+        yield _gauge("quadrill_store_quads", "Quads in the store.", services.quads())
         yield _gauge("quadrill_feed_subscribers", "Open event streams.", services.fanout.clients)
         yield _counter(
             "quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", services.fanout.dropped

@@ -169,6 +169,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"
     ),
+    Operation("get", "/streams/{name}/late", "the late elements that are kept", (200,), answers=JSON),
     Operation("delete", "/streams/{name}", "drop a stream that no query reads", (204,), role="write"),
     Operation("post", "/streams/{name}:heartbeat", "move a stream's watermark", (204,), ("at",), role="push"),
     Operation("get", "/queries", "all continuous queries", (200,), answers=JSON),
@@ -225,7 +226,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "admin",
     ),
     Operation("get", "/processes", "the one-shot queries that run now", (200,), answers=JSON),
-    Operation("delete", "/processes/{process_id}", "stop a running query", (204,), role="write"),
+    Operation("delete", "/processes/{process_id}", "stop a running query", (204,), role="admin"),
     Operation("get", "/health/live", "liveness", (200,), answers=JSON, role="public"),
     Operation(
         "get",

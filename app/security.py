@@ -40,6 +40,7 @@ ROLES: dict[str, frozenset[str]] = {
 }
 PUBLIC = "public"
 COOKIE = "quadrill_session"
+_CHANGING = frozenset({"push", "write"})
 SESSION_SECONDS = 12 * 3600
 TOKEN_CACHE_SECONDS = 2.0
 MIN_TOKEN_LENGTH = 16
@@ -164,9 +165,12 @@ class Security:
     def authorise(self, needed: str, message: Request) -> Identity | None:
         """The request's identity, when it may do what needs the role ``needed``; None for the public.
 
-        Raises: HttpError 401 without a valid token, 403 when the role does not allow it.
+        Raises: HttpError 401 without a valid token, 403 when the role does not allow it, or when it would
+            change something and the server is read-only.
         """
         writing = needed not in ("read", PUBLIC) or message.path in ("/login", "/logout")
+        if needed in _CHANGING and self._settings.read_only:
+            raise HttpError(403, "this server is read-only", code="read-only")
         if not self.has_tokens():
             self._check_local(message, writing)
             return LOCAL

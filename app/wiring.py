@@ -45,6 +45,14 @@ class Services:
     processes: Processes = field(default_factory=Processes)
     metrics: Metrics = field(default_factory=Metrics)
     closed: bool = False
+    _counted: tuple[int, int] = (-1, 0)
+
+    def quads(self) -> int:
+        """How many quads the store holds; added up once per version, since there may be many graphs."""
+        version = self.store.version
+        if self._counted[0] != version:
+            self._counted = (version, self.store.quad_count)
+        return self._counted[1]
 
     def start(self) -> None:
         """Start the engine with the registered queries, and the fan-out thread."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.formats import guess_rdf_format
 
 from . import tables
-from .connection import Connection, add_server_options, connect, events
+from .connection import Connection, ServerError, add_server_options, connect, events
 
 ACCEPT = {
     "json": "application/sparql-results+json, application/ld+json;q=0.5",
@@ -129,6 +130,8 @@ def _update(options: argparse.Namespace) -> int:
 def _load(options: argparse.Namespace) -> int:
     with connect(options) as server:
         for file in options.files:
+            if _load_there(server, file, options):
+                continue
             media_type = options.type or _media_type(file)
             parameters = {} if options.graph is None else {"graph": options.graph}
             if options.graph is None and media_type not in _DATASETS:
@@ -143,6 +146,26 @@ def _load(options: argparse.Namespace) -> int:
                 )
             print(f"loaded {file}", file=sys.stderr)
     return 0
+
+
+def _load_there(server: Connection, file: Path, options: argparse.Namespace) -> bool:
+    """Let the server read the file itself; False when it does not lie below one of its load folders."""
+    members = {"source": str(file.resolve()), "graph": options.graph, "format": options.type}
+    try:
+        job = server.call(
+            "POST", "loads", json={key: value for key, value in members.items() if value}
+        ).json()
+    except ServerError as error:
+        if error.status in (403, 404):
+            return False
+        raise
+    while job["state"] in ("queued", "running"):
+        time.sleep(0.1)
+        job = server.call("GET", f"jobs/{job['id']}").json()
+    if job["state"] != "done":
+        raise ServerError(f"{file} was not loaded: {job.get('error', job['state'])}")
+    print(f"loaded {file}, {job['progress']['rows']} quads", file=sys.stderr)
+    return True
 
 
 _DATASETS = ("application/n-quads", "application/trig", "application/ld+json")

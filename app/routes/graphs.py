@@ -67,7 +67,7 @@ def get_graph(path: str = "") -> Response:
 @blueprint.put("/store/<path:path>")
 def put_graph(path: str = "") -> Response:
     """Replace a graph, or the dataset."""
-    target = _writable(path)
+    target = _target(path)
     store = services().store
     if target is None:
         commit = _commit(lambda expected: store.replace_dataset(_quads(None), expected=expected))
@@ -82,7 +82,7 @@ def put_graph(path: str = "") -> Response:
 @blueprint.post("/store/<path:path>")
 def post_graph(path: str = "") -> Response:
     """Add to a graph, or to the dataset; a graph without a name gets one."""
-    target = _writable(path)
+    target = _target(path)
     store = services().store
     if target is None and _is_dataset(request.mimetype):
         return _done(_commit(lambda expected: store.apply(add=_quads(None), cause="post", expected=expected)))
@@ -100,7 +100,7 @@ def post_graph(path: str = "") -> Response:
 @blueprint.delete("/store/<path:path>")
 def delete_graph(path: str = "") -> Response:
     """Drop a graph, or empty the dataset."""
-    target = _writable(path)
+    target = _target(path)
     store = services().store
     if target is None:
         return _done(_commit(lambda expected: store.clear(expected=expected)))
@@ -131,12 +131,6 @@ def _target(path: str) -> GraphName | None:
     # The address as it was sent: a graph's name is compared character by character, so nothing is decoded.
     raw = str(request.environ.get("RAW_URI") or request.full_path).partition("?")[0]
     return graph_iri(incoming.base_url() + raw.lstrip("/"), "path")
-
-
-def _writable(path: str) -> GraphName | None:
-    if services().settings.read_only:
-        raise HttpError(403, "this server is read-only", code="read-only")
-    return _target(path)
 
 
 def _commit(write: Callable[[int | None], Commit], graph: GraphName | None = None) -> Commit:

@@ -18,7 +18,7 @@ def list_processes() -> Response:
 
 
 @blueprint.delete("/processes/<process_id>")
-@needs("write")
+@needs("admin")
 def stop_process(process_id: str) -> Response:
     """Stop a running query."""
     services().processes.cancel(process_id)

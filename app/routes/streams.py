@@ -32,6 +32,14 @@ def get_stream(name: str) -> Response:
     return incoming.json_response(services().engine.stream(incoming.check_name(name, "the stream name")))
 
 
+@blueprint.get("/streams/<part:name>/late")
+def get_late(name: str) -> Response:
+    """The late elements that a stream still keeps, oldest first."""
+    incoming.known_parameters(())
+    incoming.check_name(name, "the stream name")
+    return incoming.json_response({"elements": services().engine.dead_letters(name)})
+
+
 @blueprint.put("/streams")
 def declare_by_iri() -> Response:
     """Declare the stream with ``?iri=``."""

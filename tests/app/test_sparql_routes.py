@@ -267,4 +267,8 @@ def test_read_only_refuses_what_writes(start_server: Start) -> None:
     problem_of(server.update("INSERT DATA { <urn:a> <urn:b> 1 }"), 403)
     turtle = {"Content-Type": "text/turtle"}
     problem_of(server.client.put("/store?default", content="<urn:a> <urn:b> 1 .", headers=turtle), 403)
+    problem_of(server.client.post("/sparql", data={"update": "CLEAR ALL"}), 403)
+    problem_of(server.client.delete("/store"), 403)
+    problem_of(server.client.put("/queries/q", content="ASK {}", headers={"Content-Type": "text/plain"}), 403)
+    problem_of(server.client.post("/streams/s", content="", headers=turtle), 403)
     assert server.query("ASK {}").status_code == 200
