@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyoxigraph import BlankNode, DefaultGraph, NamedNode, QuerySolutions, Store
+from pyoxigraph import DefaultGraph, Store
 
 from .apply import apply_change
-from .changes import Commit, GraphChange, GraphName, count_graphs, graph_key, graph_of_key
+from .changes import Commit, count_graphs, graph_key
+from .counts import (
+    Counts,
+    bulk_commit,
+    count_store,
+    counts_after,
+    counts_of_keys,
+    keys_of_counts,
+    updated_counts,
+)
 from .dispatch import Dispatcher
 from .errors import ConflictError, QuadrillError, StoreError
 from .gate import Gate
@@ -87,7 +96,7 @@ class Writer:
         self.version = log.version
         self.turn = 0
         """Odd while a commit is becoming visible; readers compare it before and after taking a snapshot."""
-        self.counts: dict[GraphName, int] = {DefaultGraph(): 0}
+        self.counts: Counts = {DefaultGraph(): 0}
         self._recover()
         dispatcher.begin_at(self.version)
 
@@ -174,13 +183,13 @@ class Writer:
             self._commit(commits, group.net())
 
     def _commit(self, commits: list[Commit], change: NetChange) -> None:
-        counts = self._new_counts(commits)
+        counts = counts_after(self.counts, commits)
         self._reached("before-log")
         self._log.append(commits, {graph_key(name): count for name, count in counts.items()})
         self._reached("after-log")
         self._make(change, commits[-1].version)
         self._reached("after-apply")
-        self._take_counts(counts)
+        self.counts = updated_counts(self.counts, counts)
         self._dispatcher.enqueue(commits)
         self._since_checkpoint[0] += len(commits)
         self._since_checkpoint[1] += len(change.added) + len(change.removed)
@@ -215,18 +224,18 @@ class Writer:
             return
         self._replay(log.checkpoint)
         if log.bulk_pending:
-            self.counts = self._counted()
-            commit = _bulk_commit(
+            self.counts = count_store(self.store)
+            commit = bulk_commit(
                 log.version + 1, self._clock_ms(), log.counts(), self.counts, "recovered bulk load"
             )
             if commit is None:
                 log.end_bulk()
             else:
-                log.replace_counts(_keys(self.counts))
+                log.replace_counts(keys_of_counts(self.counts))
                 log.append([commit], {})
                 self.version = log.version
         else:
-            self.counts |= {graph_of_key(key): count for key, count in log.counts().items()}
+            self.counts = counts_of_keys(log.counts())
 
     def _catch_up(self) -> None:
         """Make what is logged and was not made, after a failed apply."""
@@ -236,9 +245,7 @@ class Writer:
             self._replay(behind)
             log = self._log
             assert isinstance(log, SqliteChangeLog)
-            self.counts = {DefaultGraph(): 0} | {
-                graph_of_key(key): count for key, count in log.counts().items()
-            }
+            self.counts = counts_of_keys(log.counts())
             self._dispatcher.enqueue(commits)
 
     def _replay(self, version: int) -> None:
@@ -311,13 +318,15 @@ class Writer:
                         self.turn += 1
             except Exception as error:
                 failure = error
-            self.counts = self._counted()
-            commit = _bulk_commit(self.version + 1, self._clock_ms(), _keys(before), self.counts, cause)
+            self.counts = count_store(self.store)
+            commit = bulk_commit(
+                self.version + 1, self._clock_ms(), keys_of_counts(before), self.counts, cause
+            )
             if commit is not None:
                 gone: dict[str, int | None] = {
                     graph_key(name): None for name in before if name not in self.counts
                 }
-                log.append([commit], gone | _keys(self.counts))
+                log.append([commit], gone | keys_of_counts(self.counts))
                 self.version = commit.version
                 self._dispatcher.enqueue([commit])
                 if isinstance(log, SqliteChangeLog):
@@ -328,44 +337,6 @@ class Writer:
         if failure is not None:
             raise failure
         return commit or Commit(self.version, self._clock_ms(), cause=cause, changed=False)
-
-    # --- counts -------------------------------------------------------------------------------
-
-    def _new_counts(self, commits: Iterable[Commit]) -> dict[GraphName, int | None]:
-        """The counts of the graphs that the commits touch, after them; None for a graph that is gone."""
-        after: dict[GraphName, int | None] = {}
-        for commit in commits:
-            for key, change in commit.graphs.items():
-                name = graph_of_key(key)
-                known = after[name] if name in after else self.counts.get(name, 0)
-                after[name] = (known or 0) + change.added - change.removed
-            for dropped in commit.dropped:
-                after[dropped] = None
-        return after
-
-    def _take_counts(self, counts: dict[GraphName, int | None]) -> None:
-        updated = dict(self.counts)  # replaced whole, so that readers need no lock
-        for name, count in counts.items():
-            if count is None:
-                updated.pop(name, None)
-            else:
-                updated[name] = count
-        self.counts = updated
-
-    def _counted(self) -> dict[GraphName, int]:
-        """Every graph counted anew: reads the whole store."""
-        counts: dict[GraphName, int] = {DefaultGraph(): 0}
-        counts |= dict.fromkeys(self.store.named_graphs(), 0)
-        total = self.store.query("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }")
-        named = self.store.query("SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g")
-        assert isinstance(total, QuerySolutions) and isinstance(named, QuerySolutions)
-        for solution in total:
-            counts[DefaultGraph()] = int(solution[0].value)
-        for solution in named:
-            name = solution[0]
-            if isinstance(name, (NamedNode, BlankNode)):
-                counts[name] = int(solution[1].value)
-        return counts
 
 
 def _without_frames(error: Exception) -> Exception:
@@ -391,30 +362,3 @@ def _commit(change: NetChange, version: int, now_ms: int, cause: str | None) -> 
         graphs=count_graphs(change.added, change.removed, names),
         cause=cause,
     )
-
-
-def _bulk_commit(
-    version: int, now_ms: int, before: dict[str, int], after: dict[GraphName, int], cause: str | None
-) -> Commit | None:
-    """The commit of a bulk load by the counts before and after; None when they are equal."""
-    now = _keys(after)
-    graphs = {}
-    for key in sorted(before.keys() | now.keys()):
-        grown = now.get(key, 0) - before.get(key, 0)
-        if grown or (key in before) != (key in now):
-            graphs[key] = GraphChange(max(grown, 0), max(-grown, 0))
-    if not graphs:
-        return None
-    created = [graph_of_key(key) for key in now if key not in before]
-    return Commit(
-        version,
-        now_ms,
-        created=tuple(name for name in created if not isinstance(name, DefaultGraph)),
-        exact=False,
-        graphs=graphs,
-        cause=cause,
-    )
-
-
-def _keys(counts: dict[GraphName, int]) -> dict[str, int]:
-    return {graph_key(name): count for name, count in counts.items()}

@@ -131,7 +131,7 @@ def test_a_query_does_not_reach_a_host_that_is_not_allowed(
         "PREFIX x: <URL> LOAD x:data",
         "BASE <URL> LOAD <data>",
         "INSERT { ?s ?p ?o } WHERE { SERVICE <URL> { ?s ?p ?o } }",
-        "PREFIX x: <URL> INSERT { ?s ?p 1 } WHERE { SERVICE x:a {} } ; PREFIX x: <http://ok.example/> CLEAR ALL",
+        "PREFIX x: <URL> INSERT {} WHERE { SERVICE x:a {} } ; PREFIX x: <http://ok.example> CLEAR ALL",
         "BASE <URL> INSERT DATA { ?s ?p (?x <?'''> ) } ; LOAD <URL> ; INSERT DATA { ?s ?p (?x <?'''>) }",
         "BASE <URL> INSERT { ?s ?p (?x <?'''>) } WHERE {};LOAD <URL>;INSERT { ?s ?p (?x <?'''>) } WHERE {}",
         "BASE <URL> INSERT { ?s ?p (?x <?#>) } WHERE {} ; LOAD <URL> ; INSERT { \n ?s ?p ?o } WHERE {}",

@@ -1,0 +1,84 @@
+"""How many quads each graph holds: kept along with every commit, counted anew only after bulk loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, QuerySolutions, Store
+
+from .changes import Commit, GraphChange, GraphName, graph_key, graph_of_key
+
+Counts = dict[GraphName, int]
+
+
+def counts_of_keys(stored: Mapping[str, int]) -> Counts:
+    """Counts as the log stores them; the default graph is always among them."""
+    return {DefaultGraph(): 0} | {graph_of_key(key): count for key, count in stored.items()}
+
+
+def keys_of_counts(counts: Counts) -> dict[str, int]:
+    """The inverse."""
+    return {graph_key(name): count for name, count in counts.items()}
+
+
+def counts_after(counts: Counts, commits: Iterable[Commit]) -> dict[GraphName, int | None]:
+    """The counts of the graphs that the commits touch, after them; None for a graph that is gone."""
+    after: dict[GraphName, int | None] = {}
+    for commit in commits:
+        for key, change in commit.graphs.items():
+            name = graph_of_key(key)
+            known = after[name] if name in after else counts.get(name, 0)
+            after[name] = (known or 0) + change.added - change.removed
+        for dropped in commit.dropped:
+            after[dropped] = None
+    return after
+
+
+def updated_counts(counts: Counts, changed: Mapping[GraphName, int | None]) -> Counts:
+    """A new dict with the changed counts: it replaces the old one whole, so readers need no lock."""
+    updated = dict(counts)
+    for name, count in changed.items():
+        if count is None:
+            updated.pop(name, None)
+        else:
+            updated[name] = count
+    return updated
+
+
+def count_store(store: Store) -> Counts:
+    """Every graph counted anew: reads the whole store."""
+    counts: Counts = {DefaultGraph(): 0}
+    counts |= dict.fromkeys(store.named_graphs(), 0)
+    total = store.query("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }")
+    named = store.query("SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g")
+    assert isinstance(total, QuerySolutions) and isinstance(named, QuerySolutions)
+    for solution in total:
+        counts[DefaultGraph()] = int(solution[0].value)
+    for solution in named:
+        name = solution[0]
+        if isinstance(name, (NamedNode, BlankNode)):
+            counts[name] = int(solution[1].value)
+    return counts
+
+
+def bulk_commit(
+    version: int, now_ms: int, before: dict[str, int], after: Counts, cause: str | None
+) -> Commit | None:
+    """The commit of a bulk load by the counts before and after; None when they are equal."""
+    now = keys_of_counts(after)
+    graphs = {}
+    for key in sorted(before.keys() | now.keys()):
+        grown = now.get(key, 0) - before.get(key, 0)
+        if grown or (key in before) != (key in now):
+            graphs[key] = GraphChange(max(grown, 0), max(-grown, 0))
+    if not graphs:
+        return None
+    created = [graph_of_key(key) for key in now if key not in before]
+    return Commit(
+        version,
+        now_ms,
+        created=tuple(name for name in created if not isinstance(name, DefaultGraph)),
+        exact=False,
+        graphs=graphs,
+        cause=cause,
+    )
