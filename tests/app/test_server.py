@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from tests.app.conftest import LiveServer, Start
+
+Found = TypeVar("Found")
 
 
 def connect(server: LiveServer) -> socket.socket:
@@ -31,6 +36,15 @@ def exchange(server: LiveServer, request: bytes) -> tuple[int, dict[str, str], b
     first, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     return int(first.split()[1]), headers, body
+
+
+def eventually(look: Callable[[], Found]) -> Found:
+    """What is found once it is there: requests are counted and logged after their last byte was sent."""
+    deadline = time.monotonic() + 10
+    while not (found := look()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
 
 
 HOST = b"Host: 127.0.0.1\r\nConnection: close\r\n"
@@ -176,8 +190,9 @@ def test_metrics_count_requests_by_route(start_server: Start) -> None:
     server = start_server()
     server.update("INSERT DATA { <urn:a> <urn:b> 1, 2 }")
     server.client.get("/queries/nobody")
+    counted = 'quadrill_http_requests_total{method="GET",route="/queries/<part:name>",status="404"} 1.0'
+    eventually(lambda: counted in server.client.get("/metrics").text)
     text = server.client.get("/metrics").text
-    assert 'quadrill_http_requests_total{method="GET",route="/queries/<part:name>",status="404"} 1.0' in text
     assert "quadrill_store_quads 2.0" in text
     assert "quadrill_store_version 1.0" in text
 
@@ -186,8 +201,7 @@ def test_requests_are_logged_one_line_each(start_server: Start, tmp_path: object
     log = f"{tmp_path}/access.log"
     server = start_server(access_log=log)
     server.client.get("/health/live?x=1")
-    with open(log, encoding="utf-8") as file:
-        (line,) = file.read().splitlines()
+    (line,) = eventually(lambda: Path(log).read_text(encoding="utf-8").splitlines())
     assert '"GET /health/live?x=1" 200' in line
 
 
