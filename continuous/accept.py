@@ -21,11 +21,11 @@ from .ingest.decode import BadElement, Decoded, DecodedElement
 from .ingest.retained import LogRecord
 from .ingest.terms import ElementTerms, TermForms
 from .ingest.times import format_instant
+from .inputs import Advance, Arrival, Idle, StreamInput
 from .settings import EngineSettings
 from .streams import Stamping, StreamState
-from .timeline import Advance, Arrival, Idle, StreamInput
 
-Enqueue = Callable[[StreamState, StreamInput, int], Any]
+Enqueue = Callable[[StreamInput, int], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class Acceptor:
             stream.idle = False
             admit = stream.record.late == "admit"
             arrival = Arrival(stream.iri, tuple(entering), before, stream.time, admit)
-            ticket = self._log_and_queue(stream, arrival, len(entering))
+            ticket = self._log_and_queue(stream, arrival)
         last = stream.next_seq - 1
         receipt = PushReceipt(
             stream.iri,
@@ -296,7 +296,7 @@ class Acceptor:
             stream.last_input_ms = now
             stream.idle = False
             stream.guarantee(at)
-            return self._log_and_queue(stream, Advance(stream.iri, stream.time), 0)
+            return self._log_and_queue(stream, Advance(stream.iri, stream.time))
 
     def tick(self, stream: StreamState, now: int) -> None:
         """The wall clock moves arrival-stamped streams; a silent event-stamped one becomes idle."""
@@ -305,7 +305,7 @@ class Acceptor:
                 return
             if stream.record.stamping == "arrival":
                 if stream.guarantee(now - stream.lateness_ms):
-                    self._log_and_queue(stream, Advance(stream.iri, stream.time), 0)
+                    self._log_and_queue(stream, Advance(stream.iri, stream.time))
                 return
             if stream.idle or not stream.idle_timeout_ms or stream.last_input_ms is None:
                 return
@@ -314,16 +314,16 @@ class Acceptor:
                 # Nothing is waited for any more: what was held back by lateness can go.
                 if stream.seen is not None:
                     stream.guarantee(stream.seen)
-                self._log_and_queue(stream, Idle(stream.iri, stream.time), 0)
+                self._log_and_queue(stream, Idle(stream.iri, stream.time))
 
     def _log(self, stream: StreamState, event: StreamInput) -> int:
         self._order += 1
         stream.log.append(LogRecord(self._order, event))
         return self._order
 
-    def _log_and_queue(self, stream: StreamState, event: StreamInput, weight: int) -> Any:
+    def _log_and_queue(self, stream: StreamState, event: StreamInput) -> Any:
         order = self._log(stream, event)
-        return self._enqueue(stream, event, order)
+        return self._enqueue(event, order)
 
 
 def fingerprint_of(body: bytes, media_type: str, **options: Any) -> str:

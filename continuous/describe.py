@@ -9,11 +9,11 @@ from pyoxigraph import NamedNode
 
 from .algebra.query import ContinuousQuery, WindowDeclaration
 from .ingest.times import format_instant
+from .inputs import Report
 from .prepare import PreparedQuery, show_duration, show_window
 from .results import quads_text
 from .running import RunningQuery
 from .streams import StreamState
-from .timeline import Report
 
 FindStream = Callable[[str], StreamState | None]
 
@@ -70,7 +70,6 @@ def describe_prepared(prepared: PreparedQuery, find: FindStream) -> dict[str, An
         "options": prepared.registration.options(),
         "result_iri": prepared.result_iri,
         "result_stream": prepared.result_iri if prepared.makes_stream else None,
-        "engine": "reference",
         "sharing_group": None,
         "warnings": list(prepared.warnings),
     }
@@ -103,6 +102,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
     document = describe_prepared(query.prepared, find)
     document.update(
         name=query.name,
+        engine=query.engine,
         state=query.state,
         error=query.error,
         created=query.created_ms,

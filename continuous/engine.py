@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode
 
 from quadrill.store.changes import Commit
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
-from quadrill.store.registry.records import QueryRecord
+from quadrill.store.registry.records import QueryRecord, QueryState
 
 from . import describe
 from .accept import Acceptor, fingerprint_of
 from .catalogue import Entry, QueryCatalogue
 from .clock import Clock
+from .dispatch import Dispatcher
 from .errors import EngineStoppedError, FeedGoneError, InputError
 from .feeds import Feed
 from .ingest.decode import DecodeOptions, decode
 from .ingest.times import instant_ms
+from .inputs import StreamInput
 from .loop import Ticket, WorkLoop
 from .prepare import Evaluator, PreparedQuery, prepare
 from .registration import Registration
@@ -34,7 +35,6 @@ from .running import RunningQuery
 from .settings import EngineSettings
 from .streambook import StreamBook
 from .streams import StreamState
-from .timeline import StreamInput
 
 if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
@@ -93,12 +93,9 @@ class Engine:
         self._book = StreamBook(registry, clock, self.settings, self._acceptor.lock)
         self._acceptor.on_stamped = self._book.stamp
         self._catalogue = QueryCatalogue(registry, clock, self.settings)
+        self._dispatcher = Dispatcher(self._acceptor, self._book, clock, self._query_failed)
         # Registrations, drops and declarations come one at a time.
         self._admin = threading.RLock()
-        # Who reads which stream, in the order of registration; only the loop changes it.
-        self._readers: dict[str, list[RunningQuery]] = {}
-        self._derived: deque[StreamInput] = deque()
-        self._timers: dict[str, int] = {}
         self._unsubscribe: Callable[[], None] | None = None
 
     # --- life -----------------------------------------------------------------------------------
@@ -139,7 +136,7 @@ class Engine:
 
     def tick(self) -> None:
         """Look at the clock now: arrival-stamped streams, idle marks, refresh timers. For tests."""
-        self._look_at_clock()
+        self._loop.call(self._dispatcher.look_at_clock)
         self._loop.call(lambda: None)
 
     # --- streams --------------------------------------------------------------------------------
@@ -156,7 +153,7 @@ class Engine:
         with self._admin:
             state, created = self._book.declare(iri, name, options)
             if created:
-                self._loop.call(lambda: self._new_stream(state.iri))
+                self._tell_new_stream(state.iri)
             return self.stream(state.iri), created
 
     def drop_stream(self, name_or_iri: str) -> None:
@@ -330,7 +327,7 @@ class Engine:
         )
         document = describe.describe_prepared(prepared, self._book.find)
         shown = describe.describe_running(trial, self._book.find, self._clock.now_ms())
-        for member in ("streams", "windows", "version"):
+        for member in ("engine", "streams", "windows", "version"):
             document[member] = shown[member]
         document["static_parts"] = shown["static_parts"]
         document["plan"] = describe.explain_text(document, describe.algebra_text(prepared.query))
@@ -409,7 +406,7 @@ class Engine:
         running = entry.running
         if running is None or running.state == "failed":
             raise ConflictError(f"the query {name} has failed", code="query-failed")
-        self._loop.call(lambda: self._refresh_now(running, "request"))
+        self._loop.call(lambda: self._dispatcher.refresh(running, "request"))
         return self.describe(name)
 
     def drop(self, name: str) -> None:
@@ -480,10 +477,9 @@ class Engine:
         """Attach a query in its turn: it sees what is accepted from now on."""
         emit = None
         for iri in self._book.open_for(prepared):
-            self._loop.call(lambda iri=iri: self._new_stream(iri))  # type: ignore[misc]
+            self._tell_new_stream(iri)
         if prepared.makes_stream:
-            output = self._book.open_output(prepared, entry.name)
-            emit = self._emitter(output)
+            emit = self._dispatcher.emitter(self._book.open_output(prepared, entry.name))
         running = RunningQuery(
             entry.name,
             prepared,
@@ -496,37 +492,28 @@ class Engine:
         if paused:
             running.state = "paused"
         entry.running = running
-        self._loop.call(lambda: self._attach(running))
+        start = prepared.registration.start_from
+        if start is None:
+            self._loop.call(lambda: self._dispatcher.attach(running, None))
+        else:
+            self._loop.call(lambda: self._dispatcher.attach(running, lambda: self._retained(running, start)))
 
-    def _attach(self, running: RunningQuery) -> None:
-        for window in running.prepared.windows:
-            if isinstance(window.stream, NamedNode):
-                lateness = max(window.lateness_ms or 0, running.prepared.registration.lateness)
-                self._book.wait_for(window.stream.value, running.name, lateness)
-        self._guarded(running, lambda: running.begin(self._clock.now_ms()))
-        self._index(running)
-        start = running.prepared.registration.start_from
-        if start is not None:
-            waiting = self._loop.waiting_orders()
-            for event in self._book.retained(running.timeline.streams, start, waiting):
-                self._guarded(running, lambda event=event: running.handle(event, self._clock.now_ms()))  # type: ignore[misc]
-        self._follow(running)
-        self._work_off_derived()
-        self._set_timer(running)
+    def _retained(self, running: RunningQuery, start: int) -> Iterable[StreamInput]:
+        """What the streams of a query retain, without what waits in the queue and comes anyway."""
+        return self._book.retained(running.timeline.streams, start, self._loop.waiting_orders())
 
     def _detach(self, entry: Entry) -> None:
         running = entry.running
         if running is None:
             return
         entry.running = None
-        self._loop.call(lambda: self._forget(running))
+        self._loop.call(lambda: self._dispatcher.forget(running))
         self._book.release(running.name)
 
-    def _forget(self, running: RunningQuery) -> None:
-        for readers in self._readers.values():
-            if running in readers:
-                readers.remove(running)
-        self._timers.pop(running.name, None)
+    def _query_failed(self, running: RunningQuery) -> None:
+        entry = self._catalogue.find(running.name)
+        if entry is not None:
+            self._catalogue.set_state(entry, "failed", running.error)
 
     def _restore(self, record: QueryRecord) -> None:
         """A query of the registry; one that cannot run is shown as failed with the reason."""
@@ -557,150 +544,34 @@ class Engine:
         self._catalogue.set_state(entry, "running", None)
         self._run(entry, prepared, evaluator)
 
-    def _set_state(self, entry: Entry, running: RunningQuery, state: Any) -> None:
-        def change() -> None:
-            running.state = state
-            if state == "running":
-                self._guarded(running, lambda: running.resume(self._clock.now_ms()))
-                self._work_off_derived()
-
-        self._loop.call(change)
+    def _set_state(self, entry: Entry, running: RunningQuery, state: QueryState) -> None:
+        self._loop.call(lambda: self._dispatcher.set_state(running, state))
         self._catalogue.set_state(entry, state, None)
 
     def _set_registration(self, running: RunningQuery, registration: Registration) -> None:
         running.prepared = replace(running.prepared, registration=registration)
-        self._set_timer(running)
+        self._dispatcher.set_timer(running)
 
-    # --- work in the loop -----------------------------------------------------------------------
+    # --- inputs ---------------------------------------------------------------------------------
 
-    def _enqueue(self, stream: StreamState, event: StreamInput, order: int) -> Ticket[None]:
+    def _enqueue(self, event: StreamInput, order: int) -> Ticket[None]:
         elements = getattr(event, "elements", ())
-        return self._loop.submit(lambda: self._dispatch(event), weight=len(elements), order=order)
-
-    def _dispatch(self, event: StreamInput) -> None:
-        """Give an input to its readers, then what it made them derive to theirs."""
-        self._deliver(event)
-        self._work_off_derived()
-
-    def _deliver(self, event: StreamInput) -> None:
-        now = self._clock.now_ms()
-        for running in list(self._readers.get(event.stream, ())):
-            if running.state != "failed":
-                self._guarded(running, lambda running=running: running.handle(event, now))  # type: ignore[misc]
-                self._follow(running)
-
-    def _work_off_derived(self) -> None:
-        while self._derived:
-            self._deliver(self._derived.popleft())
-
-    def _follow(self, running: RunningQuery) -> None:
-        """The watermark of a derived stream follows its query's."""
-        watermark = running.timeline.watermark
-        if running.prepared.makes_stream and watermark is not None:
-            output = self._book.find(running.prepared.result_iri or "")
-            if output is not None and output.derived_from == running.name:
-                event = self._acceptor.derived_time(output, watermark)
-                if event is not None:
-                    self._derived.append(event)
-
-    def _emitter(self, output: StreamState) -> Callable[[int, list[Quad]], None]:
-        def emit(at: int, quads: list[Quad]) -> None:
-            event = self._acceptor.derive(output, at, quads)
-            if event is not None:
-                self._derived.append(event)
-
-        return emit
+        return self._loop.submit(lambda: self._dispatcher.dispatch(event), weight=len(elements), order=order)
 
     def _on_commit(self, commit: Commit) -> None:
         """Called by the store in a writer's thread: the commit takes its turn as an input."""
         try:
-            self._loop.submit(lambda: self._commit(commit))
+            self._loop.submit(lambda: self._dispatcher.commit(commit))
         except EngineStoppedError:
             return
 
-    def _commit(self, commit: Commit) -> None:
-        now = self._clock.now_ms()
-        for entry in self._catalogue.entries():
-            running = entry.running
-            if running is not None and running.state != "failed":
-                self._guarded(running, lambda running=running: running.commit(commit, now))  # type: ignore[misc]
-                self._index(running)
-        self._work_off_derived()
-
-    def _guarded(self, running: RunningQuery, work: Callable[[], Any]) -> None:
-        """A query that fails stops alone."""
-        try:
-            work()
-        except Exception as error:
-            if not isinstance(error, QuadrillError):
-                log.exception("the query %s failed", running.name)
-            running.fail(error)
-            self._forget(running)
-            entry = self._catalogue.find(running.name)
-            if entry is not None:
-                self._catalogue.set_state(entry, "failed", running.error)
-
-    def _index(self, running: RunningQuery) -> None:
-        """Enter a query as a reader of its streams, those of variables as static data binds them now."""
-        if running.state == "failed":
-            return
-        if running.timeline.reads_every_stream:
-            for state in self._book:
-                running.timeline.add_stream(state.iri)
-        for iri in running.timeline.streams:
-            readers = self._readers.setdefault(iri, [])
-            if running not in readers:
-                readers.append(running)
-
-    def _new_stream(self, iri: str) -> None:
-        """Windows on unbound variables read every stream there is."""
-        for entry in self._catalogue.entries():
-            if entry.running is not None and entry.running.timeline.reads_every_stream:
-                self._index(entry.running)
-
-    def _refresh_now(self, running: RunningQuery, cause: str) -> None:
-        self._guarded(running, lambda: running.refresh_and_tell(self._clock.now_ms(), cause))
-        self._index(running)
-        self._work_off_derived()
-
-    # --- the clock ------------------------------------------------------------------------------
-
     def _tick(self) -> float:
-        """Look at the clock; the seconds until the next look is due."""
-        self._look_at_clock()
-        now = self._clock.now_ms()
-        wait = self.settings.tick_ms
-        for state in self._book:
-            if state.record.stamping == "arrival":
-                for running in self._readers.get(state.iri, ()):
-                    due = running.timeline.next_due()
-                    if due is not None:
-                        wait = min(wait, max(1, due + state.lateness_ms - now))
-            elif not state.idle and state.idle_timeout_ms and state.last_input_ms is not None:
-                wait = min(wait, max(1, state.last_input_ms + state.idle_timeout_ms - now))
-        for due in list(self._timers.values()):
-            wait = min(wait, max(1, due - now))
-        return wait / 1000
+        """Look at the clock; the seconds until the next look is due. Called by the loop."""
+        self._dispatcher.look_at_clock()
+        return self._dispatcher.wait_ms(self.settings.tick_ms) / 1000
 
-    def _look_at_clock(self) -> None:
-        now = self._clock.now_ms()
-        for state in self._book:
-            self._acceptor.tick(state, now)
-        for name, due in list(self._timers.items()):
-            entry = self._catalogue.find(name)
-            if due <= now and entry is not None and entry.running is not None:
-                running = entry.running
-                self._set_timer(running)
-                self._loop.submit(lambda running=running: self._refresh_now(running, "timer"))  # type: ignore[misc]
-
-    def _set_timer(self, running: RunningQuery) -> None:
-        refresh = running.prepared.registration.refresh
-        if isinstance(refresh, int) and running.state != "failed":
-            self._timers[running.name] = self._clock.now_ms() + refresh
-        else:
-            self._timers.pop(running.name, None)
-
-    # --- small things ---------------------------------------------------------------------------
+    def _tell_new_stream(self, iri: str) -> None:
+        self._loop.call(lambda: self._dispatcher.new_stream(iri))
 
     def _open_stream(self, stream_ref: str) -> StreamState:
         """The stream of a reference, declared by itself when it is new."""
@@ -710,11 +581,11 @@ class Engine:
         with self._admin:
             state, created = self._book.open(stream_ref)
         if created:
-            self._loop.call(lambda: self._new_stream(state.iri))
+            self._tell_new_stream(state.iri)
         return state
 
     def _reader_names(self, iri: str) -> list[str]:
-        return [running.name for running in list(self._readers.get(iri, ()))]
+        return [running.name for running in self._dispatcher.readers(iri)]
 
     def _check_running(self) -> None:
         if not self.running:

@@ -180,7 +180,8 @@ class WorkLoop:
     def _run(self) -> None:
         while True:
             try:
-                wait = self._tick()
+                with self._working:
+                    wait = self._tick()
             except Exception:
                 log.exception("a tick of the engine failed")
                 wait = 1.0

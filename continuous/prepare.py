@@ -13,10 +13,10 @@ from quadrill.store.errors import QueryTextError, UnsupportedError
 from .algebra.query import ContinuousQuery, Output, WindowDeclaration, WindowSpec
 from .element import Row
 from .errors import InputError
+from .inputs import Report
 from .registration import Profile, Registration
 from .settings import EngineSettings
 from .streams import last_segment
-from .timeline import Report
 
 _PROFILE_OF = {"cqels": "cqels", "rspql": "rspql", "csparql": "csparql", "sparql": "cqels"}
 _OUTPUT_OF: dict[str, Output] = {"cqels": "istream", "rspql": "rstream", "csparql": "rstream"}

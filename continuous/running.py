@@ -13,13 +13,14 @@ from quadrill.store.errors import LimitError, QuadrillError
 
 from .element import Row
 from .feeds import EventKind, Feed
+from .inputs import Evaluation, Skipped, StreamInput
 from .meters import Meter
 from .prepare import AnswerLike, Evaluator, PreparedQuery
 from .r2s import difference, emit
 from .results import one_line, quads_text, solutions
 from .s2r.operator import Interval
 from .settings import EngineSettings
-from .timeline import Evaluation, QueryTimeline, Skipped, StreamInput
+from .timeline import QueryTimeline
 
 State = OneOf["running", "paused", "failed"]
 EmitElement = Callable[[int, list[Quad]], None]
@@ -159,6 +160,11 @@ class RunningQuery:
     def version(self) -> int:
         """The version of the dataset that the answer reflects: any seen will do without static parts."""
         return self.evaluator.static_version if self._parts else self._seen_version
+
+    @property
+    def engine(self) -> str:
+        """The word for the evaluator at work: ``reference`` unless it says another one."""
+        return str(getattr(self.evaluator, "engine", "reference"))
 
     @property
     def static_parts(self) -> list[Any]:

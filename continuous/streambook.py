@@ -13,10 +13,10 @@ from quadrill.store.registry.records import Stamping, StreamRecord
 
 from .clock import Clock
 from .errors import InputError
+from .inputs import StreamInput
 from .prepare import PreparedQuery, streams_read
 from .settings import EngineSettings
 from .streams import StreamState, StreamTable, check_name, record_from_options
-from .timeline import StreamInput
 
 if TYPE_CHECKING:
     from quadrill.store.registry import Registry

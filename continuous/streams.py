@@ -17,8 +17,8 @@ from .errors import InputError
 from .ingest.decode import PROV_GENERATED_AT_TIME
 from .ingest.retained import InputLog, MemoryLog
 from .ingest.times import duration_ms
+from .inputs import StreamTime
 from .settings import EngineSettings
-from .timeline import StreamTime
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 OPTIONS = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ..timeline import Arrival, Idle, StreamInput
+from ..inputs import Arrival, Idle, StreamInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def test_names_are_given_by_result_iri_text_or_counting() -> None:
     with bench() as b:
         text = (
             PREFIX
-            + f"REGISTER RSTREAM <http://e.org/o/hot> AS SELECT * {W} WHERE {{ WINDOW <w> {{ ?x :seen ?v }} }}"
+            + f"REGISTER RSTREAM <http://e.o/hot> AS SELECT * {W} WHERE {{ WINDOW <w> {{ ?x :seen ?v }} }}"
         )
         assert b.engine.register(Registration(text))[0]["name"] == "hot"
         csparql = (

@@ -9,16 +9,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import WindowDeclaration, WindowSpec
 from quadrill.continuous.element import Element
-from quadrill.continuous.timeline import (
-    Advance,
-    Arrival,
-    Evaluation,
-    Idle,
-    QueryTimeline,
-    Report,
-    Skipped,
-    StreamTime,
-)
+from quadrill.continuous.inputs import Advance, Arrival, Evaluation, Idle, Report, Skipped, StreamTime
+from quadrill.continuous.timeline import QueryTimeline
 
 P = NamedNode("http://example.org/p")
 CHANGE = Report("on-content-change")

@@ -163,7 +163,7 @@ def test_bodies_must_be_utf_8() -> None:
 @pytest.mark.parametrize(
     ("text", "media_type"),
     [
-        ("<u:a> <u:b> " + "<<( <u:a> <u:b> " * 5000 + "<u:c>" + " )>>" * 5000 + " .", "application/n-triples"),
+        ("<u:a> <u:b> " + "<<( <u:a> <u:b> " * 5000 + "<u:c>" + " )>>" * 5000 + ".", "application/n-triples"),
         ('{"@id":"http://a","http://b":' * 5000 + '"x"' + "}" * 5000, "application/ld+json"),
         ('{"jsonld":' + "[" * 5000 + "]" * 5000 + "}", "application/x-ndjson"),
     ],

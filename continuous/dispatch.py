@@ -1,0 +1,206 @@
+"""What the loop does with each input: readers, derived streams, commits, timers; a failure stays alone."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyoxigraph import NamedNode, Quad
+
+from quadrill.store.changes import Commit
+from quadrill.store.errors import QuadrillError
+
+from .accept import Acceptor
+from .clock import Clock
+from .inputs import StreamInput
+from .running import RunningQuery
+from .streambook import StreamBook
+from .streams import StreamState
+
+log = logging.getLogger("quadrill.continuous")
+
+
+class Dispatcher:
+    """Gives inputs to the queries that read them. Everything is called in the loop, one thing at a time."""
+
+    def __init__(
+        self, acceptor: Acceptor, book: StreamBook, clock: Clock, failed: Callable[[RunningQuery], None]
+    ) -> None:
+        """Make a dispatcher without queries.
+
+        Args:
+            acceptor: logs what queries derive.
+            book: the streams.
+            clock: for timers and rates.
+            failed: told about a query that failed.
+        """
+        self._acceptor = acceptor
+        self._book = book
+        self._clock = clock
+        self._failed = failed
+        # In the order of registration.
+        self._attached: dict[str, RunningQuery] = {}
+        self._readers: dict[str, list[RunningQuery]] = {}
+        self._derived: deque[StreamInput] = deque()
+        self._timers: dict[str, int] = {}
+
+    def readers(self, iri: str) -> list[RunningQuery]:
+        """Who reads a stream. May be called from any thread."""
+        return list(self._readers.get(iri, ()))
+
+    # --- queries --------------------------------------------------------------------------------
+
+    def attach(self, running: RunningQuery, replay: Callable[[], Iterable[StreamInput]] | None) -> None:
+        """From now on the query gets inputs; those of ``replay``, what its streams retain, come first."""
+        self._attached[running.name] = running
+        for window in running.prepared.windows:
+            if isinstance(window.stream, NamedNode):
+                lateness = max(window.lateness_ms or 0, running.prepared.registration.lateness)
+                self._book.wait_for(window.stream.value, running.name, lateness)
+        self._try(running, lambda: running.begin(self._clock.now_ms()))
+        self._index(running)
+        for event in replay() if replay is not None else ():
+            self._hand(running, event)
+        self._follow(running)
+        self.set_timer(running)
+        self._work_off_derived()
+
+    def forget(self, running: RunningQuery) -> None:
+        """The query gets no more inputs."""
+        if self._attached.get(running.name) is running:
+            del self._attached[running.name]
+            self._timers.pop(running.name, None)
+        for readers in self._readers.values():
+            if running in readers:
+                readers.remove(running)
+
+    def set_state(self, running: RunningQuery, state: Any) -> None:
+        """Pause or resume a query."""
+        running.state = state
+        if state == "running":
+            self._try(running, lambda: running.resume(self._clock.now_ms()))
+            self._work_off_derived()
+
+    # --- inputs ---------------------------------------------------------------------------------
+
+    def dispatch(self, event: StreamInput) -> None:
+        """Give an input to its readers, then what it made them derive to theirs."""
+        self._deliver(event)
+        self._work_off_derived()
+
+    def commit(self, commit: Commit) -> None:
+        """A new version of the store is an input of every query."""
+        now = self._clock.now_ms()
+        for running in list(self._attached.values()):
+            self._commit_to(running, commit, now)
+        self._work_off_derived()
+
+    def refresh(self, running: RunningQuery, cause: str) -> None:
+        """Refresh a query's static parts and tell what follows."""
+        self._try(running, lambda: running.refresh_and_tell(self._clock.now_ms(), cause))
+        self._index(running)
+        self._work_off_derived()
+
+    def new_stream(self, iri: str) -> None:
+        """A stream was declared: windows on unbound variables read every stream there is."""
+        for running in list(self._attached.values()):
+            if running.timeline.reads_every_stream:
+                self._index(running)
+
+    def _deliver(self, event: StreamInput) -> None:
+        for running in self.readers(event.stream):
+            self._hand(running, event)
+            self._follow(running)
+
+    def _hand(self, running: RunningQuery, event: StreamInput) -> None:
+        if running.state != "failed":
+            self._try(running, lambda: running.handle(event, self._clock.now_ms()))
+
+    def _commit_to(self, running: RunningQuery, commit: Commit, now: int) -> None:
+        self._try(running, lambda: running.commit(commit, now))
+        self._index(running)
+
+    def _try(self, running: RunningQuery, work: Callable[[], Any]) -> None:
+        """A query that fails stops alone."""
+        try:
+            work()
+        except Exception as error:
+            if not isinstance(error, QuadrillError):
+                log.exception("the query %s failed", running.name)
+            running.fail(error)
+            self.forget(running)
+            self._failed(running)
+
+    def _index(self, running: RunningQuery) -> None:
+        """Enter a query as a reader of its streams, those of variables as static data binds them now."""
+        if running.state == "failed":
+            return
+        if running.timeline.reads_every_stream:
+            for state in self._book:
+                running.timeline.add_stream(state.iri)
+        for iri in running.timeline.streams:
+            readers = self._readers.setdefault(iri, [])
+            if running not in readers:
+                readers.append(running)
+
+    # --- derived streams ------------------------------------------------------------------------
+
+    def emitter(self, output: StreamState) -> Callable[[int, list[Quad]], None]:
+        """What a query calls with the quads of an evaluation: one element of its stream."""
+
+        def emit(at: int, quads: list[Quad]) -> None:
+            event = self._acceptor.derive(output, at, quads)
+            if event is not None:
+                self._derived.append(event)
+
+        return emit
+
+    def _follow(self, running: RunningQuery) -> None:
+        """The watermark of a derived stream follows its query's."""
+        watermark = running.timeline.watermark
+        if not running.prepared.makes_stream or watermark is None:
+            return
+        output = self._book.find(running.prepared.result_iri or "")
+        if output is not None and output.derived_from == running.name:
+            event = self._acceptor.derived_time(output, watermark)
+            if event is not None:
+                self._derived.append(event)
+
+    def _work_off_derived(self) -> None:
+        while self._derived:
+            self._deliver(self._derived.popleft())
+
+    # --- the clock ------------------------------------------------------------------------------
+
+    def set_timer(self, running: RunningQuery) -> None:
+        """A query whose static parts are refreshed every so often."""
+        refresh = running.prepared.registration.refresh
+        if isinstance(refresh, int) and running.state != "failed":
+            self._timers[running.name] = self._clock.now_ms() + refresh
+        else:
+            self._timers.pop(running.name, None)
+
+    def look_at_clock(self) -> None:
+        """Move arrival-stamped streams, mark silent ones idle, refresh what is due."""
+        now = self._clock.now_ms()
+        for state in self._book:
+            self._acceptor.tick(state, now)
+        for name, due in list(self._timers.items()):
+            if due <= now:
+                running = self._attached[name]
+                self.set_timer(running)
+                self.refresh(running, "timer")
+
+    def wait_ms(self, at_most: int) -> int:
+        """How long nothing of the clock is due."""
+        now = self._clock.now_ms()
+        due = [now + at_most, *self._timers.values()]
+        for state in self._book:
+            if state.record.stamping == "arrival":
+                instants = [running.timeline.next_due() for running in self.readers(state.iri)]
+                due += [instant + state.lateness_ms for instant in instants if instant is not None]
+            elif not state.idle and state.idle_timeout_ms and state.last_input_ms is not None:
+                due.append(state.last_input_ms + state.idle_timeout_ms)
+        return max(1, min(due) - now)

@@ -1,0 +1,130 @@
+"""The engine with its thread: many pushers, registrations and commits at once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.store.quads import QuadStore
+
+from .engines import PREFIX, RANGE, E, S, bench
+
+
+def together(*works: Callable[[], None]) -> None:
+    """Run works in threads and raise what they raised."""
+    errors: list[BaseException] = []
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if errors:
+        raise errors[0]
+
+
+def test_every_element_of_many_pushers_is_told_once() -> None:
+    with bench(threaded=True) as b:
+        b.register("q", "SELECT ?x WHERE { STREAM :s [ALL] { ?x :seen ?v } }")
+        b.engine.declare_stream(S, stamping="arrival")
+
+        def pusher(which: int) -> Callable[[], None]:
+            return lambda: [b.push(None, f"x{which}-{n}") for n in range(25)] and None
+
+        together(*(pusher(which) for which in range(4)))
+        b.engine.sync()
+        names = "".join(names for _, _, names in b.told("q"))
+        assert names.count("x") == 100
+        stream = b.engine.stream(S)
+        assert (stream["accepted"], stream["last_seq"]) == (100, 100)
+
+
+def test_ids_are_contiguous_whatever_comes_together() -> None:
+    text = "SELECT ?x ?r WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :in ?r }"
+    with bench(threaded=True) as b:
+        b.register("q", text, output="changes")
+        b.engine.declare_stream(S, stamping="arrival")
+        subscription = b.engine.feed("q").subscribe()
+
+        def push() -> None:
+            for n in range(30):
+                b.push(None, f"x{n % 5}")
+
+        def commit() -> None:
+            for n in range(30):
+                verb = "INSERT" if n % 3 else "DELETE"
+                b.store.update(f"{verb} DATA {{ <{E}x{n % 5}> <{E}in> <{E}r{n % 2}> }}")
+
+        def look() -> None:
+            for _ in range(30):
+                b.engine.queries()
+                b.engine.streams()
+                b.engine.current_answer("q")
+
+        def register() -> None:
+            for n in range(5):
+                b.register(f"other{n}", RANGE)
+                b.engine.drop(f"other{n}")
+
+        together(push, commit, look, register)
+        b.engine.sync()
+        events = subscription.take()
+        assert [event.id for event in events] == list(range(1, len(events) + 1))
+        rows: dict[str, int] = {}
+        for event in events:
+            for row in json.loads(event.data)["results"]["bindings"]:
+                key = json.dumps(row, sort_keys=True)
+                rows[key] = rows.get(key, 0) + (1 if event.kind == "insert" else -1)
+        assert all(count in (0, 1) for count in rows.values())
+        answer = b.engine.current_answer("q")
+        assert sum(rows.values()) == len(answer["results"]["bindings"])
+        assert answer["version"] == b.store.version
+
+
+def test_registrations_under_one_name_at_once_agree() -> None:
+    with bench(threaded=True) as b:
+        created: list[bool] = []
+        registration = Registration.from_json({"query": PREFIX + RANGE}, name="q")
+        together(*(lambda: created.append(b.engine.register(registration)[1]) for _ in range(4)))
+        assert sorted(created) == [False, False, False, True]
+
+
+@pytest.mark.timeout(60)
+def test_the_thread_looks_at_the_clock_by_itself() -> None:
+    """An arrival-stamped [NOW] lets its elements go without any further input."""
+    store = QuadStore.open(None)
+    engine = Engine(store, None, clock=SystemClock(), settings=EngineSettings(tick_ms=50))
+    engine.start()
+    try:
+        text = PREFIX + "SELECT ?x WHERE { STREAM :s [RANGE 20ms] { ?x :seen ?v } }"
+        engine.register(Registration.from_json({"query": text, "output": "changes"}, name="q"))
+        subscription = engine.feed("q").subscribe()
+        engine.push(S, f'<{E}a> <{E}seen> "x" .'.encode(), "application/n-triples")
+        kinds = [subscription.get(20), subscription.get(20)]
+        assert [event.kind for event in kinds if event is not None] == ["insert", "delete"]
+    finally:
+        engine.stop()
+        store.close()
+
+
+def test_stopping_works_off_what_was_accepted() -> None:
+    b_feed = None
+    with bench(threaded=True) as b:
+        b.register("q", RANGE)
+        b_feed = b.engine.feed("q")
+        subscription = b_feed.subscribe()
+        for at in range(1, 40):
+            b.push(at, f"y{at}")
+    assert b_feed.last_id == 39
+    assert len(list(subscription)) == 39
