@@ -10,7 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 # Built from pieces, so that this file does not hold what it looks for.
-FORBIDDEN = re.compile("|".join(["/" + "work/", "/" + "opt/quadrill", r"\b" + "issue" + r" [2-8]\b", "/" + "root/"]))
+FORBIDDEN = re.compile(
+    "|".join(["/" + "work/", "/" + "opt/quadrill", r"\b" + "issue" + r" [2-8]\b", "/" + "root/"])
+)
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".lark", ".js", ".css", ".html", ".yaml", ".yml", ".txt", ".rsp", ""}
 
 
