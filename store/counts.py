@@ -34,15 +34,13 @@ def counts_after(counts: Counts, commits: Iterable[Commit]) -> dict[GraphName, i
     return after
 
 
-def updated_counts(counts: Counts, changed: Mapping[GraphName, int | None]) -> Counts:
-    """A new dict with the changed counts: it replaces the old one whole, so readers need no lock."""
-    updated = dict(counts)
+def take_counts(counts: Counts, changed: Mapping[GraphName, int | None]) -> None:
+    """Put the changed counts in place. Readers copy the dict first, which is one step to other threads."""
     for name, count in changed.items():
         if count is None:
-            updated.pop(name, None)
+            counts.pop(name, None)
         else:
-            updated[name] = count
-    return updated
+            counts[name] = count
 
 
 def count_store(store: Store) -> Counts:

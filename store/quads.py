@@ -64,8 +64,17 @@ class QuadStore(StoreWrites):
         self._hosts = hosts
         self._limits = limits
         self._fetcher = fetcher
-        self._writer = Writer(store, log, self._dispatcher, self._gate, clock_ms=clock_ms, reached=reached)
-        self._querier = Querier(store, limits, hosts)
+        querier = Querier(store, limits, hosts)
+        self._querier = querier
+        self._writer = Writer(
+            store,
+            log,
+            self._dispatcher,
+            self._gate,
+            clock_ms=clock_ms,
+            reached=reached,
+            renewed=querier.use,
+        )
 
     @classmethod
     def open(
@@ -231,13 +240,14 @@ class QuadStore(StoreWrites):
 
     def close(self) -> None:
         """Finish the present commit, checkpoint, and let the folder go. Safe to call twice."""
-        if self._querier is None:
+        querier, self._querier = self._querier, None
+        if querier is None:
             return
-        self._querier = None
         try:
             self._writer.close()
         finally:
             # The database lets its folder go with its last reference, which may sit in a cycle of frames.
+            querier.use(Store())
             del self._writer.store
             gc.collect()
             if self._folder is not None:

@@ -66,9 +66,10 @@ class StoreReads:
 
     @contextmanager
     def snapshot_read(self) -> Iterator[SnapshotReader]:
-        """Several reads of one version: no commit becomes visible inside. Keep it short, writers wait.
+        """Several reads of one version: no commit becomes visible inside.
 
-        Snapshots nest within a thread; writing inside one is refused.
+        Keep it short, and wait for nothing inside that a writer may hold: writers wait for its end. Snapshots
+        nest within a thread; writing inside one is refused.
         """
         self._open_querier()
         with self._gate.reading():
@@ -80,16 +81,16 @@ class StoreReads:
 
     def graph_counts(self) -> dict[GraphName, int]:
         """How many quads each listed graph holds, the default graph always among them; kept, not counted."""
-        return dict(self._writer.counts)
+        return self._writer.counts.copy()
 
     @property
     def quad_count(self) -> int:
         """How many quads the store holds."""
-        return sum(self._writer.counts.values())
+        return sum(self._writer.counts.copy().values())
 
     def graph_names(self) -> list[NamedNode | BlankNode]:
         """The listed graph names, empty graphs among them."""
-        return [name for name in self._writer.counts if not isinstance(name, DefaultGraph)]
+        return [name for name in self._writer.counts.copy() if not isinstance(name, DefaultGraph)]
 
     def graph_exists(self, name: GraphName) -> bool:
         """True when the graph is listed; the default graph always is."""

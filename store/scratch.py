@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
-from pyoxigraph import Literal, Quad, Store, Triple
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
 
+Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
+
+_OBJECT = NamedNode("urn:quadrill:object")
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 
 
@@ -21,12 +25,17 @@ def in_store_form(quads: Iterable[Quad]) -> list[Quad]:
 
     Order is kept and duplicates are dropped; quads whose literals are plain strings pass as they are.
     """
+    listed = list(quads)
+    terms = list(dict.fromkeys(quad.object for quad in listed if _may_change(quad.object)))
+    numbered = [Quad(NamedNode(f"urn:quadrill:{number}"), _OBJECT, term) for number, term in enumerate(terms)]
+    forms: dict[Term, Term] = {}
+    for quad in scratch_store(numbered):
+        forms[terms[int(quad.subject.value.rpartition(":")[2])]] = quad.object
     result: dict[Quad, None] = {}
-    for quad in quads:
-        if _may_change(quad.object):
-            single = Store()
-            single.add(quad)
-            quad = next(iter(single))
+    for quad in listed:
+        form = forms.get(quad.object)
+        if form is not None and form != quad.object:
+            quad = Quad(quad.subject, quad.predicate, form, quad.graph_name)
         result[quad] = None
     return list(result)
 

@@ -196,6 +196,10 @@ class Querier:
         self._limits = limits
         self._hosts = hosts
 
+    def use(self, store: Store) -> None:
+        """Evaluate on another store from now on; results that are open keep the old one."""
+        self._store = store
+
     def evaluate(self, request: QueryRequest, version: int) -> QueryResult:
         """Start a query on the dataset, which is at ``version`` or later.
 

@@ -8,6 +8,7 @@ serialisable: Oxigraph's own transactions on disk have no conflict detection and
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from .counts import (
     counts_after,
     counts_of_keys,
     keys_of_counts,
-    updated_counts,
+    take_counts,
 )
 from .dispatch import Dispatcher
 from .errors import ConflictError, QuadrillError, StoreError
@@ -36,6 +37,9 @@ _GROUP_REQUESTS = 64
 _GROUP_QUADS = 1_000
 _CHECKPOINT_COMMITS = 5_000
 _CHECKPOINT_QUADS = 500_000
+_RENEW_REMOVED = 50_000
+
+logger = logging.getLogger(__name__)
 
 
 class PreconditionError(ConflictError):
@@ -68,7 +72,7 @@ class Writer:
 
     Attributes:
         version: the version that readers see.
-        store: the database; others only read it.
+        store: the database; others only read it, and must not keep it: in memory it is renewed now and then.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class Writer:
         *,
         clock_ms: Callable[[], int],
         reached: Callable[[str], None],
+        renewed: Callable[[Store], None],
     ) -> None:
         self.store = store
         self._log = log
@@ -87,6 +92,8 @@ class Writer:
         self._gate = gate
         self._clock_ms = clock_ms
         self._reached = reached
+        self._renewed = renewed
+        self._removed = 0  # quads removed since the store was new
         self._lock = threading.Lock()
         self._line: deque[_Request] = deque()
         self._closed = False
@@ -189,13 +196,36 @@ class Writer:
         self._reached("after-log")
         self._make(change, commits[-1].version)
         self._reached("after-apply")
-        self.counts = updated_counts(self.counts, counts)
+        take_counts(self.counts, counts)
         self._dispatcher.enqueue(commits)
         self._since_checkpoint[0] += len(commits)
         self._since_checkpoint[1] += len(change.added) + len(change.removed)
+        self._removed += len(change.removed)
+        try:
+            self._upkeep(commits[-1].at_ms)
+        except StoreError as error:  # the commits are made; the next one tries again
+            logger.warning("upkeep after version %d: %s", self.version, error.message)
+
+    def _upkeep(self, now_ms: int) -> None:
         if self._since_checkpoint[0] >= _CHECKPOINT_COMMITS or self._since_checkpoint[1] >= _CHECKPOINT_QUADS:
             self._checkpoint()
-        self._log.trim(commits[-1].at_ms)
+        self._log.trim(now_ms)
+        if not isinstance(self._log, SqliteChangeLog) and self._removed >= _RENEW_REMOVED:
+            if self._removed >= 2 * sum(self.counts.values()):
+                self._renew()
+
+    def _renew(self) -> None:
+        """Copy the live quads into a new store: one in memory never frees what was deleted."""
+        fresh = Store()
+        fresh.extend(self.store)
+        for name in self.store.named_graphs():
+            fresh.add_graph(name)
+        with self._gate.writing():
+            self.turn += 1
+            self.store = fresh
+            self._renewed(fresh)
+            self.turn += 1
+        self._removed = 0
 
     def _make(self, change: NetChange, version: int) -> None:
         with self._gate.writing():

@@ -97,6 +97,7 @@ class SqliteChangeLog:
         self._durable = durable
         # Readers use connections of their own: WAL lets them read beside the writer.
         self._readers: list[sqlite3.Connection] = []
+        self._closed = False
         self._readers_lock = threading.Lock()
         new = not path.exists()
         try:
@@ -203,6 +204,7 @@ class SqliteChangeLog:
         """Close every connection that is not being read."""
         self._db.close()
         with self._readers_lock:
+            self._closed = True
             for reader in self._readers:
                 reader.close()
             self._readers.clear()
@@ -275,6 +277,8 @@ class SqliteChangeLog:
 
     def _page(self, version: int, count: int) -> list[tuple[object, ...]]:
         with self._readers_lock:
+            if self._closed:
+                raise StoreError("the store is closed")
             reader = self._readers.pop() if self._readers else self._connect()
         try:
             return reader.execute(
@@ -284,7 +288,10 @@ class SqliteChangeLog:
             ).fetchall()
         finally:
             with self._readers_lock:
-                self._readers.append(reader)
+                if self._closed:
+                    reader.close()
+                else:
+                    self._readers.append(reader)
 
 
 def gone(version: int, earliest: int) -> GoneError:

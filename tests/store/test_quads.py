@@ -330,6 +330,39 @@ def test_a_closed_store_says_so(store: QuadStore) -> None:
             call()
 
 
+def test_a_store_in_memory_is_renewed_when_most_of_it_was_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quadrill.store.writer._RENEW_REMOVED", 100)
+    store = QuadStore.open(None)
+    first = store._writer.store
+    node = BlankNode("kept")
+    store.apply(add=[quad(node, 1, G)], create=[H])
+    open_result = store.query("SELECT * { GRAPH ?g { ?s ?p ?o } }")
+    for number in range(120):
+        store.apply(add=[quad(A, number)])
+        store.apply(remove=[quad(A, number)])
+    assert store._writer.store is not first
+    assert store.quads_for_pattern() == [quad(node, 1, G)]
+    assert store.graph_counts() == {DefaultGraph(): 0, G: 1, H: 0} and store.graph_exists(H)
+    assert len(store.solutions("SELECT * { GRAPH ?g { ?s ?p ?o } }")[1]) == len(list(open_result.rows())) == 1
+    assert store.update("DELETE WHERE { GRAPH ?g { ?s ?p ?o } }").version == 242
+
+
+def test_trouble_in_upkeep_does_not_fail_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("quadrill.store.writer._CHECKPOINT_COMMITS", 1)
+
+    def full(version: int) -> None:
+        raise StoreUnwritableError("no space")
+
+    with QuadStore.open(tmp_path / "data") as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(store._log, "mark_checkpoint", full)
+            assert store.apply(add=[quad(A, 1)]).version == 1
+        assert "upkeep after version 1: no space" in caplog.text
+        assert store.apply(add=[quad(A, 2)]).version == 2
+
+
 # --- on disk ----------------------------------------------------------------------------------
 
 
