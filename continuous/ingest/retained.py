@@ -33,7 +33,7 @@ class InputLog(Protocol):
         ...
 
     def retained(self) -> tuple[int, int | None]:
-        """How many elements are kept, and the least event time among them."""
+        """How many elements are kept, and about how far back they reach in event time."""
         ...
 
 
@@ -75,14 +75,11 @@ class MemoryLog:
                         yield record
 
     def retained(self) -> tuple[int, int | None]:
-        """Number of elements and their least event time."""
-        times = [
-            element.event_time
-            for record in self._records
-            if isinstance(record.input, Arrival)
-            for element in record.input.elements
-        ]
-        return len(times), min(times, default=None)
+        """Number of elements, and the least event time of the push accepted first."""
+        for record in self._records:
+            if isinstance(record.input, Arrival):
+                return self._elements, min(element.event_time for element in record.input.elements)
+        return 0, None
 
 
 def _count(record: LogRecord) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
@@ -12,6 +13,9 @@ from quadrill.store.scratch import in_store_form
 from ..algebra.nodes import Term
 
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+_XSD_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
+# Most numbers of a stream are in the store's form already; asking it costs twenty times this match.
+_CANONICAL_INTEGER = re.compile(r"(?:0|-?[1-9]\d{0,17})\Z")
 _PROBE = NamedNode("urn:quadrill:probe")
 
 
@@ -27,7 +31,10 @@ class TermForms:
 
     def literal(self, literal: Literal) -> Literal:
         """The store's form of one literal."""
-        if literal.language is not None or literal.datatype.value == _XSD_STRING:
+        datatype = literal.datatype.value
+        if datatype == _XSD_STRING or literal.language is not None:
+            return literal
+        if datatype == _XSD_INTEGER and _CANONICAL_INTEGER.match(literal.value):
             return literal
         found = self._known.get(literal)
         if found is None:

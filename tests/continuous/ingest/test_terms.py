@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+from hypothesis import given
+from hypothesis import strategies as st
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 
 from quadrill.continuous.ingest.terms import ElementTerms, TermForms
 
@@ -53,3 +55,12 @@ def test_the_memory_of_forms_is_bounded() -> None:
     for number in range(100):
         assert forms.literal(integer(f"0{number}")) == integer(str(number))
     assert len(forms._known) <= 10
+
+
+@given(st.from_regex(r"\A[+-]?0{0,2}\d{0,20}\Z"))
+def test_integers_come_in_the_form_that_the_store_gives_back(text: str) -> None:
+    """The short cut for canonical integers agrees with the store."""
+    literal = integer(text)
+    store = Store()
+    store.add(Quad(P, P, literal))
+    assert TermForms().literal(literal) == next(iter(store)).object
