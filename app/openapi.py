@@ -161,7 +161,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "/streams:heartbeat",
         "move the watermark of a stream by its IRI",
         (204,),
-        ("iri", "at"),
+        ("iri", "at", "wait"),
         role="push",
     ),
     Operation("get", "/streams/{name}", "one stream", (200,), answers=JSON),
@@ -171,7 +171,9 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("get", "/streams/{name}/late", "the late elements that are kept", (200,), answers=JSON),
     Operation("delete", "/streams/{name}", "drop a stream that no query reads", (204,), role="write"),
-    Operation("post", "/streams/{name}:heartbeat", "move a stream's watermark", (204,), ("at",), role="push"),
+    Operation(
+        "post", "/streams/{name}:heartbeat", "move a stream's watermark", (204,), ("at", "wait"), role="push"
+    ),
     Operation("get", "/queries", "all continuous queries", (200,), answers=JSON),
     Operation(
         "post", "/queries", "register a continuous query", (200, 201), ("name",), _REGISTRATION, JSON, "write"

@@ -141,7 +141,7 @@ def _push(stream: str) -> Response:
 
 
 def _heartbeat(stream: str) -> Response:
-    incoming.known_parameters({"iri", "at"})
+    incoming.known_parameters({"iri", "at", "wait"})
     at = request.args.get("at")
     if at is None:
         raise HttpError(
@@ -150,7 +150,7 @@ def _heartbeat(stream: str) -> Response:
             code="parameter",
             hint="Give at as milliseconds since the epoch or as an xsd:dateTime.",
         )
-    services().engine.heartbeat(stream, instant_ms(at, "the parameter at"))
+    services().engine.heartbeat(stream, instant_ms(at, "the parameter at"), wait=incoming.flag("wait"))
     return Response(status=204)
 
 
