@@ -78,7 +78,7 @@ def _of_streams(streams: list[dict[str, Any]]) -> Iterable[Metric]:
     for stream in streams:
         name = str(stream.get("name"))
         accepted.add_metric((name,), _figure(stream, "elements", "accepted", "count"))
-        late.add_metric((name,), _figure(stream, "late"))
+        late.add_metric((name,), _figure(stream, "late_count"))
         if isinstance(stream.get("watermark"), int):
             watermark.add_metric((name,), stream["watermark"])
     return (accepted, late, watermark)
