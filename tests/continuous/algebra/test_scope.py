@@ -77,12 +77,16 @@ def test_on_the_left_of_optional_it_moves_above_it() -> None:
     assert move_outward(before) == n.Filter(ABOVE, n.LeftJoin(n.Window(W, VALUES), LIMITS, None))
 
 
-@pytest.mark.parametrize("barrier", [
-    lambda inner: n.Minus(LIMITS, inner),
-    lambda inner: n.Join(LIMITS, n.Union(inner, bgp("x", "other"))),
-    lambda inner: n.Join(LIMITS, n.Distinct(n.Project(inner, (Var("x"),)))),
-    lambda inner: n.Filter(n.Exists(inner), bgp("x", "unrelated")),
-], ids=["minus", "union", "sub-query", "exists"])
+@pytest.mark.parametrize(
+    "barrier",
+    [
+        lambda inner: n.Minus(LIMITS, inner),
+        lambda inner: n.Join(LIMITS, n.Union(inner, bgp("x", "other"))),
+        lambda inner: n.Join(LIMITS, n.Distinct(n.Project(inner, (Var("x"),)))),
+        lambda inner: n.Filter(n.Exists(inner), bgp("x", "unrelated")),
+    ],
+    ids=["minus", "union", "sub-query", "exists"],
+)
 def test_nothing_moves_out_of(barrier: object) -> None:
     before = barrier(n.Window(W, n.Filter(ABOVE, VALUES)))  # type: ignore[operator]
     assert move_outward(before) == before
@@ -95,8 +99,7 @@ def test_inside_exists_the_outer_variables_are_substituted_where_the_filter_stan
 
 def test_a_bind_moves_below_what_uses_its_variable() -> None:
     total = n.Call("+", (Var("v"), Var("limit")))
-    before = n.Filter(
-        greater("sum", "x"), n.Join(LIMITS, n.Window(W, n.Extend(VALUES, Var("sum"), total))))
+    before = n.Filter(greater("sum", "x"), n.Join(LIMITS, n.Window(W, n.Extend(VALUES, Var("sum"), total))))
     moved = n.Extend(n.Join(LIMITS, n.Window(W, VALUES)), Var("sum"), total)
     assert move_outward(before) == n.Filter(greater("sum", "x"), moved)
 

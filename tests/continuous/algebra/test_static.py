@@ -135,11 +135,14 @@ def test_no_part_is_a_cross_product_and_no_static_pattern_is_left(node: Algebra)
     for part in parts:
         pieces: list[Algebra] = []
         for operand in conjuncts(part.pattern):
-            pieces += [n.Bgp((each,)) for each in operand.patterns] if isinstance(operand, n.Bgp) else [operand]
+            pieces += (
+                [n.Bgp((each,)) for each in operand.patterns] if isinstance(operand, n.Bgp) else [operand]
+            )
         assert connected(pieces), show(part.pattern)
     left = [each for each in all_nodes(rest) if isinstance(each, (n.Bgp, n.Path)) and each != n.Bgp()]
     inside = [
-        each for window in all_nodes(rest) if isinstance(window, n.Window) for each in all_nodes(window.input)]
+        each for window in all_nodes(rest) if isinstance(window, n.Window) for each in all_nodes(window.input)
+    ]
     assert len(left) == sum(isinstance(each, (n.Bgp, n.Path)) for each in inside)
     assert all(is_static(part.pattern) for part in parts)
 

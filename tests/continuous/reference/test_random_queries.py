@@ -1,15 +1,14 @@
 """Random queries over windows and background: the evaluator gives what one plain store gives.
 
 The oracle knows nothing of static parts, tables and join orders: each window's content is a named graph
-beside the background's, ``Window(w, P)`` is ``GRAPH <w> { P }``, and Oxigraph evaluates the whole text at once.
+beside the background's, ``Window(w, P)`` is ``GRAPH <w> { P }``, and Oxigraph evaluates it all at once.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, QuerySolutions, Store
 
@@ -20,12 +19,13 @@ from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration
 from quadrill.continuous.algebra.text import SparqlText
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.reference import EvaluationOptions, ReferenceEvaluator
-from quadrill.store.errors import QueryTextError
 from quadrill.store.quads import QuadStore
 
 NAMES = [NamedNode(f"urn:{letter}") for letter in "ab"]
 PREDICATES = [NamedNode(f"urn:{letter}") for letter in "pq"]
-NUMBERS = [Literal(str(number), datatype=NamedNode("http://www.w3.org/2001/XMLSchema#integer")) for number in (1, 2)]
+NUMBERS = [
+    Literal(str(number), datatype=NamedNode("http://www.w3.org/2001/XMLSchema#integer")) for number in (1, 2)
+]
 W1, W2, G = NamedNode("urn:w1"), NamedNode("urn:w2"), NamedNode("urn:g")
 VARIABLES = [Var(letter) for letter in "xyz"]
 WINDOWS = (
@@ -47,7 +47,11 @@ def constants() -> st.SearchStrategy[Expr]:
 def comparisons() -> st.SearchStrategy[Expr]:
     operands = st.one_of(variables, constants())
     compare = st.builds(
-        lambda name, left, right: n.Call(name, (left, right)), st.sampled_from(["=", "!=", "<"]), variables, operands)
+        lambda name, left, right: n.Call(name, (left, right)),
+        st.sampled_from(["=", "!=", "<"]),
+        variables,
+        operands,
+    )
     bound = variables.map(lambda var: n.Call("BOUND", (var,)))
     return st.one_of(compare, bound, bound.map(lambda call: n.Call("!", (call,))))
 
@@ -91,13 +95,15 @@ def _sub_query(inner: Algebra, kept: set[Var]) -> Algebra:
 
 
 def _count(inner: Algebra, key: Var) -> Algebra:
-    return n.Project(
-        n.Group(inner, (key,), ((Var("n"), n.Aggregate("COUNT", None)),)), (key, Var("n")))
+    return n.Project(n.Group(inner, (key,), ((Var("n"), n.Aggregate("COUNT", None)),)), (key, Var("n")))
 
 
 patterns = st.recursive(leaves(), grow, max_leaves=6)
 triple_sets = st.sets(
-    st.builds(Quad, st.sampled_from(NAMES), st.sampled_from(PREDICATES), st.sampled_from(NAMES + NUMBERS)), min_size=3, max_size=9)
+    st.builds(Quad, st.sampled_from(NAMES), st.sampled_from(PREDICATES), st.sampled_from(NAMES + NUMBERS)),
+    min_size=3,
+    max_size=9,
+)
 
 
 def over_one_store(node: Algebra) -> Algebra:
@@ -133,6 +139,10 @@ def compare(node: Algebra, default: set[Quad], named: set[Quad], first: set[Quad
 @given(patterns, triple_sets, triple_sets, triple_sets, triple_sets)
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_evaluator_agrees_with_one_store(
-    node: Algebra, default: set[Quad], named: set[Quad], first: set[Quad], second: set[Quad],
+    node: Algebra,
+    default: set[Quad],
+    named: set[Quad],
+    first: set[Quad],
+    second: set[Quad],
 ) -> None:
     compare(node, default, named, first, second)
