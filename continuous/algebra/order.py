@@ -61,7 +61,7 @@ def value_key(term: Term | None) -> Key:
 
 def total_key(term: Term | None) -> Key:
     """Sort key of the total order: by value, then by N-Triples text."""
-    return (_UNBOUND,) if term is None else (_value_key(term), str(term))
+    return ((_UNBOUND,), "") if term is None else (_value_key(term), str(term))
 
 
 @lru_cache(maxsize=65536)
