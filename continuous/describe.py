@@ -241,6 +241,9 @@ def explain_text(document: dict[str, Any], algebra: str) -> str:
         lines.append(f"static   {part['name']}: {part['rows']} rows of ({names}) at version {version}")
         lines.extend(f"           {line}" for line in part["pattern"].splitlines())
     lines.extend(f"warning  {warning}" for warning in document["warnings"])
+    if document.get("plan"):
+        lines.append("plan")
+        lines.extend(f"  {line}" for line in document["plan"].splitlines())
     lines.append("algebra")
     lines.extend(f"  {line}" for line in algebra.splitlines())
     return "\n".join(lines) + "\n"
@@ -258,7 +261,7 @@ def explain_document(document: dict[str, Any], algebra: str, *, analyze: bool) -
     """EXPLAIN as JSON; with live figures when analyzing."""
     members = [
         "name", "dialect", "profile", "form", "output", "report", "engine", "result_iri", "streams",
-        "windows", "static_parts", "warnings",
+        "windows", "static_parts", "warnings", "plan",
     ]  # fmt: skip
     if analyze:
         members += ["state", "counters", "rates", "state_size", "waiting_for", "last_result", "version",

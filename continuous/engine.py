@@ -21,6 +21,7 @@ from quadrill.store.registry.records import QueryRecord, QueryState
 from . import describe
 from .accept import Acceptor, fingerprint_of
 from .catalogue import Entry, QueryCatalogue
+from .choice import EvaluatorChoice
 from .clock import Clock
 from .dispatch import Dispatcher
 from .errors import EngineStoppedError, FeedGoneError, InputError
@@ -72,7 +73,7 @@ class Engine:
         *,
         clock: Clock,
         settings: EngineSettings | None = None,
-        make_evaluator: MakeEvaluator = reference_evaluator,
+        make_evaluator: MakeEvaluator | None = None,
     ) -> None:
         """Make an engine that is not running yet.
 
@@ -81,13 +82,13 @@ class Engine:
             registry: where queries and streams are kept over restarts; None keeps them in memory only.
             clock: read for arrival stamps, idle time-outs and timers, never by an operator.
             settings: limits and defaults.
-            make_evaluator: gives a query its evaluator.
+            make_evaluator: gives a query its evaluator; by default the native one where it can serve.
         """
         self._store = store
         self._registry = registry
         self._clock = clock
         self.settings = settings or EngineSettings()
-        self._make_evaluator = make_evaluator
+        self._make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice()
         self._loop = WorkLoop(threaded=self.settings.threaded, tick=self._tick)
         self._acceptor = Acceptor(clock, self.settings, self._enqueue, lambda: self._loop.weight)
         self._book = StreamBook(registry, clock, self.settings, self._acceptor.lock)
@@ -369,6 +370,7 @@ class Engine:
             algebra = f"none: {document['error']}"
         else:
             algebra = describe.algebra_text(entry.running.prepared.query)
+            document["plan"] = entry.running.plan
         if not (analyze if as_json is None else as_json):
             return describe.explain_text(document, algebra)
         return describe.explain_document(document, algebra, analyze=analyze)

@@ -1,14 +1,16 @@
 """The native evaluator: the answer kept up to date by deltas.
 
-It has the surface of `ReferenceEvaluator` and is exact in the same sense; what it cannot keep up to date it
-refuses at construction, and the query is then recomputed. On top of that surface stands `step`, which takes the
-changes of the windows and gives the change of the answer, at a cost that follows the change.
+It has the surface of `ReferenceEvaluator` and is exact in the same sense; what it cannot keep up to date
+it refuses at construction, and the query is then recomputed. On top of that surface stands `step`, which
+takes the changes of the windows and gives the change of the answer, at a cost that follows the change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode, Quad
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
 WindowKey = tuple[NamedNode, NamedNode | None]
 Changes = Mapping[WindowKey, Mapping[Quad, int]]
-"""For each window (and stream, where that is a variable) the quads that entered (+1) and left (-1) its set."""
+"""For each window (and stream, where that is a variable) the quads that entered (+1) and left (-1)."""
 
 
 class EngineTerms:
@@ -54,20 +56,50 @@ class EngineTerms:
         self.dictionary = TermDictionary()
         self.values = ValueTable(self.dictionary)
         self.keys = OrderKeys(self.dictionary)
+        # Held while a query is planned: its ids have no holder yet.
+        self.planning = threading.Lock()
 
     def tidy(self) -> None:
         """Forget terms that nothing holds when the dictionary has doubled; called between transactions."""
-        if self.dictionary.sweep_when_grown():
-            self.values.clear()
-            self.keys.clear()
+        if self.dictionary.grown and self.planning.acquire(blocking=False):
+            try:
+                self.dictionary.sweep()
+                self.values.clear()
+                self.keys.clear()
+            finally:
+                self.planning.release()
 
 
-@dataclass(frozen=True, slots=True)
 class AnswerChange:
-    """What one step did to the answer: rows with their multiplicities, in the answer's order if it has one."""
+    """What one step did to the answer, and the answer after it.
 
-    deleted: list[Row]
-    inserted: list[Row]
+    ``deleted`` and ``inserted`` hold each row as often as it came or went, in the answer's order. ``rows`` is
+    the whole answer after this step, also when it is read after later ones and in another thread: it is then
+    made from the newest answer and the changes since.
+    """
+
+    def __init__(
+        self,
+        evaluator: NativeEvaluator,
+        deleted: list[Row],
+        inserted: list[Row],
+        boolean: bool | None,
+        rows: list[Row] | None,
+    ) -> None:
+        self.vars = evaluator.vars
+        self.deleted = deleted
+        self.inserted = inserted
+        self.boolean = boolean
+        self.later: AnswerChange | None = None
+        self._evaluator = evaluator
+        self._rows = rows
+
+    @property
+    def rows(self) -> list[Row]:
+        """The whole answer after this step."""
+        if self._rows is None:
+            self._rows = self._evaluator.rows_after(self)
+        return self._rows
 
 
 class NativeEvaluator:
@@ -76,6 +108,8 @@ class NativeEvaluator:
     Raises UnsupportedError at construction for a construct without a delta form, QueryTextError for a wrong
     query.
     """
+
+    engine = "native"
 
     def __init__(
         self,
@@ -99,10 +133,15 @@ class NativeEvaluator:
         if is_static(root):
             raise UnsupportedError("a query without windows", "a query without windows has nothing to keep")
         self._columns = query.columns if query.form == "select" else projected(root)
+        self.vars = () if query.form == "ask" else tuple(var.name for var in self._columns)
         self._ordered = query.form != "ask" and _is_ordered(root)
         rest, self._parts = split_static(root, frozenset(var.name for var in self._columns))
         self._background = Background(query, store, options, self._functions)
         self._template = Template(query.template, self._columns, options.name)
+        with self._terms.planning:
+            self._prepare_plan(rest, order)
+
+    def _prepare_plan(self, rest: Algebra, order: Sequence[int] | None) -> None:
         self._plan = self._build(rest, order)
         self._places = [
             self._plan.schema.vars.index(var.name) if var.name in self._plan.schema.vars else -1
@@ -114,7 +153,12 @@ class NativeEvaluator:
         self._rows: list[list[Row]] = [[] for _ in self._parts]
         self._pending: dict[SourceKey, Delta] = {}
         self._answer: Delta = {}
-        self._release = self._terms.dictionary.hold(self._live_ids)
+        self._newest: AnswerChange | None = None
+        # Held while the answer changes and while another thread reads it.
+        self._reading = threading.Lock()
+        release = self._terms.dictionary.hold(_weakly(self._live_ids))
+        # Also an evaluator that was only made to check a query lets go of its terms.
+        self.close = weakref.finalize(self, _let_go, release, self._plan)
         self.static_version = -1
         self.refresh()
 
@@ -177,35 +221,56 @@ class NativeEvaluator:
             if variable in part.vars:
                 bound = True
                 place = part.vars.index(variable)
-                found |= {row[place] for row in rows if isinstance(row[place], NamedNode)}
+                found |= {term for row in rows if isinstance(term := row[place], NamedNode)}
         return frozenset(found) if bound else None
 
     # --- steps ------------------------------------------------------------------------------------
 
     def step(self, at: int, changes: Changes) -> AnswerChange:
         """Take the changes of one transaction; the change of the answer at instant ``at`` (milliseconds)."""
-        given = dict(self._pending)
-        self._pending.clear()
+        given, self._pending = self._pending, {}
         for key, quads in changes.items():
             if quads:
                 self._enter(key, quads, given)
-        delta = self._plan.step(given)
-        merge(self._answer, delta)
-        deleted = {row: -weight for row, weight in delta.items() if weight < 0}
-        inserted = {row: weight for row, weight in delta.items() if weight > 0}
-        change = AnswerChange(self._decoded(deleted), self._decoded(inserted))
-        self._terms.tidy()
+        with self._reading:
+            delta = self._plan.step(given)
+            deleted: list[Row] = []
+            inserted: list[Row] = []
+            if delta:
+                merge(self._answer, delta)
+                deleted = self._decoded({row: -weight for row, weight in delta.items() if weight < 0})
+                inserted = self._decoded({row: weight for row, weight in delta.items() if weight > 0})
+            ask = self._query.form == "ask"
+            rows = [] if ask else self.whole().rows if self._ordered else None
+            change = AnswerChange(self, deleted, inserted, bool(self._answer) if ask else None, rows)
+            if self._newest is not None:
+                self._newest.later = change
+            self._newest = change
+            self._terms.tidy()
         return change
+
+    def rows_after(self, change: AnswerChange) -> list[Row]:
+        """The whole answer after a step that may not be the last; called in any thread."""
+        with self._reading:
+            rows = self._decoded(self._answer)
+            later = change.later
+            if later is None:
+                return rows
+            counted = Counter(rows)
+            while later is not None:
+                counted.subtract(later.inserted)
+                counted.update(later.deleted)
+                later = later.later
+            return list(counted.elements())
 
     def whole(self) -> Answer:
         """The whole answer after the last step."""
         if self._query.form == "ask":
             return Answer((), [], False, bool(self._answer))
-        names = tuple(var.name for var in self._columns)
         operator = self._plan.nodes[self._plan.root].operator
         if isinstance(operator, TopK):
-            return Answer(names, [self._terms_of(row) for row in operator.rows()], self._ordered)
-        return Answer(names, self._decoded(self._answer), self._ordered)
+            return Answer(self.vars, [self._terms_of(row) for row in operator.rows()], self._ordered)
+        return Answer(self.vars, self._decoded(self._answer), self._ordered)
 
     def explain(self) -> str:
         """The operators with the rows that they keep."""
@@ -214,12 +279,6 @@ class NativeEvaluator:
     def state_size(self) -> int:
         """Rows kept by the operators."""
         return self._plan.size()
-
-    def close(self) -> None:
-        """Let go of every term; the evaluator is not used afterwards."""
-        self._release()
-        for table in self._plan.tables.values():
-            table.release()
 
     # --- preparation ------------------------------------------------------------------------------
 
@@ -332,6 +391,23 @@ class NativeEvaluator:
             for row in source.held():
                 live.update(row)
         return live
+
+
+def _weakly(live_ids: Callable[[], set[int]]) -> Callable[[], set[int]]:
+    """The method of an object that this does not keep alive."""
+    method = weakref.WeakMethod(live_ids)
+
+    def ids() -> set[int]:
+        found = method()
+        return set() if found is None else found()
+
+    return ids
+
+
+def _let_go(release: Callable[[], None], plan: Plan) -> None:
+    release()
+    for table in plan.tables.values():
+        table.release()
 
 
 def _is_ordered(root: Algebra) -> bool:

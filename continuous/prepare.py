@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from pyoxigraph import NamedNode, Quad
 
@@ -81,6 +81,29 @@ class Evaluator(Protocol):
 
     def static_parts(self) -> Any:
         """The static parts."""
+        ...
+
+
+class ChangedAnswer(Protocol):
+    """An answer that knows what the last step changed in it."""
+
+    deleted: list[Row]
+    inserted: list[Row]
+
+    @property
+    def vars(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def rows(self) -> list[Row]: ...  # noqa: D102
+    @property
+    def boolean(self) -> bool | None: ...  # noqa: D102
+
+
+@runtime_checkable
+class IncrementalEvaluator(Evaluator, Protocol):
+    """An evaluator that takes the changes of the windows instead of their contents."""
+
+    def step(self, at: int, changes: Any) -> AnswerLike:
+        """The answer at an instant, given what entered and left each window since the last step."""
         ...
 
 

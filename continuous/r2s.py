@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from .algebra.query import Output
 
 T = TypeVar("T", bound=Hashable)
+T_co = TypeVar("T_co", bound=Hashable, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,28 @@ def difference(rows: Sequence[T], minus: Sequence[T]) -> list[T]:
         else:
             left.append(row)
     return left
+
+
+class _Changed(Protocol[T_co]):
+    @property
+    def deleted(self) -> Sequence[T_co]: ...
+    @property
+    def inserted(self) -> Sequence[T_co]: ...
+    @property
+    def rows(self) -> Sequence[T_co]: ...
+
+
+def emit_change(output: Output, change: _Changed[T]) -> Emission[T]:
+    """`emit` where the change of the answer is known: nothing is compared."""
+    match output:
+        case "rstream":
+            return Emission(answer=change.rows)
+        case "istream":
+            return Emission(insert=change.inserted or None)
+        case "dstream":
+            return Emission(delete=change.deleted or None)
+        case "changes":
+            return Emission(delete=change.deleted or None, insert=change.inserted or None)
 
 
 def emit(output: Output, previous: Sequence[T], current: Sequence[T]) -> Emission[T]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode, Quad
@@ -15,8 +15,8 @@ from .element import Row
 from .feeds import EventKind, Feed
 from .inputs import Evaluation, Skipped, StreamInput
 from .meters import Meter
-from .prepare import AnswerLike, Evaluator, PreparedQuery
-from .r2s import difference, emit
+from .prepare import AnswerLike, ChangedAnswer, Evaluator, IncrementalEvaluator, PreparedQuery
+from .r2s import difference, emit, emit_change
 from .results import one_line, quads_text, solutions
 from .s2r.operator import Interval
 from .settings import EngineSettings
@@ -63,6 +63,9 @@ class RunningQuery:
             lateness_ms=prepared.registration.lateness,
             variable_streams=self._streams_of_variable,
         )
+        self._incremental = evaluator if isinstance(evaluator, IncrementalEvaluator) else None
+        if self._incremental is not None:
+            self.timeline.track_changes()
         self._parts = list(evaluator.static_parts())
         self._seen_version = evaluator.static_version
         # The commit after which the static parts have not been looked at yet.
@@ -154,6 +157,12 @@ class RunningQuery:
         document = {"at": self.timeline.instant, "error": message, "code": code}
         self.feed.publish([("error", one_line(document))])
 
+    @property
+    def plan(self) -> str | None:
+        """The operators that keep the answer up to date, as text; None where it is recomputed."""
+        show = getattr(self.evaluator, "explain", None)
+        return None if show is None else str(show())
+
     # --- what others ask ------------------------------------------------------------------------
 
     @property
@@ -200,7 +209,10 @@ class RunningQuery:
     def _evaluate(self, step: Evaluation, now_ms: int = 0) -> None:
         if self._stale:
             self.refresh(now_ms, "trigger")
-        answer = self.evaluator.answer(step.at, self.timeline.contents())
+        if self._incremental is not None:
+            answer: AnswerLike = self._incremental.step(step.at, self._window_changes())
+        else:
+            answer = self.evaluator.answer(step.at, self.timeline.contents())
         self.evaluations += 1
         if not step.revises:
             revised = None
@@ -219,6 +231,18 @@ class RunningQuery:
             self.results.add(now_ms, len(ids))
             self.last_result = {"id": ids[-1], "at": step.at, "version": self.version, "emitted": now_ms}
 
+    def _window_changes(self) -> dict[tuple[NamedNode, NamedNode | None], Mapping[Quad, int]]:
+        """What entered and left each window since the last evaluation."""
+        streams = {
+            window.name: window.stream if isinstance(window.stream, NamedNode) else None
+            for window in self.prepared.windows
+        }
+        changes: dict[tuple[NamedNode, NamedNode | None], Mapping[Quad, int]] = {}
+        for (name, stream), operator in self.timeline.operators.items():
+            window = NamedNode(name)
+            changes[window, None if streams[window] is not None else NamedNode(stream)] = operator.take_changes()
+        return changes
+
     def _head(self, at: int, window: Interval | None = None, revised: int | None = None) -> dict[str, Any]:
         document: dict[str, Any] = {"at": at, "version": self.version}
         if window is not None:
@@ -231,8 +255,11 @@ class RunningQuery:
         self, step: Evaluation, answer: AnswerLike, revised: int | None
     ) -> list[tuple[EventKind, str]]:
         self._vars = answer.vars
-        emission = emit(self.prepared.output, self._previous, answer.rows)
-        self._previous = answer.rows
+        if self._incremental is not None:
+            emission = emit_change(self.prepared.output, cast(ChangedAnswer, answer))
+        else:
+            emission = emit(self.prepared.output, self._previous, answer.rows)
+            self._previous = answer.rows
         events: list[tuple[EventKind, str]] = []
         signs: tuple[tuple[EventKind, Sequence[Row] | None], ...] = (
             ("delete", emission.delete), ("insert", emission.insert), ("answer", emission.answer),
@@ -278,6 +305,9 @@ class RunningQuery:
         compared, so that one goes only when no solution yields it any more.
         """
         output, previous = self.prepared.output, self._previous
+        if output == "istream" and self._incremental is not None:
+            inserted = cast(ChangedAnswer, answer).inserted
+            return [("insert", self.evaluator.construct(inserted, step.at))]
         self._previous = answer.rows
         if output == "rstream":
             return [("answer", self.evaluator.construct(answer.rows, step.at))]

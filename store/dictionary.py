@@ -12,6 +12,7 @@ exactly from the bits goes to the dictionary.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -53,8 +54,8 @@ class _TermsById(dict[int, Term]):
 class TermDictionary:
     """Term <-> id, with the forgetting of terms that nothing holds any more.
 
-    One thread uses a dictionary. ``ids`` and ``terms`` are plain mappings, for hot loops to subscript
-    (``ids[term]`` gives a new term its id).
+    ``ids`` and ``terms`` are plain mappings, for hot loops to subscript (``ids[term]`` gives a new term its
+    id, in any thread). While `sweep` runs nobody may hold ids that no holder names.
 
     Whoever keeps ids across calls is a *holder*: a function that yields every id it still needs, registered
     with `hold`. Ids that must not be looked at again at each sweep (static tables) are pinned instead.
@@ -71,6 +72,7 @@ class TermDictionary:
         self._holders: list[Callable[[], Iterable[int]]] = []
         self._sweep_at = SWEEP_FLOOR
         self.forgotten = 0
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -85,48 +87,61 @@ class TermDictionary:
 
     def hold(self, live_ids: Callable[[], Iterable[int]]) -> Callable[[], None]:
         """Register a holder; the function returned ends its hold."""
-        self._holders.append(live_ids)
+        with self._lock:
+            self._holders.append(live_ids)
 
         def release() -> None:
-            if live_ids in self._holders:
-                self._holders.remove(live_ids)
+            with self._lock:
+                if live_ids in self._holders:
+                    self._holders.remove(live_ids)
 
         return release
 
     def pin(self, term_ids: Iterable[int]) -> None:
         """Keep these ids until they are unpinned as often as they were pinned."""
-        for term_id in term_ids:
-            if term_id > 0:
-                self._pins[term_id] += 1
-                self._young.pop(term_id, None)
+        with self._lock:
+            for term_id in term_ids:
+                if term_id > 0:
+                    self._pins[term_id] += 1
+                    self._young.pop(term_id, None)
 
     def unpin(self, term_ids: Iterable[int]) -> None:
         """Undo one `pin` of each id."""
-        for term_id in term_ids:
-            if term_id > 0:
-                self._pins[term_id] -= 1
-                if not self._pins[term_id]:
-                    del self._pins[term_id]
-                    self._young[term_id] = self.terms[term_id]
+        with self._lock:
+            for term_id in term_ids:
+                if term_id > 0:
+                    self._pins[term_id] -= 1
+                    if not self._pins[term_id]:
+                        del self._pins[term_id]
+                        self._young[term_id] = self.terms[term_id]
+
+    @property
+    def grown(self) -> bool:
+        """True when the dictionary has doubled since the last sweep: time for the next."""
+        return len(self.ids) >= self._sweep_at
 
     def sweep_when_grown(self) -> int:
-        """`sweep` when the dictionary has doubled since the last one; the number of entries dropped."""
-        return self.sweep() if len(self.ids) >= self._sweep_at else 0
+        """`sweep` when `grown`; the number of entries dropped."""
+        return self.sweep() if self.grown else 0
 
     def sweep(self) -> int:
         """Drop the entries that no holder names and that are not pinned; the number of entries dropped."""
+        with self._lock:
+            return self._sweep()
+
+    def _sweep(self) -> int:
         live: set[int] = set()
-        for live_ids in self._holders:
+        for live_ids in list(self._holders):
             live.update(live_ids())
-        dead = [term_id for term_id in self._young if term_id not in live]
+        dead = [term_id for term_id in list(self._young) if term_id not in live]
         for term_id in dead:
             term = self._young.pop(term_id)
             del self.terms[term_id]
             del self.ids[term]
         # Negative ids are caches of both mappings: they can always be made again.
-        for term_id in [known for known in self.terms if known < 0]:
+        for term_id in [known for known in list(self.terms) if known < 0]:
             del self.terms[term_id]
-        for term in [known for known, term_id in self.ids.items() if term_id < 0]:
+        for term in [known for known, term_id in list(self.ids.items()) if term_id < 0]:
             del self.ids[term]
         self.forgotten += len(dead)
         self._sweep_at = max(SWEEP_FLOOR, 2 * len(self.ids))
@@ -151,9 +166,13 @@ class _IdsByTerm(dict[Term, int]):
         self._dictionary = dictionary
 
     def __missing__(self, term: Term) -> int:
-        term_id = self._dictionary._enter(term)
-        self[term] = term_id
-        return term_id
+        with self._dictionary._lock:
+            known = self.get(term)
+            if known is not None:
+                return known
+            term_id = self._dictionary._enter(term)
+            self[term] = term_id
+            return term_id
 
 
 def inline_id(term: Term) -> int:

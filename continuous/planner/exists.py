@@ -1,8 +1,9 @@
 """When EXISTS may be answered by a join.
 
-EXISTS substitutes the variables of the row into its pattern before it is evaluated (SPARQL 1.1, section 18.6).
-For patterns that only restrict (joins, unions, filters over what they bind) that gives the same as joining the
-pattern's solutions with the row, which can be kept up to date. For others it does not, and they are refused.
+EXISTS substitutes the variables of the row into its pattern before it is evaluated (SPARQL 1.1, section
+18.6). For patterns that only restrict (joins, unions, filters over what they bind) that gives the same as
+joining the pattern's solutions with the row, which can be kept up to date. For others it does not, and they
+are refused.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class Patterns:
             if not excluded:
                 continue
             source = self._triples(scope)
-            ids = {self._terms.ids[canonical(each)]: None for each in excluded}  # type: ignore[index]
+            ids = {self._terms.ids[canonical(each)]: None for each in excluded}
             self._terms.pin(ids)
             select = Select(source.schema, range(len(source.schema.vars)), excludes(ids))
             kept = self._builder.add("except", select, [source], " ".join(map(str, excluded)))
@@ -196,7 +196,7 @@ class Patterns:
             )
         start, end = self._variable(), self._variable()
         edges = self._ordered(self.path(start, inner, end, scope), (start.name, end.name))
-        constants = [self._terms.ids[canonical(each)] for each in (subject, object_) if _is_constant(each)]  # type: ignore[index]
+        constants = [self._terms.ids[canonical(each)] for each in (subject, object_) if _is_constant(each)]
         self._terms.pin(constants)
         schema = Schema((start.name, end.name), frozenset((start.name, end.name)))
         operator = Closure(schema, zero=zero, many=many, constants=constants)
@@ -214,12 +214,12 @@ class Patterns:
     def _star(self, subject: str, patterns: Sequence[TriplePattern], scope: Scope) -> Built:
         slots: list[tuple[int, int | None, str | None]] = []
         for pattern in patterns:
-            predicate = self._terms.ids[canonical(pattern.predicate)]  # type: ignore[index,arg-type]
+            predicate = self._terms.ids[canonical(pattern.predicate)]
             self._terms.pin([predicate])
             if isinstance(pattern.object, Var):
                 slots.append((predicate, None, pattern.object.name))
             else:
-                object_ = self._terms.ids[canonical(pattern.object)]  # type: ignore[index,arg-type]
+                object_ = self._terms.ids[canonical(pattern.object)]
                 self._terms.pin([object_])
                 slots.append((predicate, object_, None))
         extra = self._extra(scope)

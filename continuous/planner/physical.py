@@ -1,9 +1,9 @@
 """Algebra -> operators.
 
 A group (joins, windows, basic graph patterns, filters) is flattened to its members: stars of one subject,
-single patterns, paths, static tables and whatever is planned on its own. They meet in one delta join, and each
-filter goes to the member that binds its variables. The other nodes become one operator each. What cannot be
-kept up to date raises UnsupportedError; the query is then recomputed instead.
+single patterns, paths, static tables and whatever is planned on its own. They meet in one delta join, and
+each filter goes to the member that binds its variables. The other nodes become one operator each. What
+cannot be kept up to date raises UnsupportedError; the query is then recomputed instead.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ from ..r2r.topk import SortKey, TopK
 from ..rows import Row, Schema
 from .exists import correlation, has_exists
 from .functions import accumulator_factory
+from .implied import bound_when_true
 from .patterns import Patterns, Scope
 from .plan import Built, Plan, PlanBuilder, SourceKey
 
@@ -271,8 +272,8 @@ class _Planner:
             below = _Group(outer=group.outer)
             self._flatten(inner, replace(scope, graph=name), below)
             group.residual += below.residual
-            built = [self._finish(below)]
-            return built if _touches_graph(inner) else [*built, self._patterns.graph_exists(name, scope)]
+            apart = [self._finish(below)]
+            return apart if _touches_graph(inner) else [*apart, self._patterns.graph_exists(name, scope)]
         inside = replace(scope, graph=name, context=scope.context | {name.name})
         below = _Group(outer=group.outer)
         self._flatten(inner, inside, below)
@@ -299,9 +300,10 @@ class _Planner:
         elif len(members) == 1:
             built = members[0]
         else:
-            order = self.compilation.order
-            if order is not None:
-                order = sorted(range(len(members)), key=lambda place: order[place % len(order)])
+            forced = self.compilation.order
+            order = None
+            if forced is not None:
+                order = sorted(range(len(members)), key=lambda place: forced[place % len(forced)])
             operator = JoinOperator([member.schema for member in members], order)
             built = self.builder.add("join", operator, members)
         for condition in late:
@@ -342,7 +344,9 @@ class _Planner:
 
     def _filter(self, built: Built, condition: Expr) -> Built:
         test = compile_condition(condition, built.schema.vars, self.compilation.context)
-        return self.builder.add("filter", linear.Filter(built.schema, test), [built], expr=condition)
+        proved = bound_when_true(condition) & frozenset(built.schema.vars)
+        schema = Schema(built.schema.vars, built.schema.certain | proved)
+        return self.builder.add("filter", linear.Filter(schema, test), [built], expr=condition)
 
     def _with_condition(self, built: Built, condition: Expr, scope: Scope) -> Built:
         """A filter whose condition has EXISTS in it."""

@@ -32,7 +32,7 @@ from typing import Any
 from pyoxigraph import RdfFormat, parse
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.engine import Engine, EngineSettings, MakeEvaluator, Registration
 from quadrill.continuous.ingest.times import duration_ms
 from quadrill.continuous.results import term_json
 from quadrill.store.quads import QuadStore
@@ -116,12 +116,12 @@ def _option(scenario: Scenario, line: str) -> None:
             raise ValueError(f"{scenario.path.name}: unknown line {line!r}")
 
 
-def run(scenario: Scenario) -> None:
+def run(scenario: Scenario, make_evaluator: MakeEvaluator | None = None) -> None:
     """Run a scenario and compare what is told after every action."""
     clock = ManualClock(0)
     store = QuadStore.open(None, clock_ms=clock.now_ms)
     settings = EngineSettings(threaded=False, **scenario.settings)
-    engine = Engine(store, None, clock=clock, settings=settings)
+    engine = Engine(store, None, clock=clock, settings=settings, make_evaluator=make_evaluator)
     engine.start()
     try:
         for iri, options in scenario.streams:

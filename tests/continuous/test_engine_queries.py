@@ -279,7 +279,7 @@ def test_a_failure_inside_the_evaluator_is_told_without_its_trace(caplog: pytest
         b.register("q", RANGE)
         running = b.engine._catalogue.get("q").running
         assert running is not None
-        running.evaluator.answer = lambda at, contents: 1 / 0  # type: ignore[method-assign]
+        running.evaluator.step = lambda at, changes: 1 / 0  # type: ignore[attr-defined]
         b.push(1, "a")
         assert b.engine.describe("q")["error"] == "ZeroDivisionError: division by zero"
         assert b.told("q")[-1][0] == "error"
@@ -368,7 +368,8 @@ def test_explain_shows_windows_static_parts_and_algebra() -> None:
             "dialect  cqels",
             f"on <{S}> [RANGE 5s]",
             "static   0: 0 rows of (?x)",
-            "engine   reference",
+            "engine   native",
+            "plan\n",
         ):
             assert part in text
         plan = b.engine.explain("q", analyze=True)

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from quadrill.continuous.engine import MakeEvaluator, reference_evaluator
+
 from .scenarios import read, run
 
 FOLDER = Path(__file__).parent.parent / "scenarios"
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.rsp")), ids=lambda path: path.stem)
-def test_the_scenario_tells_what_it_says(path: Path) -> None:
-    run(read(path))
+@pytest.mark.parametrize("make", [None, reference_evaluator], ids=["native", "reference"])
+def test_the_scenario_tells_what_it_says(path: Path, make: MakeEvaluator | None) -> None:
+    run(read(path), make)
 
 
 def test_there_are_scenarios_for_every_window_and_output() -> None:

@@ -1,0 +1,1 @@
+"""Benchmarks: deterministic generators and ratios of one run. ``python -m benchmarks --help``."""

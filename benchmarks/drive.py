@@ -1,0 +1,112 @@
+"""Runs one query over elements: natively or by recomputation, and times it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pyoxigraph import NamedNode, Quad
+
+from quadrill.continuous.element import Element
+from quadrill.continuous.language import parse
+from quadrill.continuous.native import NativeEvaluator
+from quadrill.continuous.reference import EvaluationOptions, ReferenceEvaluator
+from quadrill.continuous.timeline import Arrival, Evaluation, QueryTimeline, Report, StreamTime
+from quadrill.store.quads import QuadStore
+
+Rows = list[tuple[object, ...]]
+
+
+@dataclass(slots=True)
+class Timing:
+    """CPU seconds of one run, the part of it in the evaluator, and what came out."""
+
+    events: int
+    evaluations: int
+    total: float
+    evaluator: float
+    rows: int
+
+    @property
+    def per_event(self) -> float:
+        """Microseconds of evaluation an event."""
+        return self.evaluator / self.events * 1e6
+
+    @property
+    def per_event_with_windows(self) -> float:
+        """Microseconds an event, time and windows included."""
+        return self.total / self.events * 1e6
+
+
+class Driver:
+    """One query over one stream, driven element by element."""
+
+    def __init__(self, text: str, store: QuadStore, parameters: dict[str, str] | None = None) -> None:
+        self.query = parse(text, parameters=parameters)
+        self._store = store
+
+    def timeline(self) -> QueryTimeline:
+        """A fresh timeline of the query, evaluated whenever a window's content changes."""
+        return QueryTimeline(self.query.windows, Report("on-content-change"))
+
+    def native(
+        self, elements: Iterable[Element], *, warm_up: int = 0, evaluator: NativeEvaluator | None = None
+    ) -> Timing:
+        """Changes of the windows in, change of the answer out."""
+        evaluator = evaluator or NativeEvaluator(self.query, self._store, EvaluationOptions())
+        timeline = self.timeline()
+        timeline.track_changes()
+
+        def step(at: int) -> int:
+            changes: dict[tuple[NamedNode, NamedNode | None], dict[Quad, int]] = {
+                (NamedNode(window), None): operator.take_changes()
+                for (window, _), operator in timeline.operators.items()
+            }
+            return len(evaluator.step(at, changes).inserted)
+
+        return _run(timeline, elements, step, warm_up)
+
+    def recompute(self, elements: Iterable[Element], *, warm_up: int = 0) -> Timing:
+        """The whole answer again at every instant, by Oxigraph."""
+        evaluator = ReferenceEvaluator(self.query, self._store, EvaluationOptions())
+        timeline = self.timeline()
+
+        def step(at: int) -> int:
+            return len(evaluator.answer(at, timeline.contents()).rows)
+
+        return _run(timeline, elements, step, warm_up)
+
+
+def _run(
+    timeline: QueryTimeline, elements: Iterable[Element], step: Callable[[int], int], warm_up: int
+) -> Timing:
+    """Evaluate at every instant; the first ``warm_up`` events fill the windows and are not timed."""
+    stream = next(iter(timeline.streams))
+    seen = StreamTime()
+    total = inside = 0.0
+    events = evaluations = rows = 0
+    pending_at: int | None = None
+    for number, element in enumerate(elements):
+        timed = number >= warm_up
+        after = StreamTime(element.event_time)
+        begin = time.perf_counter()
+        spent = 0.0
+        for each in timeline.handle(Arrival(stream, (element,), seen, after)):
+            if not isinstance(each, Evaluation):
+                continue
+            pending_at = each.at
+            if timed or step.__name__ == "step":
+                start = time.perf_counter()
+                found = step(each.at)
+                spent += time.perf_counter() - start
+                if timed:
+                    rows += found
+                    evaluations += 1
+        if timed:
+            total += time.perf_counter() - begin
+            inside += spent
+            events += 1
+        seen = after
+    assert pending_at is not None
+    return Timing(events, evaluations, total, inside, rows)
