@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from .ingest.retained import LogRecord
 from .ingest.terms import ElementTerms, TermForms
 from .ingest.times import format_instant
 from .inputs import Advance, Arrival, Idle, StreamInput
+from .journal import Journal, JournalRecord, element_members, elements_of, event_members, event_of
 from .settings import EngineSettings
 from .streams import Stamping, StreamState
 
@@ -62,9 +63,15 @@ class Acceptor:
     """
 
     def __init__(
-        self, clock: Clock, settings: EngineSettings, enqueue: Enqueue, backlog: Callable[[], int]
+        self,
+        clock: Clock,
+        settings: EngineSettings,
+        enqueue: Enqueue,
+        backlog: Callable[[], int],
+        journal: Journal | None = None,
     ) -> None:
         self.lock = threading.RLock()
+        self.journal = journal
         self._clock = clock
         self._settings = settings
         self._enqueue = enqueue
@@ -115,12 +122,14 @@ class Acceptor:
             if again is not None:
                 return again, None
             good, bad = self._checked(stream, decoded, partial=partial)
-            receipt, ticket = self._enter(stream, good, bad if partial else None)
-            if key is not None:
-                self._keys[(stream.iri, key)] = (fingerprint, receipt)
-                if len(self._keys) > self._settings.idempotency_keys:
-                    self._keys.popitem(last=False)
-            return receipt, ticket
+            return self._enter(stream, good, bad if partial else None, key, fingerprint)
+
+    def _remember(self, stream: str, key: str | None, fingerprint: str, receipt: PushReceipt) -> None:
+        if key is None:
+            return
+        self._keys[(stream, key)] = (fingerprint, receipt)
+        if len(self._keys) > self._settings.idempotency_keys:
+            self._keys.popitem(last=False)
 
     def _check_size(self, number: int) -> None:
         most = self._settings.push_elements
@@ -196,48 +205,59 @@ class Acceptor:
         )
 
     def _enter(
-        self, stream: StreamState, good: list[tuple[DecodedElement, int]], bad: list[BadElement] | None
+        self,
+        stream: StreamState,
+        good: list[tuple[DecodedElement, int]],
+        bad: list[BadElement] | None,
+        key: str | None,
+        fingerprint: str,
     ) -> tuple[PushReceipt, Any]:
         watermark, before = stream.watermark, stream.time
         first = stream.next_seq
-        entering, late = [], 0
+        elements: list[Element] = []
+        late: list[int] = []
         for decoded, at in good:
             seq = stream.next_seq
             stream.next_seq += 1
             quads = ElementTerms(self._forms, stream.iri, seq).quads(decoded.quads)
-            element = Element(quads, at, seq)
             if watermark is not None and at < watermark:
-                late += 1
-                self._keep_dead(stream, element)
-                if stream.record.late == "drop":
-                    stream.dropped += 1
-                    continue
-            entering.append(element)
+                late.append(len(elements))
+            elements.append(Element(quads, at, seq))
+        dropped = set(late) if stream.record.late == "drop" else set()
+        entering = tuple(each for place, each in enumerate(elements) if place not in dropped)
+        for place in late:
+            self._keep_dead(stream, elements[place])
         for element in entering:
             stream.see(element.event_time)
         stream.accepted += len(good)
-        stream.late += late
+        stream.late += len(late)
+        stream.dropped += len(dropped)
         if good:
             stream.last_input_ms = self._clock.now_ms()
             if stream.record.stamping is None and self.on_stamped is not None:
                 self.on_stamped(stream, "arrival" if good[0][0].at is None else "event")
-        ticket = None
+        event = None
         if entering:
             stream.idle = False
-            admit = stream.record.late == "admit"
-            arrival = Arrival(stream.iri, tuple(entering), before, stream.time, admit)
-            ticket = self._log_and_queue(stream, arrival)
+            event = Arrival(stream.iri, entering, before, stream.time, stream.record.late == "admit")
         last = stream.next_seq - 1
         receipt = PushReceipt(
             stream.iri,
             first if good else None,
             last if good else None,
             len(good),
-            late,
-            stream.log.durable,
+            len(late),
+            self.journal is not None or stream.log.durable,
             None if bad is None else tuple(bad),
         )
-        return receipt, ticket
+        self._remember(stream.iri, key, fingerprint, receipt)
+        if event is None and not good and key is None:
+            return receipt, None
+        extra: dict[str, Any] = {"late": late, "dropped": sorted(dropped)}
+        if key is not None:
+            extra["key"] = [key, fingerprint, receipt_members(receipt)]
+        order = self._log(stream, event, elements, extra)
+        return receipt, None if event is None else self._enqueue(event, order)
 
     def _keep_dead(self, stream: StreamState, element: Element) -> None:
         stream.dead_letters.append(element)
@@ -263,7 +283,7 @@ class Acceptor:
                     return None
             stream.see(at)
             arrival = Arrival(stream.iri, (element,), before, stream.time, stream.record.late == "admit")
-            self._log(stream, arrival)
+            self._log_derived(stream, arrival)
             return arrival
 
     def derived_time(self, stream: StreamState, watermark: int) -> StreamInput | None:
@@ -272,7 +292,7 @@ class Acceptor:
             if not stream.guarantee(watermark):
                 return None
             advance = Advance(stream.iri, stream.time)
-            self._log(stream, advance)
+            self._log_derived(stream, advance)
             return advance
 
     # --- time without data ----------------------------------------------------------------------
@@ -316,14 +336,114 @@ class Acceptor:
                     stream.guarantee(stream.seen)
                 self._log_and_queue(stream, Idle(stream.iri, stream.time))
 
-    def _log(self, stream: StreamState, event: StreamInput) -> int:
-        self._order += 1
-        stream.log.append(LogRecord(self._order, event))
+    # --- the log --------------------------------------------------------------------------------
+
+    @property
+    def order(self) -> int:
+        """The order given last."""
         return self._order
+
+    def note(self, kind: str, **members: Any) -> int:
+        """Give something that is no input of a stream its place in the order; called under the lock."""
+        if self.journal is None:
+            return 0
+        self._order = self.journal.note(kind, members)
+        return self._order
+
+    def _log(
+        self,
+        stream: StreamState,
+        event: StreamInput | None,
+        elements: Sequence[Element] = (),
+        extra: dict[str, Any] | None = None,
+    ) -> int:
+        """Write an input; ``elements`` are all of a push, those that did not enter too."""
+        if self.journal is None:
+            self._order += 1
+        else:
+            members = {"stream": stream.iri} if event is None else event_members(event)
+            figures, quads = element_members(elements)
+            members |= figures | (extra or {}) | {"figures": stream.figures(), "now": self._clock.now_ms()}
+            self._order = self.journal.note("input", members, quads)
+        if event is not None:
+            stream.log.append(LogRecord(self._order, event))
+        return self._order
+
+    def _log_derived(self, stream: StreamState, event: Arrival | Advance) -> None:
+        """Keep what a query made for those that start in the past; a replay makes it again."""
+        if self.journal is None:
+            self._order += 1
+        elif not self.journal.silent:
+            figures, quads = element_members(event.elements if isinstance(event, Arrival) else ())
+            self._order = self.journal.note("derived", event_members(event) | figures, quads)
+        stream.log.append(LogRecord(self._order, event))
 
     def _log_and_queue(self, stream: StreamState, event: StreamInput) -> Any:
         order = self._log(stream, event)
         return self._enqueue(event, order)
+
+    # --- recovery -------------------------------------------------------------------------------
+
+    def replay(self, record: JournalRecord, stream: StreamState | None, *, counted: bool) -> StreamInput | None:
+        """Bring a stream to where it was after a record; the input to hand out again.
+
+        Args:
+            record: of kind ``input``.
+            stream: None when it was dropped later.
+            counted: the stream's figures and dead letters hold the record already.
+        """
+        elements = elements_of(record)
+        dropped = set(record.members.get("dropped", ()))
+        event = event_of(record, [each for place, each in enumerate(elements) if place not in dropped])
+        self._order = record.number
+        if stream is not None:
+            if event is not None:
+                stream.log.append(LogRecord(record.number, event))
+            if not counted:
+                stream.restore_figures(record.members["figures"])
+                for place in record.members.get("late", ()):
+                    self._keep_dead(stream, elements[place])
+                if "key" in record.members:
+                    key, fingerprint, members = record.members["key"]
+                    self._remember(stream.iri, key, fingerprint, receipt_of(members))
+        return event
+
+    def replay_derived(self, record: JournalRecord, stream: StreamState | None) -> None:
+        """Retain again what a query had made."""
+        event = event_of(record, elements_of(record))
+        if stream is not None and event is not None:
+            stream.log.append(LogRecord(record.number, event))
+
+    def begin_at(self, order: int) -> None:
+        """Continue behind an order."""
+        self._order = order
+
+    def keys(self) -> list[tuple[str, str, str, list[Any]]]:
+        """The idempotency keys: (stream, key, fingerprint, members of the receipt)."""
+        return [
+            (stream, key, fingerprint, receipt_members(receipt))
+            for (stream, key), (fingerprint, receipt) in self._keys.items()
+        ]
+
+    def restore_keys(self, keys: Sequence[Sequence[Any]]) -> None:
+        """The keys of `keys` again."""
+        for stream, key, fingerprint, members in keys:
+            self._remember(stream, key, fingerprint, receipt_of(members))
+
+
+def receipt_members(receipt: PushReceipt) -> list[Any]:
+    """A receipt for a record."""
+    bad = receipt.bad
+    return [
+        receipt.stream, receipt.first_seq, receipt.last_seq, receipt.accepted, receipt.late, receipt.durable,
+        None if bad is None else [[each.place, each.error, each.line, each.column] for each in bad],
+    ]  # fmt: skip
+
+
+def receipt_of(members: Sequence[Any]) -> PushReceipt:
+    """The receipt again."""
+    *rest, bad = members
+    return PushReceipt(*rest, None if bad is None else tuple(BadElement(*each) for each in bad))
 
 
 def fingerprint_of(body: bytes, media_type: str, **options: Any) -> str:

@@ -8,6 +8,7 @@ buffer is disconnected, never skipped: it resumes from the last id it saw.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from .results import one_line
+
+log = logging.getLogger("quadrill.continuous")
 
 EventKind = OneOf["insert", "delete", "answer", "progress", "reset", "error"]
 NUMBERED: frozenset[EventKind] = frozenset({"insert", "delete", "answer", "error"})
@@ -123,18 +126,45 @@ class Subscription:
             wake()
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Events that wait to be written: (place, event, not written yet), with the current answer after them."""
+
+    events: list[tuple[int, FeedEvent, bool]]
+    current: Callable[[], str] | None
+    reset: bool = False
+
+
 class Feed:
     """The events of one registered query."""
 
-    def __init__(self, name: str, *, history: int = 10_000, subscriber_buffer: int = 1_000) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        history: int = 10_000,
+        subscriber_buffer: int = 1_000,
+        outbox: Callable[[Feed], None] | None = None,
+    ) -> None:
         """Make an empty feed.
 
         Args:
             name: the query's name.
             history: how many events are kept for those who resume.
             subscriber_buffer: how many events may wait for one subscriber.
+            outbox: told when something waits to be written; nobody sees it before `release`. Without, what is
+                published is seen at once.
         """
         self.name = name
+        self.number = 0
+        self._outbox = outbox
+        self._held: list[_Held] = []
+        # Events by place that were written before a crash and are computed again by the replay.
+        self._written: dict[int, FeedEvent] = {}
+        self._assigned = 0
+        self._place = 0
+        self._reset_place = 0
+        self._reset_id = 0
         self._limit = history
         self._buffer = subscriber_buffer
         self._events: deque[FeedEvent] = deque()
@@ -174,16 +204,55 @@ class Feed:
             events: kinds and lines of JSON.
             current: makes the line of the current answer from now on; called when somebody asks for it.
         """
+        added = []
+        for kind, data in events:
+            number = None
+            self._place += 1
+            if kind in NUMBERED:
+                self._assigned += 1
+                number = self._assigned
+            written = self._written.pop(self._place, None)
+            if written is not None and (written.kind, written.data) != (kind, data):
+                log.warning("replay gave the feed %s another event at place %d", self.name, self._place)
+            added.append((self._place, written or FeedEvent(number, kind, data), written is None))
+        self._hold(_Held(added, current))
+        return [event.id for _, event, _ in added if event.id is not None]
+
+    def _hold(self, held: _Held) -> None:
+        self._held.append(held)
+        if self._outbox is None:
+            self.release()
+        elif len(self._held) == 1:
+            self._outbox(self)
+
+    def unwritten(self) -> tuple[list[tuple[int, int, int | None, str, str]], list[tuple[int, int]]]:
+        """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""
+        rows = [
+            (self.number, place, event.id, event.kind, event.data)
+            for held in self._held
+            for place, event, new in held.events
+            if new
+        ]
+        out = max([self._reset_place if held.reset else 0 for held in self._held], default=0)
+        out = max(out, self._place - self._limit)
+        return rows, [(self.number, out)] if out > 0 else []
+
+    def release(self) -> None:
+        """Let subscribers see what waits."""
+        held, self._held = self._held, []
+        for each in held:
+            if each.reset:
+                self._clear()
+            else:
+                self._show([event for _, event, _ in each.events], each.current)
+
+    def _show(self, added: Sequence[FeedEvent], current: Callable[[], str] | None) -> None:
         with self._lock:
             if current is not None:
                 self._current = current
-            added = []
-            for kind, data in events:
-                number = None
-                if kind in NUMBERED:
-                    self._last_id += 1
-                    number = self._last_id
-                added.append(FeedEvent(number, kind, data))
+            for event in added:
+                if event.id is not None:
+                    self._last_id = event.id
             self._events.extend(added)
             while len(self._events) > self._limit:
                 self._forget(self._events.popleft())
@@ -192,7 +261,6 @@ class Feed:
                 self._subscribers.remove(subscription)
         for subscription in slow:
             subscription.end()
-        return [event.id for event in added if event.id is not None]
 
     def subscribe(self, after_id: int | None = None, snapshot: bool = False) -> Subscription:
         """Attach a subscriber.
@@ -237,6 +305,10 @@ class Feed:
 
     def reset(self) -> None:
         """The query begins anew under the same name: history is dropped, subscribers are told."""
+        self._reset_place, self._reset_id = self._place, self._assigned
+        self._hold(_Held([], None, reset=True))
+
+    def _clear(self) -> None:
         with self._lock:
             self._events.clear()
             self._dropped_to = self._last_id
@@ -244,6 +316,54 @@ class Feed:
             event = FeedEvent(None, "reset", one_line({"earliest": self.earliest_id}))
             for subscription in self._subscribers:
                 subscription.offer([event], first=True)
+
+    # --- recovery -------------------------------------------------------------------------------
+
+    def figures(self) -> list[int]:
+        """Where the feed is, for a checkpoint; nothing may wait."""
+        return [self.number, self._assigned, self._place, self._reset_place, self._reset_id]
+
+    def restore(
+        self, figures: Sequence[int], rows: Sequence[tuple[int, int | None, str, str]], current: str | None
+    ) -> None:
+        """Continue from a checkpoint.
+
+        Args:
+            figures: what `figures` gave.
+            rows: (place, id, kind, data) of all events in the result log; those behind the checkpoint are
+                expected to be published again.
+            current: the line of the current answer at the checkpoint.
+        """
+        self.number, self._assigned, self._place, self._reset_place, self._reset_id = figures
+        self._last_id = self._assigned
+        self._dropped_to = self._assigned
+        self._current = None if current is None else lambda: current
+        for place, number, kind, data in rows:
+            event = FeedEvent(number, kind, data)  # type: ignore[arg-type]  # what was written
+            if place > self._place:
+                self._written[place] = event
+            elif place > self._reset_place:
+                self._events.append(event)
+        ids = [event.id for event in self._events if event.id is not None]
+        if ids:
+            self._dropped_to = ids[0] - 1
+        while len(self._events) > self._limit:
+            self._forget(self._events.popleft())
+
+    def end_of_replay(self) -> bool:
+        """True when every event that had been written came again; otherwise ids go on behind the last one.
+
+        Events can be missing when the input log lost its tail: their ids are never given again, and those who
+        resume get a reset.
+        """
+        if not self._written:
+            return True
+        self._place = max(self._written)
+        self._assigned = max([self._assigned, *(e.id for e in self._written.values() if e.id is not None)])
+        self._written.clear()
+        self._last_id = self._assigned
+        self.reset()
+        return False
 
     def close(self) -> None:
         """End the feed: subscribers get what waits for them, then the end."""

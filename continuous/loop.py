@@ -59,15 +59,20 @@ class WorkLoop:
     ``pause`` keeps the loop between two items, so that other threads can look at a settled state.
     """
 
-    def __init__(self, *, threaded: bool, tick: Callable[[], float]) -> None:
+    def __init__(
+        self, *, threaded: bool, tick: Callable[[], float], settle: Callable[[], None] = lambda: None
+    ) -> None:
         """Make a loop.
 
         Args:
             threaded: False works items off in the submitting thread.
             tick: called by the thread when it has nothing to do; gives the seconds until its next call.
+            settle: called after some items, before their tickets are resolved.
         """
         self._threaded = threaded
         self._tick = tick
+        self._settle = settle
+        self._done: list[tuple[Ticket[Any], Any, BaseException | None]] = []
         self._items: deque[Item] = deque()
         self._ready = threading.Condition()
         self._working = threading.RLock()
@@ -132,11 +137,14 @@ class WorkLoop:
 
     def call(self, work: Callable[[], T], timeout: float | None = None) -> T:
         """Do some work in its turn and wait for it; at once when the caller is the loop itself."""
-        if self._threaded and threading.current_thread() is self._thread:
-            return work()
-        if not self._threaded and self._busy:
+        if self.inside:
             return work()
         return self.submit(work).wait(timeout)
+
+    @property
+    def inside(self) -> bool:
+        """True when the caller is the loop itself."""
+        return threading.current_thread() is self._thread if self._threaded else self._busy
 
     def drain(self) -> None:
         """Not threaded: work off everything that waits."""
@@ -147,6 +155,7 @@ class WorkLoop:
             try:
                 while (item := self._next()) is not None:
                     self._work_off(item)
+                    self._resolve()
             finally:
                 self._busy = False
 
@@ -173,9 +182,16 @@ class WorkLoop:
         try:
             result = item.work()
         except Exception as error:
-            item.ticket.resolve(error=error)
+            self._done.append((item.ticket, None, error))
         else:
-            item.ticket.resolve(result)
+            self._done.append((item.ticket, result, None))
+
+    def _resolve(self) -> None:
+        """What the items caused is settled, then those who wait for them go on."""
+        self._settle()
+        done, self._done = self._done, []
+        for ticket, result, error in done:
+            ticket.resolve(result, error)
 
     def _run(self) -> None:
         while True:
@@ -197,3 +213,4 @@ class WorkLoop:
                     break
                 with self._working:
                     self._work_off(item)
+            self._resolve()

@@ -96,6 +96,20 @@ class StreamState:
         """An element of this event time was accepted."""
         self.seen = event_time if self.seen is None else max(self.seen, event_time)
 
+    def figures(self) -> list[Any]:
+        """Time and counts, for a record of the journal."""
+        return [
+            self.seen, self.floor, self.idle, self.next_seq, self.accepted, self.late, self.dropped,
+            self.refused, self.last_input_ms,
+        ]  # fmt: skip
+
+    def restore_figures(self, figures: list[Any]) -> None:
+        """Time and counts of `figures` again."""
+        (
+            self.seen, self.floor, self.idle, self.next_seq, self.accepted, self.late, self.dropped,
+            self.refused, self.last_input_ms,
+        ) = figures  # fmt: skip
+
     def guarantee(self, at: int) -> bool:
         """Nothing before ``at`` will come any more; True when that is news."""
         watermark = self.watermark

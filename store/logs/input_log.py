@@ -1,0 +1,280 @@
+"""The input log: what the engine accepted, in one order, durable before it is answered.
+
+    folder/00000000000000000001.log    records 1 ... n
+    folder/0000000000000000<n+1>.log   records n+1 ...      the number is that of the first record
+
+    record = length (u32) | crc32 (u32) | number (u64) | payload        little endian
+
+Records are collected in memory and written by whoever waits first (group commit): everything collected by
+then shares one write and one fsync. A record is whole or absent; a tail cut off by a crash is cut away when
+the log is opened, and said so. A failed write leaves the file as it was and the records in memory, to be
+written when there is space again; until then the log says that it cannot be written.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal as OneOf
+
+from ..errors import StoreFormatError, StoreUnwritableError
+
+log = logging.getLogger("quadrill.store")
+
+Sync = OneOf["always", "interval", "off"]
+SYNCS: tuple[Sync, ...] = ("always", "interval", "off")
+
+_HEAD = struct.Struct("<IIQ")
+_MAX_RECORD = 1 << 30
+
+
+class SegmentedLog:
+    """An append-only log of numbered records in files of bounded size. Every method may be called anywhere.
+
+    Attributes:
+        cut_bytes: bytes of a broken tail that opening cut away.
+        failure: why nothing can be written now, None when all is well.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        sync: Sync = "interval",
+        interval_ms: int = 5,
+        segment_bytes: int = 16 * 1024 * 1024,
+        reached: Callable[[str], None] = lambda point: None,
+    ) -> None:
+        """Open or make a log.
+
+        Args:
+            folder: holds the files; made when it is not there.
+            sync: ``always`` is one fsync per group at once, ``interval`` one per ``interval_ms`` at most,
+                ``off`` leaves it to the operating system: a killed process loses nothing, a power failure may.
+            interval_ms: see above.
+            segment_bytes: a file that has grown so large is followed by a new one.
+            reached: told the name of each step; for tests of crashes.
+
+        Raises:
+            StoreUnwritableError: the folder cannot be made or written.
+            StoreFormatError: a file is damaged before its end.
+        """
+        self._folder = folder
+        self._sync = sync
+        self._interval_s = interval_ms / 1000
+        self._segment_bytes = segment_bytes
+        self._reached = reached
+        self._state = threading.Condition()
+        self._waiting: list[bytes] = []
+        self._writing = False
+        self._synced_at = 0.0
+        self._closed = False
+        self.cut_bytes = 0
+        self.failure: str | None = None
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._segments = sorted(int(path.stem) for path in folder.glob("*.log"))
+            if not self._segments:
+                self._segments = [1]
+            self._file = os.open(self._path(self._segments[-1]), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            self._length, self.last = self._whole_part(self._segments[-1])
+            size = os.fstat(self._file).st_size
+            if size > self._length:
+                self.cut_bytes = size - self._length
+                log.warning(
+                    "the input log ended within a record: %d bytes after record %d were cut away",
+                    self.cut_bytes,
+                    self.last,
+                )
+                os.ftruncate(self._file, self._length)
+            os.fsync(self._file)
+            self._sync_folder()
+        except OSError as error:
+            raise StoreUnwritableError(
+                f"the input log {folder} cannot be opened: {error.strerror}",
+                hint="Check permissions and free space",
+            ) from error
+        self.durable = self.last
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def append(self, payload: bytes) -> int:
+        """Put a record behind the last one; its number. It is durable once `wait` has returned."""
+        with self._state:
+            self.last += 1
+            number = self.last
+            check = zlib.crc32(payload, number & 0xFFFFFFFF)
+            self._waiting.append(_HEAD.pack(len(payload), check, number) + payload)
+        return number
+
+    def wait(self, number: int) -> None:
+        """Return when every record up to ``number`` is durable as the sync policy has it.
+
+        Raises:
+            StoreUnwritableError: it cannot be written now; it stays in line and may become durable later.
+        """
+        while True:
+            with self._state:
+                while self.durable < number and self._writing:
+                    self._state.wait()
+                if self.durable >= number:
+                    return
+                if self._closed:
+                    raise StoreUnwritableError("the input log is closed")
+                self._writing = True
+            try:
+                self._write_group()
+            finally:
+                with self._state:
+                    self._writing = False
+                    self._state.notify_all()
+
+    def require_writable(self) -> None:
+        """Raise StoreUnwritableError while the log cannot be written."""
+        if self.failure is not None:
+            raise StoreUnwritableError(self.failure, hint="Make space on the disk; nothing else has to be done")
+
+    def _write_group(self) -> None:
+        """Only one thread at a time is here."""
+        pause = self._synced_at + self._interval_s - time.monotonic()
+        if self._sync == "interval" and pause > 0:
+            time.sleep(pause)
+        with self._state:
+            group, self._waiting = self._waiting, []
+            last = self.last
+        try:
+            self._reached("before-write")
+            _write_all(self._file, b"".join(group))
+            self._reached("after-write")
+            if self._sync != "off":
+                os.fdatasync(self._file)
+            self._reached("after-sync")
+        except OSError as error:
+            with self._state:
+                self._waiting[:0] = group
+            os.ftruncate(self._file, self._length)
+            self.failure = f"the input log cannot be written: {error.strerror}"
+            raise StoreUnwritableError(
+                self.failure, hint="Make space on the disk; nothing else has to be done"
+            ) from error
+        self._synced_at = time.monotonic()
+        self._length += sum(map(len, group))
+        self.failure = None
+        with self._state:
+            self.durable = last
+        if self._length >= self._segment_bytes:
+            self._begin_segment(last + 1)
+
+    def _begin_segment(self, first: int) -> None:
+        try:
+            file = os.open(self._path(first), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            self._sync_folder()
+        except OSError:
+            return  # no space for a new file: the present one grows on
+        if self._sync == "off":
+            os.fdatasync(self._file)
+        os.close(self._file)
+        self._file, self._length = file, 0
+        with self._state:
+            self._segments.append(first)
+
+    # --- reading and forgetting -----------------------------------------------------------------
+
+    @property
+    def earliest(self) -> int:
+        """The number of the oldest record kept; that of the next one when there is none."""
+        return self._segments[0]
+
+    def bytes(self) -> int:
+        """Size of all files."""
+        return sum(self._path(first).stat().st_size for first in list(self._segments))
+
+    def read(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+        """The durable records behind number ``after``, oldest first.
+
+        Raises:
+            StoreFormatError: a record is damaged.
+        """
+        segments = list(self._segments)
+        for place, first in enumerate(segments):
+            following = segments[place + 1] if place + 1 < len(segments) else None
+            if following is not None and following <= after + 1:
+                continue
+            end = first - 1
+            for number, payload, _ in self._records(first):
+                end = number
+                if after < number <= self.durable:
+                    yield number, payload
+            if following is not None and end != following - 1:
+                raise StoreFormatError(
+                    f"the input log {self._path(first)} is damaged behind record {end}",
+                    hint="Restore the data folder from a backup",
+                )
+
+    def trim(self, before: int) -> None:
+        """Delete the files that hold only records before number ``before``."""
+        while len(self._segments) > 1 and self._segments[1] <= before:
+            with self._state:
+                gone = self._segments.pop(0)
+            self._path(gone).unlink(missing_ok=True)
+
+    def trim_to_size(self, most: int, before: int) -> None:
+        """Delete the oldest files until ``most`` bytes are left, never a record from ``before`` on."""
+        while len(self._segments) > 1 and self._segments[1] <= before and self.bytes() > most:
+            self.trim(self._segments[1])
+
+    def close(self) -> None:
+        """Write what waits and close the files."""
+        try:
+            self.wait(self.last)
+        finally:
+            with self._state:
+                if not self._closed:
+                    self._closed = True
+                    os.close(self._file)
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def _path(self, first: int) -> Path:
+        return self._folder / f"{first:020d}.log"
+
+    def _whole_part(self, first: int) -> tuple[int, int]:
+        """Length of the whole records of a file, and the last one's number."""
+        length, last = 0, first - 1
+        for number, _, end in self._records(first):
+            length, last = end, number
+        return length, last
+
+    def _records(self, first: int) -> Iterator[tuple[int, bytes, int]]:
+        """(number, payload, end in the file) up to the first record that is not whole."""
+        expected, end = first, 0
+        with self._path(first).open("rb") as file:
+            while len(head := file.read(_HEAD.size)) == _HEAD.size:
+                length, check, number = _HEAD.unpack(head)
+                if number != expected or length > _MAX_RECORD:
+                    return
+                payload = file.read(length)
+                if len(payload) < length or zlib.crc32(payload, number & 0xFFFFFFFF) != check:
+                    return
+                end += _HEAD.size + length
+                expected += 1
+                yield number, payload, end
+
+    def _sync_folder(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

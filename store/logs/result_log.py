@@ -1,0 +1,112 @@
+"""The result log: the events of every feed, so that subscribers resume over restarts and crashes.
+
+An event is here before a subscriber sees it. It is not synced one by one: after a power failure the missing
+ones are computed again from the input log, which is; `sync` makes all durable before a checkpoint lets the
+input log forget. One SQLite file in WAL mode. ``feed`` is the number of a feed: a name that is dropped and
+taken again has another one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import StoreFormatError, StoreUnwritableError
+
+EventRow = tuple[int, int, int | None, str, str]
+"""(feed, place in the feed, id, kind, data)"""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS events (
+    feed INTEGER NOT NULL, place INTEGER NOT NULL, id INTEGER, kind TEXT NOT NULL, data TEXT NOT NULL,
+    PRIMARY KEY (feed, place)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS feeds (feed INTEGER PRIMARY KEY, name TEXT NOT NULL);
+"""
+
+
+class ResultLog:
+    """Events by feed and place. Used by one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise _unwritable(path, error) from error
+
+    def append(self, rows: Iterable[EventRow], forget: Iterable[tuple[int, int]] = ()) -> None:
+        """Write events, and delete those of a feed up to a place, as one.
+
+        Raises:
+            StoreUnwritableError: nothing was written.
+        """
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany("INSERT OR REPLACE INTO events VALUES (?,?,?,?,?)", rows)
+            self._db.executemany("DELETE FROM events WHERE feed = ? AND place <= ?", forget)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise _unwritable(self._path, error) from error
+
+    def name(self, feed: int, name: str) -> None:
+        """Note whose feed it is."""
+        try:
+            self._db.execute("INSERT OR REPLACE INTO feeds VALUES (?,?)", (feed, name))
+        except sqlite3.Error as error:
+            raise _unwritable(self._path, error) from error
+
+    def events(self, feed: int) -> list[tuple[int, int | None, str, str]]:
+        """(place, id, kind, data) of all events kept, in order."""
+        query = "SELECT place, id, kind, data FROM events WHERE feed = ? ORDER BY place"
+        try:
+            return self._db.execute(query, (feed,)).fetchall()
+        except sqlite3.Error as error:
+            raise StoreFormatError(f"the result log {self._path} is damaged: {error}") from error
+
+    def newest(self, name: str) -> tuple[int, int, int] | None:
+        """(feed, greatest place, greatest id) of the newest feed under a name that has events."""
+        query = (
+            "SELECT f.feed, max(e.place), max(e.id) FROM feeds f JOIN events e ON e.feed = f.feed "
+            "WHERE f.name = ? GROUP BY f.feed ORDER BY f.feed DESC LIMIT 1"
+        )
+        row = self._db.execute(query, (name,)).fetchone()
+        return None if row is None else (row[0], row[1], row[2] or 0)
+
+    def keep_only(self, feeds: Iterable[int]) -> None:
+        """Delete the events of every other feed."""
+        kept = set(feeds)
+        numbers = {row[0] for row in self._db.execute("SELECT feed FROM feeds")}
+        for feed in numbers - kept:
+            self.drop(feed)
+
+    def drop(self, feed: int) -> None:
+        """Delete a feed."""
+        try:
+            self._db.execute("DELETE FROM events WHERE feed = ?", (feed,))
+            self._db.execute("DELETE FROM feeds WHERE feed = ?", (feed,))
+        except sqlite3.Error as error:
+            raise _unwritable(self._path, error) from error
+
+    def sync(self) -> None:
+        """Make everything written so far survive a power failure."""
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error as error:
+            raise _unwritable(self._path, error) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def _unwritable(path: Path, error: sqlite3.Error) -> StoreUnwritableError:
+    return StoreUnwritableError(
+        f"the result log {path} cannot be written: {error}", hint="Check permissions and free space"
+    )
