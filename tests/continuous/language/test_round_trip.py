@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, assume, given, settings
@@ -12,9 +13,10 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.nodes import Algebra, Expr, TermPattern, Var
-from quadrill.continuous.algebra.query import WindowDeclaration, WindowSpec
+from quadrill.continuous.algebra.query import ContinuousQuery, Dialect, WindowDeclaration, WindowSpec
 from quadrill.continuous.language import parse
-from quadrill.continuous.language.windows import MERGED
+from quadrill.continuous.language.windows import MERGED, WINDOW_NAMESPACE
+from quadrill.continuous.language.write import write
 from quadrill.store.errors import QueryTextError
 
 INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
@@ -26,10 +28,12 @@ LITERALS = [
     Literal("7", datatype=INTEGER),
     Literal("é\U0001f600"),
 ]
+STREAM = NamedNode("http://e/s")
 WINDOWS = {
-    NamedNode("urn:quadrill:window:1"): ("[RANGE 3s]", "[RANGE 3s SLIDE 1s]"),
-    NamedNode("urn:quadrill:window:2"): ("[NOW]", "[RANGE 2s SLIDE 2s]"),
+    NamedNode(WINDOW_NAMESPACE + "1"): (WindowSpec("range", width_ms=3_000), WindowSpec("grid", 3_000, 1_000)),
+    NamedNode(WINDOW_NAMESPACE + "2"): (WindowSpec("now"), WindowSpec("grid", 90_500, 90_500, t0_ms=5)),
 }
+"""By name: a window of CQELS-QL and one of RSP-QL*."""
 
 # --- drawing
 
@@ -104,134 +108,35 @@ windowed = st.recursive(
     max_leaves=5,
 )
 
-# --- writing
-
-
-class Writer:
-    """Algebra to text with braces round every operand, so that nothing depends on precedence."""
-
-    def __init__(self, dialect: str) -> None:
-        self.dialect = dialect
-
-    def group(self, node: Algebra) -> str:
-        return f"{{ {self.pattern(node)} }}"
-
-    def pattern(self, node: Algebra) -> str:
-        match node:
-            case n.Bgp(patterns):
-                return " . ".join(f"{term(p.subject)} {term(p.predicate)} {term(p.object)}" for p in patterns)
-            case n.Path(subject, path, obj):
-                return f"{term(subject)} {path_text(path)} {term(obj)}"
-            case n.Values(names, rows):
-                cells = " ".join(
-                    "(" + " ".join("UNDEF" if c is None else term(c) for c in row) + ")" for row in rows
-                )
-                return f"VALUES ({' '.join(map(term, names))}) {{ {cells} }}"
-            case n.Join(left, right):
-                return f"{self.group(left)} {self.group(right)}"
-            case n.Union(left, right):
-                return f"{self.group(left)} UNION {self.group(right)}"
-            case n.Minus(left, right):
-                return f"{self.group(left)} MINUS {self.group(right)}"
-            case n.LeftJoin(left, right, condition):
-                test = "" if condition is None else f"FILTER ({self.expression(condition)})"
-                return f"{self.group(left)} OPTIONAL {{ {self.group(right)} {test} }}"
-            case n.Filter(condition, inner):
-                return f"{self.group(inner)} FILTER ({self.expression(condition)})"
-            case n.Extend(inner, var, expr):
-                return f"{self.group(inner)} BIND ({self.expression(expr)} AS {term(var)})"
-            case n.Graph(name, inner):
-                return f"GRAPH {term(name)} {self.group(inner)}"
-            case n.Window(name, inner):
-                assert isinstance(name, NamedNode)
-                if self.dialect == "cqels":
-                    return f"STREAM <http://e/s> {WINDOWS[name][0]} {self.group(inner)}"
-                return f"WINDOW {name} {self.group(inner)}"
-            case _:
-                return self.select(node)
-
-    def select(self, node: Algebra) -> str:
-        tail = distinct = ""
-        if isinstance(node, n.Slice):
-            tail, node = f"LIMIT {node.limit} OFFSET {node.offset}", node.input
-        if isinstance(node, n.Distinct):
-            distinct, node = "DISTINCT", node.input
-        assert isinstance(node, n.Project)
-        below = node.input
-        if isinstance(below, n.OrderBy):
-            columns = " ".join(map(term, node.vars))
-            return f"SELECT {distinct} {columns} {self.group(below.input)} ORDER BY DESC(?a) {tail}"
-        assert isinstance(below, n.Extend) and isinstance(below.input, n.Group)
-        return (
-            f"SELECT ?a (COUNT(DISTINCT ?b) AS {term(below.var)}) {self.group(below.input.input)} GROUP BY ?a"
-        )
-
-    def expression(self, expr: Expr) -> str:
-        match expr:
-            case Var():
-                return term(expr)
-            case n.Constant(value):
-                return term(value)
-            case n.Exists(pattern, negated):
-                return f"{'NOT ' if negated else ''}EXISTS {self.group(pattern)}"
-            case n.FunctionCall(iri, args):
-                return f"{iri}({', '.join(map(self.expression, args))})"
-            case n.Call(name, args):
-                texts = [f"({self.expression(arg)})" for arg in args]
-                if name in ("!", "UNARY-"):
-                    return f"{name[-1]} {texts[0]}"
-                if name in ("IN", "NOT IN"):
-                    return f"{texts[0]} {name} ({', '.join(texts[1:])})"
-                if name.isalpha():
-                    return f"{name}({', '.join(texts)})"
-                return f"{texts[0]} {name} {texts[1]}"
-
-
-def term(node: Any) -> str:
-    if isinstance(node, Var):
-        return f"?{node.name}"
-    if isinstance(node, n.TripleTerm):
-        return f"<<( {term(node.subject)} {term(node.predicate)} {term(node.object)} )>>"
-    return str(node)
-
-
-def path_text(path: n.PathExpr) -> str:
-    match path:
-        case n.Link(iri):
-            return str(iri)
-        case n.Inverse(inner):
-            return f"^({path_text(inner)})"
-        case n.Sequence(left, right):
-            return f"({path_text(left)})/({path_text(right)})"
-        case n.Alternative(left, right):
-            return f"({path_text(left)})|({path_text(right)})"
-        case n.ZeroOrMore(inner):
-            return f"({path_text(inner)})*"
-        case n.OneOrMore(inner):
-            return f"({path_text(inner)})+"
-        case n.ZeroOrOne(inner):
-            return f"({path_text(inner)})?"
-        case n.NegatedSet(forward, inverse):
-            return "!(" + "|".join([*map(str, forward), *(f"^{iri}" for iri in inverse)]) + ")"
-
-
 # --- the property
 
 
-def same(text: str, dialect: Any, expected: Algebra) -> Any:
+def read_back(query: ContinuousQuery) -> None:
+    text = write(query)
     try:
-        query = parse(text, dialect=dialect)
+        again = parse(text, dialect=query.dialect)
     except QueryTextError as error:
         assume(not all("cannot set" in fault["message"] for fault in error.faults))  # a name was drawn twice
         raise
-    assert isinstance(query.root, n.Project)
-    assert canonical(query.root.input) == canonical(expected), text
-    return query
+    assert canonical(again.root) == canonical(query.root), text
+    assert again.windows == query.windows
+    assert write(again) == text
 
 
 def canonical(node: Algebra) -> str:
     """The algebra as text, the hidden variables of aggregates all alike: each is used beside its aggregate."""
     return re.sub(r"_:\w+", "_:", repr(node))
+
+
+def query(node: Algebra, dialect: Dialect, kind: int | None = None) -> ContinuousQuery:
+    windows = () if kind is None else tuple(
+        WindowDeclaration(name, STREAM, specs[kind]) for name, specs in WINDOWS.items()
+    )  # fmt: skip
+    columns = (Var("a"),)
+    return ContinuousQuery(
+        "", dialect, "select", n.Project(node, columns), columns, windows=windows,
+        prefixes={"": "http://e/"}, base_iri="http://localhost/",
+    )  # fmt: skip
 
 
 few = settings(
@@ -242,39 +147,24 @@ few = settings(
 @few
 @given(plain)
 def test_plain_patterns_in_sparql(node: Algebra) -> None:
-    same(f"SELECT ?a {{ {{ {Writer('sparql').pattern(node)} }} }}", "sparql", node)
+    read_back(query(node, "sparql"))
 
 
 @few
 @given(windowed)
 def test_windowed_patterns_in_rspql(node: Algebra) -> None:
-    clauses = " ".join(
-        f"FROM NAMED WINDOW {name} ON <http://e/s> {texts[1].replace('SLIDE', 'STEP')}"
-        for name, texts in WINDOWS.items()
-    )
-    query = same(f"SELECT ?a {clauses} {{ {{ {Writer('rspql').pattern(node)} }} }}", "rspql", node)
-    assert [window.name for window in query.windows] == list(WINDOWS)
+    read_back(query(node, "rspql", 1))
 
 
 @few
 @given(windowed)
 def test_windowed_patterns_in_cqels(node: Algebra) -> None:
-    # The windows are also declared as clauses of 2010, so that their numbers do not depend on the pattern.
-    clauses = " ".join(
-        f"FROM NAMED <http://e/s> {texts[0]} AS ?w{place}" for place, texts in enumerate(WINDOWS.values())
-    )
-    query = same(f"SELECT ?a {clauses} {{ {{ {Writer('cqels').pattern(node)} }} }}", "cqels", node)
-    assert query.windows == (
-        WindowDeclaration(
-            NamedNode("urn:quadrill:window:1"), NamedNode("http://e/s"), WindowSpec("range", width_ms=3000)
-        ),
-        WindowDeclaration(NamedNode("urn:quadrill:window:2"), NamedNode("http://e/s"), WindowSpec("now")),
-    )
+    read_back(query(node, "cqels", 0))
 
 
 @few
 @given(plain)
 def test_plain_patterns_in_csparql_read_the_merge(node: Algebra) -> None:
-    expected = node if isinstance(node, n.Values) else n.Window(MERGED, node)
-    clause = "FROM STREAM <http://e/s> [RANGE 3s STEP 1s]"
-    same(f"SELECT ?a {clause} {{ {{ {Writer('csparql').pattern(node)} }} }}", "csparql", expected)
+    merged = node if isinstance(node, n.Values) else n.Window(MERGED, node)
+    declared = (WindowDeclaration(NamedNode(WINDOW_NAMESPACE + "1"), STREAM, WindowSpec("batch", count=3)),)
+    read_back(replace(query(merged, "csparql"), windows=declared))
