@@ -323,21 +323,17 @@ class Feed:
         """Where the feed is, for a checkpoint; nothing may wait."""
         return [self.number, self._assigned, self._place, self._reset_place, self._reset_id]
 
-    def restore(
-        self, figures: Sequence[int], rows: Sequence[tuple[int, int | None, str, str]], current: str | None
-    ) -> None:
+    def restore(self, figures: Sequence[int], rows: Sequence[tuple[int, int | None, str, str]]) -> None:
         """Continue from a checkpoint.
 
         Args:
             figures: what `figures` gave.
             rows: (place, id, kind, data) of all events in the result log; those behind the checkpoint are
                 expected to be published again.
-            current: the line of the current answer at the checkpoint.
         """
         self.number, self._assigned, self._place, self._reset_place, self._reset_id = figures
         self._last_id = self._assigned
         self._dropped_to = self._assigned
-        self._current = None if current is None else lambda: current
         for place, number, kind, data in rows:
             event = FeedEvent(number, kind, data)  # type: ignore[arg-type]  # what was written
             if place > self._place:
@@ -349,6 +345,11 @@ class Feed:
             self._dropped_to = ids[0] - 1
         while len(self._events) > self._limit:
             self._forget(self._events.popleft())
+
+    def answer_again(self, current: Callable[[], str]) -> None:
+        """The current answer is this one, nothing is news."""
+        with self._lock:
+            self._current = current
 
     def end_of_replay(self) -> bool:
         """True when every event that had been written came again; otherwise ids go on behind the last one.

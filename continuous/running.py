@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 from typing import Literal as OneOf
 
@@ -24,6 +25,15 @@ from .timeline import QueryTimeline
 
 State = OneOf["running", "paused", "failed"]
 EmitElement = Callable[[int, list[Quad]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptAnswer:
+    """The answer of the last evaluation, kept over a restart."""
+
+    vars: tuple[str, ...]
+    rows: list[Row]
+    boolean: bool | None
 
 
 class RunningQuery:
@@ -75,6 +85,12 @@ class RunningQuery:
         self._previous_quads: Sequence[Quad] = ()
         self._boolean: bool | None = None
         self._last_answer_id: int | None = None
+        # The last evaluation and the version that it reflected.
+        self.last_step: Evaluation | None = None
+        self.last_version = 0
+        # Called before and after static parts are refreshed: the journal notes what was read.
+        self.before_refresh: Callable[[str], None] = _nothing
+        self.after_refresh: Callable[[str, int], None] = _nothing
         self.evaluations = 0
         self.rows_inserted = 0
         self.rows_deleted = 0
@@ -132,7 +148,9 @@ class RunningQuery:
     def refresh(self, now_ms: int, cause: str) -> bool:
         """Bring the static parts to the newest version; True when a row changed."""
         self._stale = False
+        self.before_refresh(self.name)
         changed = self.evaluator.refresh()
+        self.after_refresh(self.name, self.evaluator.static_version)
         self._seen_version = max(self._seen_version, self.evaluator.static_version)
         self._parts = list(self.evaluator.static_parts())
         self.refreshes += 1
@@ -213,6 +231,7 @@ class RunningQuery:
             answer: AnswerLike = self._incremental.step(step.at, self._window_changes())
         else:
             answer = self.evaluator.answer(step.at, self.timeline.contents())
+        self.last_step, self.last_version = step, self.version
         self.evaluations += 1
         if not step.revises:
             revised = None
@@ -233,14 +252,23 @@ class RunningQuery:
 
     def _window_changes(self) -> dict[tuple[NamedNode, NamedNode | None], Mapping[Quad, int]]:
         """What entered and left each window since the last evaluation."""
+        return self._by_window(
+            {key: operator.take_changes() for key, operator in self.timeline.operators.items()}
+        )
+
+    def _by_window(
+        self, changes_of: Mapping[tuple[str, str], Mapping[Quad, int]]
+    ) -> dict[tuple[NamedNode, NamedNode | None], Mapping[Quad, int]]:
+        """The same by the keys of the evaluator: no stream where the window names it."""
         streams = {
             window.name: window.stream if isinstance(window.stream, NamedNode) else None
             for window in self.prepared.windows
         }
         changes: dict[tuple[NamedNode, NamedNode | None], Mapping[Quad, int]] = {}
-        for (name, stream), operator in self.timeline.operators.items():
+        for (name, stream), quads in changes_of.items():
             window = NamedNode(name)
-            changes[window, None if streams[window] is not None else NamedNode(stream)] = operator.take_changes()
+            read = None if streams[window] is not None else NamedNode(stream)
+            changes[window, read] = quads
         return changes
 
     def _head(self, at: int, window: Interval | None = None, revised: int | None = None) -> dict[str, Any]:
@@ -332,9 +360,24 @@ class RunningQuery:
         else:
             self.answers += 1
 
+    def continue_evaluation(self, held: Mapping[tuple[str, str], Mapping[Quad, int]]) -> None:
+        """Go on after a restart from the last evaluation.
+
+        Args:
+            held: what each window, by name and stream, held at that evaluation.
+        """
+        step = self.last_step
+        if step is None:
+            return
+        if self._incremental is not None:
+            answer: AnswerLike = self._incremental.step(step.at, self._by_window(held))
+        else:
+            answer = _KeptAnswer(self._vars, list(self._previous), self._boolean)
+        self.feed.answer_again(self._current(step, answer))
+
     def _current(self, step: Evaluation, answer: AnswerLike) -> Callable[[], str]:
         """The line of the current answer, made when somebody asks and then remembered."""
-        head = self._head(step.at, step.window)
+        head = self._head(step.at, step.window) | {"version": self.last_version}
         made: list[str] = []
 
         def line() -> str:
@@ -365,3 +408,7 @@ class RunningQuery:
     def _tell_skipped(self, step: Skipped) -> None:
         document = {"from": step.start, "to": step.end, "skipped": step.skipped}
         self.feed.publish([("progress", one_line(document))])
+
+
+def _nothing(*_: object) -> None:
+    """Nobody wants to know."""

@@ -74,6 +74,11 @@ class LiveQuads:
         self._changes = {}
         return changes
 
+    @property
+    def untaken(self) -> dict[Quad, int]:
+        """What `take_changes` would give; it stays."""
+        return dict(self._changes or {})
+
     def _note(self, quad: Quad, weight: int) -> None:
         if self._changes is None:
             return

@@ -1,0 +1,191 @@
+"""Checkpoints: the engine's state after some record of the journal, in one file written whole or not at all.
+
+Windows hold most of it, as quads and terms. Those are written once each as N-Quads, a hundred times faster
+than one by one, and the objects around them refer to them by number. What the windows themselves are is
+pickled; only this package's own classes are read back. A checkpoint of another format or of classes that have
+changed is not used: recovery then says so.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import zlib
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
+
+from quadrill.store.errors import StoreFormatError, StoreUnwritableError
+
+from .journal import from_lines, to_lines
+from .s2r.live import LiveQuads
+from .s2r.operator import WindowOperator
+
+if TYPE_CHECKING:
+    from .running import RunningQuery
+
+FORMAT = 1
+_HEAD = struct.Struct("<8sIIQQ")
+_MAGIC = b"quadrill"
+_TERMS = (NamedNode, Literal, BlankNode, Triple)
+_CARRIER = NamedNode("urn:quadrill:term")
+_BUILTINS = {"set", "frozenset", "slice", "range", "complex", "bytearray"}
+
+
+class _Writer(pickle.Pickler):
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=5)
+        self.quads: list[Quad] = []
+        self._numbers: dict[int, int] = {}
+
+    def persistent_id(self, item: Any) -> int | None:
+        kind = type(item)
+        if kind is not Quad and kind not in _TERMS:
+            return None
+        number = self._numbers.get(id(item))
+        if number is None:
+            number = self._numbers[id(item)] = len(self.quads) * 2 + (kind is not Quad)
+            self.quads.append(item if kind is Quad else Quad(_CARRIER, _CARRIER, item))
+            # Kept alive by the list, or by what is pickled: an id is not used twice.
+        return number
+
+
+class _Reader(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, quads: list[Quad]) -> None:
+        super().__init__(file)
+        self._quads = quads
+
+    def persistent_load(self, number: int) -> Any:
+        quad = self._quads[number >> 1]
+        return quad.object if number & 1 else quad
+
+    def find_class(self, module: str, name: str) -> Any:
+        known = (
+            module.startswith("quadrill.continuous.")
+            or (module == "builtins" and name in _BUILTINS)
+            or (module, name) in {("collections", "deque"), ("collections", "OrderedDict")}
+            or (module, name) in {("collections", "Counter"), ("collections", "defaultdict")}
+            or (module, name) == ("itertools", "count")
+        )
+        if not known:
+            raise pickle.UnpicklingError(f"{module}.{name} does not belong into a checkpoint")
+        return super().find_class(module, name)
+
+
+def write_checkpoint(path: Path, state: dict[str, Any]) -> int:
+    """Write a state; its size in bytes.
+
+    Raises:
+        StoreUnwritableError: the old checkpoint, if any, is still there.
+    """
+    file = io.BytesIO()
+    writer = _Writer(file)
+    writer.dump(state)
+    pickled, quads = file.getvalue(), to_lines(writer.quads)
+    check = zlib.crc32(quads, zlib.crc32(pickled))
+    draft = path.with_suffix(".new")
+    try:
+        with draft.open("wb") as out:
+            out.write(_HEAD.pack(_MAGIC, FORMAT, check, len(pickled), len(quads)))
+            out.write(pickled)
+            out.write(quads)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(draft, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise StoreUnwritableError(f"the checkpoint {path} cannot be written: {error.strerror}") from error
+    return _HEAD.size + len(pickled) + len(quads)
+
+
+def read_checkpoint(path: Path) -> dict[str, Any] | None:
+    """The state of a checkpoint, None when there is none.
+
+    Raises:
+        StoreFormatError: it is damaged, or of another version of the program.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreFormatError(f"the checkpoint {path} cannot be read: {error.strerror}") from error
+    try:
+        magic, version, check, pickled, lines = _HEAD.unpack_from(data)
+        body = memoryview(data)[_HEAD.size :]
+        if magic != _MAGIC or version != FORMAT or len(body) != pickled + lines:
+            raise ValueError(f"format {version} where {FORMAT} is known, or cut off")
+        if zlib.crc32(body[pickled:], zlib.crc32(body[:pickled])) != check:
+            raise ValueError("its check sum is wrong")
+        quads = from_lines(bytes(body[pickled:]))
+        state: dict[str, Any] = _Reader(io.BytesIO(body[:pickled]), quads).load()
+        return state
+    except Exception as error:
+        raise StoreFormatError(f"the checkpoint {path} cannot be used: {error}") from error
+
+
+# --- one query --------------------------------------------------------------------------------------
+
+_TIMELINE_KEPT = (
+    "_views", "_operators", "_by_order", "_pending", "_next_report", "_last_at", "_last_window", "instant",
+    "late", "behind", "taken",
+)  # fmt: skip
+_RUNNING_KEPT = (
+    "state", "error", "_seen_version", "_stale", "_vars", "_previous", "_previous_quads", "_boolean",
+    "_last_answer_id", "evaluations", "rows_inserted", "rows_deleted", "answers", "last_result",
+    "last_refresh", "refreshes", "last_step", "last_version",
+)  # fmt: skip
+
+
+def query_state(running: RunningQuery) -> dict[str, Any]:
+    """What a query has become since its registration: windows, waiting elements, last answer, counts."""
+    kept = {name: getattr(running, name) for name in _RUNNING_KEPT}
+    timeline = {name: getattr(running.timeline, name) for name in _TIMELINE_KEPT}
+    return {
+        "running": kept,
+        "timeline": timeline,
+        "static_version": running.evaluator.static_version,
+        "totals": (running.inputs.total, running.results.total),
+    }
+
+
+def restore_query(running: RunningQuery, state: Mapping[str, Any]) -> None:
+    """Bring a query that was just made to a state.
+
+    Its evaluator is given the contents that it had at the last evaluation, so that it goes on from there.
+    """
+    for name in _TIMELINE_KEPT:
+        setattr(running.timeline, name, state["timeline"][name])
+    # Only the order of pushes matters: later ones come behind those that wait.
+    running.timeline._pushes = count(1 + max((entry[3] for entry in running.timeline._pending), default=-1))
+    for name in _RUNNING_KEPT:
+        setattr(running, name, state["running"][name])
+    running.inputs.total, running.results.total = state["totals"]
+    running.continue_evaluation(
+        {key: _evaluated(operator) for key, operator in running.timeline.operators.items()}
+    )
+
+
+def _evaluated(operator: WindowOperator) -> dict[Quad, int]:
+    """What a window held at the last evaluation: its content without what came and went since."""
+    live: LiveQuads = operator._live  # type: ignore[attr-defined]  # every operator keeps its content so
+    held = dict.fromkeys(live.content, 1)
+    for quad, weight in live.untaken.items():
+        if weight > 0:
+            del held[quad]
+        else:
+            held[quad] = 1
+    return held
+
+
+__all__ = ["query_state", "read_checkpoint", "restore_query", "write_checkpoint"]
