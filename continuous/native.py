@@ -25,6 +25,7 @@ from .algebra.variables import certain
 from .element import Row, WindowContent
 from .expressions.compile import ExpressionContext
 from .expressions.values import ValueTable
+from .planner.compiled import CompiledPlan
 from .planner.physical import Compilation, StaticTable, build_plan
 from .planner.plan import Plan, SourceKey
 from .r2r.ordering import OrderKeys
@@ -119,8 +120,13 @@ class NativeEvaluator:
         terms: EngineTerms | None = None,
         *,
         order: Sequence[int] | None = None,
+        compiled: bool = True,
     ) -> None:
-        """``order`` forces the order of look-ups in joins, for tests."""
+        """``order`` forces the order of look-ups in joins; without ``compiled`` the operators run one by one.
+
+        Both are for tests and measurements.
+        """
+        self._compile = compiled
         if query.form == "describe":
             raise UnsupportedError("DESCRIBE")
         if not query.windows:
@@ -233,7 +239,7 @@ class NativeEvaluator:
             if quads:
                 self._enter(key, quads, given)
         with self._reading:
-            delta = self._plan.step(given)
+            delta = self._step(given)
             deleted: list[Row] = []
             inserted: list[Row] = []
             if delta:
@@ -276,6 +282,11 @@ class NativeEvaluator:
         """The operators with the rows that they keep."""
         return self._plan.explain()
 
+    @property
+    def code(self) -> str | None:
+        """The generated function that runs the plan now, as text."""
+        return None if self._code is None else self._code.source
+
     def state_size(self) -> int:
         """Rows kept by the operators."""
         return self._plan.size()
@@ -301,7 +312,10 @@ class NativeEvaluator:
             self._options.window_default_graph == "union",
             order,
         )
-        return build_plan(rest, compilation, ordered=self._ordered)
+        plan = build_plan(rest, compilation, ordered=self._ordered)
+        self._code = CompiledPlan(plan, context) if self._compile else None
+        self._step = plan.step if self._code is None else self._code.step
+        return plan
 
     # --- one step ---------------------------------------------------------------------------------
 

@@ -45,6 +45,8 @@ class Emitter:
         self.depth = 0
         self.names: dict[str, Any] = {} if names is None else names
         self.names.setdefault("values", context.values)
+        self.known: dict[str, str] = {}
+        """Locals that already hold the value of a variable."""
         self._count = 0
         self._objects: dict[int, str] = {}
 
@@ -72,6 +74,8 @@ class Emitter:
         ``slots`` gives for each variable the source text of its id; a variable without one is unbound.
         """
         match expr:
+            case Var(name) if name in self.known:
+                return self.known[name]
             case Var(name):
                 slot = slots.get(name)
                 if slot is None:
@@ -104,6 +108,8 @@ class Emitter:
             return self._plain(_OPERATORS[name], args, slots)
         if name == "BOUND":
             (variable,) = args
+            if isinstance(variable, Var) and variable.name in self.known:
+                return self._assign(f"{self.known[variable.name]} is not None")
             slot = slots.get(variable.name) if isinstance(variable, Var) else None
             return self._assign("False" if slot is None else f"({slot}) != 0")
         if name == "!":

@@ -18,6 +18,7 @@ from pyoxigraph import NamedNode
 from quadrill.store.dictionary import TermDictionary
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
+from ..algebra.nodes import Aggregate as AggregateNode
 from ..algebra.nodes import (
     Algebra,
     Bgp,
@@ -105,6 +106,14 @@ class _Group:
 
     def vars(self) -> Names:
         return frozenset(name for member in self.members for name in member.schema.vars)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """What the plan compiler must know of a GROUP BY besides its operator."""
+
+    aggregates: Sequence[tuple[Var, AggregateNode]]
+    exprs: Sequence[Expr | None]
 
 
 def build_plan(root: Algebra, compilation: Compilation, *, ordered: bool) -> Plan:
@@ -452,16 +461,19 @@ class _Planner:
         if any(each.expr is None and each.distinct for _, each in node.aggregates):
             built = self._project(built, visible)
         aggregations = []
+        exprs: list[Expr | None] = []
         for _, aggregate in node.aggregates:
             new = accumulator_factory(
                 aggregate, self.compilation.context.values, self.compilation.keys, self.compilation.terms
             )
+            exprs.append(aggregate.expr)
             if aggregate.expr is None:
                 aggregations.append(Aggregation(new))
                 continue
             expr = aggregate.expr
             if has_exists(expr):
                 built, expr = self._marked(built, expr, scope)
+                exprs[-1] = expr
             if isinstance(expr, Var):
                 (column,) = _columns(built.schema, [expr.name])
                 aggregations.append(Aggregation(new, column=column))
@@ -476,7 +488,11 @@ class _Planner:
             schema, _columns(built.schema, keys), aggregations, self.compilation.context.values
         )
         return self.builder.add(
-            "group", operator, [built], f"by ({' '.join('?' + each for each in keys)})", extra=node
+            "group",
+            operator,
+            [built],
+            f"by ({' '.join('?' + each for each in keys)})",
+            extra=Grouping(node.aggregates, exprs),
         )
 
     def _top_k(self, node: Algebra, scope: Scope) -> Built:

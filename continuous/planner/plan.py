@@ -51,7 +51,7 @@ class Plan:
     root: int
     tables: dict[str, TableSource] = field(default_factory=dict)
     windows: dict[NamedNode, Algebra | None] = field(default_factory=dict)
-    _primed: bool = False
+    primed: bool = False
 
     @property
     def schema(self) -> Schema:
@@ -66,11 +66,11 @@ class Plan:
                 results.append(changes.get(node.source, EMPTY) if node.source is not None else EMPTY)
                 continue
             given = [results[place] for place in node.inputs]
-            if self._primed and not any(given):
+            if self.primed and not any(given):
                 results.append(EMPTY)
             else:
                 results.append(node.operator.step(*given))
-        self._primed = True
+        self.primed = True
         return results[self.root]
 
     def held(self) -> Iterable[Row]:

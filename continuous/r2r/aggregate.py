@@ -25,7 +25,9 @@ class Aggregation:
 
 
 @dataclass(slots=True)
-class _Group:
+class Group:
+    """How many rows a group has, its running values and the row that was given out for it."""
+
     rows: int
     accumulators: list[Accumulator]
     shown: Row | None = None
@@ -51,23 +53,18 @@ class Aggregate:
         self.keys = tuple(keys)
         self.aggregations = tuple(aggregations)
         self.values = values
-        self.groups: dict[Row, _Group] = {}
+        self.groups: dict[Row, Group] = {}
         self._first = True
 
     def step(self, *changes: Delta) -> Delta:
         """Old and new row of every group whose results changed."""
         keys, values = self.keys, self.values
-        dirty: dict[Row, _Group] = {}
-        if self._first:
-            self._first = False
-            if not keys:
-                dirty[()] = self.groups[()] = self._new()
+        dirty = self.begin()
         for row, weight in changes[0].items():
             key = tuple([row[column] if column >= 0 else 0 for column in keys])
-            group = self.groups.get(key)
+            group = dirty.get(key)
             if group is None:
-                group = self.groups[key] = self._new()
-            dirty[key] = group
+                group = dirty[key] = self.group(key)
             group.rows += weight
             for aggregation, accumulator in zip(self.aggregations, group.accumulators, strict=True):
                 if aggregation.column is not None:
@@ -80,7 +77,21 @@ class Aggregate:
                     accumulator.take(row, weight)
         return self.show(dirty)
 
-    def show(self, dirty: dict[Row, _Group]) -> Delta:
+    def begin(self) -> dict[Row, Group]:
+        """The groups to show in any case: at the first step the one group of an aggregate without keys."""
+        if not self._first:
+            return {}
+        self._first = False
+        return {} if self.keys else {(): self.group(())}
+
+    def group(self, key: Row) -> Group:
+        """The group of a key, made when it is not there."""
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = self._new()
+        return group
+
+    def show(self, dirty: dict[Row, Group]) -> Delta:
         """The change of the output rows of these groups."""
         out: Delta = {}
         for key, group in dirty.items():
@@ -109,8 +120,8 @@ class Aggregate:
         """How many groups there are."""
         return len(self.groups)
 
-    def _new(self) -> _Group:
-        return _Group(0, [aggregation.new() for aggregation in self.aggregations])
+    def _new(self) -> Group:
+        return Group(0, [aggregation.new() for aggregation in self.aggregations])
 
 
 class DistinctRows:

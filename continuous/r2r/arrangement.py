@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import TypeAlias
 
 from ..rows import Delta, Row
@@ -10,7 +11,7 @@ from ..rows import Delta, Row
 Key: TypeAlias = int | tuple[int, ...]
 Index: TypeAlias = dict[Key, dict[Row, int]]
 
-_NOTHING: dict[Row, int] = {}
+_SAMPLE = 500
 
 
 class Arrangement:
@@ -27,8 +28,34 @@ class Arrangement:
         self._count = 0
 
     def index(self, key: tuple[int, ...]) -> Index:
-        """The index under a key that was named at construction."""
-        return self.indexes[key]
+        """The index under a key; it is made when there is none yet, and kept up to date from then on."""
+        found = self.indexes.get(key)
+        if found is None:
+            found = {}
+            for row, weight in self.rows():
+                found.setdefault(key_of(row, key), {})[row] = weight
+            self.indexes[key] = found
+        return found
+
+    def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
+        """Have exactly these indexes (one at least)."""
+        wanted = list(dict.fromkeys(keys)) or [next(iter(self.indexes))]
+        for key in wanted:
+            self.index(key)
+        for key in [each for each in self.indexes if each not in wanted]:
+            del self.indexes[key]
+
+    def fan_out(self, key: tuple[int, ...]) -> float:
+        """How many rows a value of the key has on average, estimated from a sample where it must be."""
+        if not self._count:
+            return 0.0
+        known = self.indexes.get(key)
+        if known is not None:
+            return self._count / len(known)
+        sample = {key_of(row, key) for row, _ in islice(self.rows(), _SAMPLE)}
+        seen = min(self._count, _SAMPLE)
+        # Few values in the sample are likely all there are; many go on in proportion.
+        return seen / len(sample) if len(sample) > seen / 2 else self._count / len(sample)
 
     def update(self, change: Delta) -> None:
         """Add a change to every index."""

@@ -47,12 +47,10 @@ class Join:
         self.inputs = tuple(inputs)
         names = tuple(dict.fromkeys(name for schema in inputs for name in schema.vars))
         self.schema = Schema(names, frozenset().union(*(schema.certain for schema in inputs)))
-        self.routes = tuple(self._route(start, order) for start in range(len(inputs)))
-        keys: list[list[tuple[int, ...]]] = [[] for _ in inputs]
-        for route in self.routes:
-            for probe in route.probes:
-                keys[probe.input].append(probe.key)
-        self.arrangements = tuple(Arrangement(each) for each in keys)
+        self._order = order
+        self.arrangements: tuple[Arrangement, ...] = ()
+        self.routes = tuple(self._route(start) for start in range(len(inputs)))
+        self.arrangements = tuple(Arrangement(keys) for keys in self._keys(self.routes))
 
     def step(self, *changes: Delta) -> Delta:
         """The rows that the changes of the inputs, taken one after the other, make and unmake."""
@@ -63,6 +61,21 @@ class Join:
             self._follow(self.routes[place], change, out)
             self.arrangements[place].update(change)
         return out or EMPTY
+
+    def replan(self) -> bool:
+        """Choose the routes again from the sizes there are now; True when one changed.
+
+        Nothing but look-ups depends on a route, so it may change between any two steps.
+        """
+        if self._order is not None:
+            return False
+        routes = tuple(self._route(start) for start in range(len(self.inputs)))
+        if routes == self.routes:
+            return False
+        self.routes = routes
+        for arrangement, keys in zip(self.arrangements, self._keys(routes), strict=True):
+            arrangement.keep(keys)
+        return True
 
     def held(self) -> list[Row]:
         """The rows of all inputs."""
@@ -93,8 +106,27 @@ class Join:
         for result, weight in found:
             add(out, tuple(result), weight)
 
-    def _route(self, start: int, order: Sequence[int] | None) -> Route:
-        """Greedy: next the input with most sure common columns; products last."""
+    def _keys(self, routes: Sequence[Route]) -> list[list[tuple[int, ...]]]:
+        """The keys that the look-ups need of each input."""
+        keys: list[list[tuple[int, ...]]] = [[] for _ in self.inputs]
+        for route in routes:
+            for probe in route.probes:
+                keys[probe.input].append(probe.key)
+        return keys
+
+    def _cost(self, place: int, sure: set[str]) -> tuple[float, int]:
+        """Expected rows of a look-up; products last, before anything is known most common columns first."""
+        schema = self.inputs[place]
+        keyed = [name for name in schema.vars if name in sure and name in schema.certain]
+        if not self.arrangements:
+            return (0.0, -len(keyed))
+        if not keyed:
+            return (float("inf"), len(self.arrangements[place]))
+        return (round(self.arrangements[place].fan_out(schema.positions(keyed)), 1), -len(keyed))
+
+    def _route(self, start: int) -> Route:
+        """Greedy: next the input whose look-up is expected to find the fewest rows."""
+        order = self._order
         place_of = {name: place for place, name in enumerate(self.schema.vars)}
         first = self.inputs[start]
         seen = set(first.vars)
@@ -103,7 +135,7 @@ class Join:
         probes = []
         while left:
             if order is None:
-                left.sort(key=lambda place: -len(sure & self.inputs[place].certain))
+                left.sort(key=lambda place: self._cost(place, sure))
             chosen = left.pop(0)
             schema = self.inputs[chosen]
             keyed = [name for name in schema.vars if name in sure and name in schema.certain]

@@ -29,23 +29,23 @@ class Scan:
         unique = tuple(dict.fromkeys(names))
         self.schema = Schema(unique, frozenset(unique))
         self._terms = terms
-        self._constants = [
+        self.constants = [
             (place, terms.ids[position])
             for place, position in enumerate(self.positions)
             if not isinstance(position, Var | TripleTerm)
         ]
-        terms.pin(term_id for _, term_id in self._constants)
-        self._simple: tuple[int, ...] | None = None
+        terms.pin(term_id for _, term_id in self.constants)
+        self.simple: tuple[int, ...] | None = None
         if len(unique) == len(names) and not any(isinstance(each, TripleTerm) for each in self.positions):
-            self._simple = tuple(
+            self.simple = tuple(
                 place for place, position in enumerate(self.positions) if isinstance(position, Var)
             )
 
     def step(self, *changes: Delta) -> Delta:
         """The rows of the quads that match."""
         out: Delta = {}
-        constants = self._constants
-        simple = self._simple
+        constants = self.constants
+        simple = self.simple
         for quad, weight in changes[0].items():
             for place, term_id in constants:
                 if quad[place] != term_id:

@@ -1,0 +1,344 @@
+"""A plan as one generated Python function.
+
+The operators of a plan are its readable form and the test of this one: both give the same deltas. Generated
+are the loops: look-ups of joins nested in each other, filters and expressions in the innermost of them, and the
+rows of a GROUP BY taken in at once, without a delta between any two of these steps. Whatever is not a loop over
+rows (stars, matching, ordering, paths) is called as it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from ..algebra.nodes import Call, Expr, Var
+from ..expressions.compile import Emitter, ExpressionContext
+from ..r2r import linear
+from ..r2r.aggregate import Aggregate
+from ..r2r.join import Join, Probe
+from ..r2r.scan import Scan
+from ..rows import EMPTY, Delta
+from .plan import Plan, PlanNode, SourceKey
+
+_DEEPEST_JOIN = 12
+_REPLAN_FIRST = 16
+_REPLAN_MOST = 4096
+
+
+class CompiledPlan:
+    """Runs a plan by its generated function; made again when a join chooses another route.
+
+    The function works on the state of the plan's own operators, so that both forms can take turns.
+    """
+
+    def __init__(self, plan: Plan, context: ExpressionContext) -> None:
+        self._plan = plan
+        self._context = context
+        self._joins = [node.operator for node in plan.nodes if isinstance(node.operator, Join)]
+        self._steps = 0
+        self._replan_at = _REPLAN_FIRST
+        self.source = ""
+        self._step: Any = None
+        self._generate()
+
+    def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
+        """`Plan.step`."""
+        self._steps += 1
+        if self._steps >= self._replan_at:
+            self._steps = 0
+            self._replan_at = min(2 * self._replan_at, _REPLAN_MOST)
+            if any([join.replan() for join in self._joins]):
+                self._generate()
+        delta: Delta = self._step(changes, not self._plan.primed)
+        self._plan.primed = True
+        return delta
+
+    def _generate(self) -> None:
+        self.source, self._step = generate(self._plan, self._context)
+
+
+def generate(plan: Plan, context: ExpressionContext) -> tuple[str, Any]:
+    """The source text of the plan's function, and the function."""
+    writer = _Writer(plan, context)
+    return writer.write()
+
+
+class _Writer:
+    def __init__(self, plan: Plan, context: ExpressionContext) -> None:
+        self._nodes = plan.nodes
+        self._root = plan.root
+        self._out = Emitter(context)
+        self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
+        self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
+        self._written: set[int] = set()
+
+    def write(self) -> tuple[str, Any]:
+        out = self._out
+        out.names["EMPTY"] = EMPTY
+        out.names["id_of"] = out.context.values.id_of
+        out.depth = 1
+        for place, node in enumerate(self._nodes):
+            if place not in self._written:
+                self._node(place, node)
+        out.line(f"return d{self._root}")
+        head = "def step(changes, first):"
+        source = head + "\n" + "\n".join(out.lines) + "\n"
+        return source, out.build(head, "step")
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def _node(self, place: int, node: PlanNode) -> None:
+        operator = node.operator
+        out = self._out
+        if operator is None:
+            key = out.name_of(node.source, "source")
+            out.line(f"d{place} = changes.get({key}, EMPTY)  # {node.label} {node.detail}")
+            return
+        if isinstance(operator, Scan) and operator.simple is not None:
+            self._scan(place, node, operator)
+        elif isinstance(operator, Join) and len(operator.inputs) <= _DEEPEST_JOIN:
+            self._join(place, operator)
+        elif _is_linear(node):
+            self._chain_over(node.inputs[0], [place])
+        elif isinstance(operator, Aggregate):
+            self._chain_over(node.inputs[0], [place])
+        else:
+            self._call(place, node)
+
+    def _call(self, place: int, node: PlanNode) -> None:
+        """An operator that is used as it is."""
+        step = self._out.name_of(node.operator, "op")
+        given = ", ".join(f"d{each}" for each in node.inputs)
+        tests = " or ".join(["first", *(f"d{each}" for each in node.inputs)])
+        self._out.line(f"d{place} = {step}.step({given}) if {tests} else EMPTY  # {node.label} {node.detail}")
+
+    def _scan(self, place: int, node: PlanNode, scan: Scan) -> None:
+        out = self._out
+        given = node.inputs[0]
+        chain = self._chain(place)
+        self._open_sink(chain)
+        out.line(f"for quad, w in d{given}.items():  # {node.label} {node.detail}")
+        depth = out.depth
+        out.depth += 1
+        tests = [f"quad[{column}] == {out.name_of(term_id, 'id')}" for column, term_id in scan.constants]
+        if tests:
+            out.line(f"if {' and '.join(tests)}:")
+            out.depth += 1
+        assert scan.simple is not None
+        slots: dict[str, str] = {}
+        for name, column in zip(scan.schema.vars, scan.simple, strict=True):
+            slots[name] = f"quad[{column}]"
+        self._body(chain[1:], slots, "w", chain[-1])
+        out.depth = depth
+        self._close_sink(chain)
+
+    def _join(self, place: int, join: Join) -> None:
+        """For each input that changed: its rows, and nested in them the look-ups of its route."""
+        out = self._out
+        chain = self._chain(place)
+        self._open_sink(chain)
+        depth = out.depth
+        for number, route in enumerate(join.routes):
+            given = f"d{self._nodes[place].inputs[number]}"
+            out.line(f"if {given}:  # join")
+            out.depth += 1
+            inside = out.depth
+            out.line(f"for row{number}, w{number} in {given}.items():")
+            out.depth += 1
+            slots: dict[str, str] = {}
+            self._unpack(number, range(len(join.inputs[number].vars)), join, slots)
+            weights = [f"w{number}"]
+            for probe in route.probes:
+                self._probe(probe, join, slots)
+                weights.append(f"w{probe.input}")
+            self._body(chain[1:], dict(slots), " * ".join(weights), chain[-1])
+            out.depth = inside
+            arrangement = out.name_of(join.arrangements[number], "input")
+            out.line(f"{arrangement}.update({given})")
+            out.depth = depth
+        self._close_sink(chain)
+
+    def _unpack(self, number: int, columns: Any, join: Join, slots: dict[str, str]) -> None:
+        for column in columns:
+            slots[join.inputs[number].vars[column]] = f"row{number}[{column}]"
+
+    def _probe(self, probe: Probe, join: Join, slots: dict[str, str]) -> None:
+        """One look-up: a loop over what it finds."""
+        out = self._out
+        names = join.inputs[probe.input].vars
+        index = out.name_of(join.arrangements[probe.input].index(probe.key), "index")
+        texts = [slots[names[column]] for column in probe.key]
+        key = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+        number = probe.input
+        out.line(f"for row{number}, w{number} in {index}.get({key}, EMPTY).items():")
+        out.depth += 1
+        for column, _ in probe.check:
+            name, theirs = names[column], f"row{number}[{column}]"
+            mine = slots[name]
+            out.line(f"if {mine} and {theirs} and {mine} != {theirs}: continue")
+            merged = out.fresh("m")
+            out.line(f"{merged} = {mine} or {theirs}")
+            slots[name] = merged
+        self._unpack(number, [column for column, _ in probe.take], join, slots)
+
+    # --- chains ---------------------------------------------------------------------------------
+
+    def _chain(self, place: int) -> list[int]:
+        """The node and the linear nodes behind it that alone read its rows, with a GROUP BY at the end."""
+        chain = [place]
+        while self._consumers[chain[-1]] == 1 and chain[-1] != self._root:
+            following = self._next[chain[-1]]
+            node = self._nodes[following]
+            if _is_linear(node):
+                chain.append(following)
+                continue
+            if isinstance(node.operator, Aggregate):
+                chain.append(following)
+            break
+        self._written.update(chain)
+        return chain
+
+    def _chain_over(self, given: int, start: list[int]) -> None:
+        """A chain over a delta that is there already."""
+        out = self._out
+        last = start[0]
+        chain = self._chain(last) if not isinstance(self._nodes[last].operator, Aggregate) else start
+        self._written.update(chain)
+        self._open_sink(chain)
+        names = self._nodes[given].schema.vars
+        out.line(f"for row, w in d{given}.items():")
+        depth = out.depth
+        out.depth += 1
+        self._body(chain, {name: f"row[{column}]" for column, name in enumerate(names)}, "w", chain[-1])
+        out.depth = depth
+        self._close_sink(chain)
+
+    def _open_sink(self, chain: list[int]) -> None:
+        out = self._out
+        last = chain[-1]
+        operator = self._nodes[last].operator
+        if isinstance(operator, Aggregate):
+            group = out.name_of(operator, "group")
+            out.line(f"t{last} = {group}.begin()  # {self._nodes[last].label} {self._nodes[last].detail}")
+        else:
+            out.line(f"d{last} = {{}}")
+
+    def _close_sink(self, chain: list[int]) -> None:
+        last = chain[-1]
+        operator = self._nodes[last].operator
+        if isinstance(operator, Aggregate):
+            group = self._out.name_of(operator, "group")
+            self._out.line(f"d{last} = {group}.show(t{last}) if t{last} else EMPTY")
+
+    def _body(self, chain: list[int], slots: dict[str, str], weight: str, last: int) -> None:
+        """What happens to one row: filters, new columns, then the row goes to the sink."""
+        out = self._out
+        known = dict(out.known)
+        for place in chain:
+            node = self._nodes[place]
+            operator = node.operator
+            if isinstance(operator, linear.Filter):
+                assert node.expr is not None
+                for condition in _conjuncts(node.expr):
+                    out.line(f"if {out.truth(condition, slots)} is not True: continue")
+            elif isinstance(operator, linear.Extend):
+                self._extend(node, slots)
+            elif isinstance(operator, linear.Project):
+                kept = set(node.schema.vars)
+                for name in [each for each in slots if each not in kept]:
+                    del slots[name]
+                    out.known.pop(name, None)
+        operator = self._nodes[last].operator
+        if isinstance(operator, Aggregate):
+            self._take(self._nodes[last], operator, slots, weight)
+        else:
+            self._give(self._nodes[last], slots, weight, last)
+        out.known = known
+
+    def _extend(self, node: PlanNode, slots: dict[str, str]) -> None:
+        """A new column: its value now, its id where the row is given out."""
+        name = node.schema.vars[-1]
+        expr = node.expr
+        assert expr is not None
+        if isinstance(expr, Var):
+            slots[name] = slots.get(expr.name, "0")
+            if expr.name in self._out.known:
+                self._out.known[name] = self._out.known[expr.name]
+            return
+        self._out.line(f"# ?{name}")
+        self._out.known[name] = self._out.value(expr, slots)
+        slots[name] = ""
+
+    def _id(self, name: str, slots: dict[str, str]) -> str:
+        """The text of a column's id; it is computed here when only the value is there."""
+        slot = slots.get(name)
+        if slot is None:
+            return "0"
+        if slot:
+            return slot
+        out = self._out
+        result = out.fresh("i")
+        out.line(f"{result} = id_of({out.known[name]})")
+        for other, text in slots.items():
+            if not text and out.known.get(other) == out.known[name]:
+                slots[other] = result
+        return result
+
+    def _give(self, node: PlanNode, slots: dict[str, str], weight: str, last: int) -> None:
+        """Add the row to the delta."""
+        out = self._out
+        cells = [self._id(name, slots) for name in node.schema.vars]
+        row = f"({', '.join(cells)}{',' if len(cells) == 1 else ''})"
+        out.line(f"row_ = {row}")
+        out.line(f"total = d{last}.get(row_, 0) + {weight}")
+        out.line(f"if total: d{last}[row_] = total")
+        out.line(f"else: del d{last}[row_]")
+
+    def _take(self, node: PlanNode, group: Aggregate, slots: dict[str, str], weight: str) -> None:
+        """Take the row into its group."""
+        out = self._out
+        below = self._nodes[node.inputs[0]].schema.vars
+        cells = [self._id(below[column], slots) if column >= 0 else "0" for column in group.keys]
+        place = self._nodes.index(node)
+        key = f"({', '.join(cells)}{',' if len(cells) == 1 else ''})"
+        out.line(f"key = {key}")
+        out.line(f"group = t{place}.get(key)")
+        out.line(f"if group is None: group = t{place}[key] = {out.name_of(group, 'group')}.group(key)")
+        out.line(f"weight = {weight}")
+        out.line("group.rows += weight")
+        for number, ((_, aggregate), aggregation) in enumerate(
+            zip(node.extra.aggregates, group.aggregations, strict=True)
+        ):
+            by_id = aggregation.new().by_id
+            if aggregate.expr is None:
+                names = [self._id(name, slots) for name in below]
+                given = f"({', '.join(names)}{',' if len(names) == 1 else ''})" if by_id else "group"
+            elif aggregation.column is not None:
+                name = below[aggregation.column] if aggregation.column >= 0 else ""
+                if by_id:
+                    given = self._id(name, slots) if name else "0"
+                else:
+                    given = out.value(Var(name), slots) if name else "None"
+            else:
+                given = out.value(node.extra.exprs[number], slots)
+                if by_id:
+                    given = f"id_of({given})"
+            out.line(f"group.accumulators[{number}].take({given}, weight)")
+
+
+def _conjuncts(expr: Expr) -> list[Expr]:
+    """The conditions that must all be true; an error in any of them is as good as false."""
+    match expr:
+        case Call("&&", args):
+            return [each for arg in args for each in _conjuncts(arg)]
+        case _:
+            return [expr]
+
+
+def _is_linear(node: PlanNode) -> bool:
+    """True for the nodes that a loop does in passing."""
+    operator = node.operator
+    if isinstance(operator, linear.Filter | linear.Extend):
+        return node.expr is not None
+    return isinstance(operator, linear.Project)
