@@ -171,6 +171,27 @@ class QuadStore(StoreWrites):
         visible = self.version
         return takewhile(lambda commit: commit.version <= visible, self._log.after(version, limit))
 
+    def rewind(self, version: int) -> None:
+        """Show the dataset as it was at an earlier version until `forward`; nothing may be written meanwhile.
+
+        For the replay of what depended on it, before anybody is served. A process that is killed meanwhile
+        starts with the newest version.
+
+        Raises:
+            GoneError: the change log does not reach back so far.
+            UnsupportedError: a bulk load lies between, or the store is in memory.
+        """
+        self._writer.rewind(version)
+
+    def forward(self, version: int) -> None:
+        """Go forward again after `rewind`, up to ``version``."""
+        self._writer.forward(version)
+
+    @property
+    def logged_version(self) -> int:
+        """The version of the newest commit, also while the store is rewound."""
+        return self._log.version
+
     # --- upkeep -------------------------------------------------------------------------------
 
     def backup(self, target: Path | str) -> int:

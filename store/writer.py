@@ -28,7 +28,7 @@ from .counts import (
     take_counts,
 )
 from .dispatch import Dispatcher
-from .errors import ConflictError, QuadrillError, StoreError
+from .errors import ConflictError, QuadrillError, StoreError, UnsupportedError
 from .gate import Gate
 from .logs.change_log import ChangeLog, SqliteChangeLog
 from .pending import NetChange, Pending, StoreView
@@ -278,17 +278,50 @@ class Writer:
             self.counts = counts_of_keys(log.counts())
             self._dispatcher.enqueue(commits)
 
-    def _replay(self, version: int) -> None:
+    def _replay(self, version: int, until: int | None = None) -> None:
         """Make every logged commit after ``version`` once more: what is there already does not change."""
         if version >= self._log.version:
             return
         pending = Pending(StoreView(self.store))
         last = version
         for commit in self._log.after(version):
+            if until is not None and commit.version > until:
+                break
             self._reached("in-recovery")
             pending.replay(NetChange(commit.added, commit.removed, commit.created, commit.dropped))
             last = commit.version
         self._make(pending.net(), last)
+
+    def rewind(self, version: int) -> None:
+        """Take the commits after ``version`` back in the quads; the log keeps them.
+
+        The log is told first, so that a process that is killed meanwhile makes them again when it starts.
+
+        Raises:
+            GoneError: history does not reach back so far.
+            UnsupportedError: a bulk load, whose quads are not in the log, lies between.
+        """
+        with self._lock:
+            log = self._log
+            if version >= self.version:
+                return
+            if not isinstance(log, SqliteChangeLog):
+                raise UnsupportedError("rewinding a store in memory")
+            commits = [commit for commit in log.after(version) if commit.version <= self.version]
+            if not all(commit.exact for commit in commits):
+                raise UnsupportedError("rewinding over a bulk load")
+            if log.checkpoint > version:
+                log.mark_checkpoint(version)
+            pending = Pending(StoreView(self.store))
+            for commit in reversed(commits):
+                pending.replay(NetChange(commit.removed, commit.added, commit.dropped, commit.created))
+            self._make(pending.net(), version)
+
+    def forward(self, version: int) -> None:
+        """Make what `rewind` took back again, up to ``version``."""
+        with self._lock:
+            if version > self.version:
+                self._replay(self.version, version)
 
     def checkpoint(self) -> None:
         """Flush the quads to disk and let the log forget what recovery needed."""
