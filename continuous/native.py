@@ -25,6 +25,7 @@ from .algebra.variables import certain
 from .element import Row, WindowContent
 from .expressions.compile import ExpressionContext
 from .expressions.values import ValueTable
+from .language.write import write_pattern
 from .planner.compiled import CompiledPlan
 from .planner.physical import Compilation, StaticTable, build_plan
 from .planner.plan import Plan, SourceKey
@@ -33,7 +34,7 @@ from .r2r.reifiers import CanonicalReifiers
 from .r2r.source import WindowSource
 from .r2r.topk import TopK
 from .reference.answer import Answer, EvaluationOptions, StaticPart
-from .reference.background import Background, projected, static_text
+from .reference.background import Background, projected
 from .reference.functions import Functions
 from .reference.prepare import prepare
 from .reference.template import Template
@@ -208,7 +209,7 @@ class NativeEvaluator:
         return [
             StaticPart(
                 part.name,
-                static_text(part.pattern, part.vars, self._functions),
+                write_pattern(part.pattern, self._query.prefixes, self._query.dialect),
                 tuple(var.name for var in part.vars),
                 len(rows),
                 self.static_version,

@@ -23,9 +23,10 @@ from ..algebra.static import StaticPattern, is_static, split_static
 from ..algebra.text import SparqlText
 from ..algebra.timestamps import uses_timestamps
 from ..element import Row, WindowContent
+from ..language.write import write_pattern
 from ..uncertainty import custom_functions
 from .answer import Answer, EvaluationOptions, StaticPart
-from .background import Background, merged_background, projected, static_text
+from .background import Background, merged_background, projected
 from .functions import Functions
 from .joins import JoinOrder
 from .plan import MERGED, GraphNames, WindowKey, WindowPlan, windows_with_graphs
@@ -121,7 +122,7 @@ class ReferenceEvaluator:
         return [
             StaticPart(
                 part.name,
-                static_text(part.pattern, part.vars, self._functions, self._query.base_iri),
+                write_pattern(part.pattern, self._query.prefixes, self._query.dialect),
                 tuple(var.name for var in part.vars),
                 len(rows),
                 self.static_version,
