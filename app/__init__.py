@@ -79,13 +79,19 @@ def _register(app: Flask) -> None:
         jobs,
         login,
         openapi,
+        prefixes,
         processes,
         queries,
         sparql,
+        stored,
         streams,
+        upkeep,
     )
 
-    for part in (sparql, graphs, streams, queries, feeds, changes, jobs, health, processes, login, openapi):
+    for part in (
+        *(sparql, graphs, stored, prefixes, streams, queries, feeds, changes),
+        *(jobs, upkeep, health, processes, login, openapi),
+    ):
         app.register_blueprint(part.blueprint)
     if find_spec("quadrill.app.routes.admin") is not None:
         from .routes import admin

@@ -7,6 +7,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from pyoxigraph import BlankNode, NamedNode, Quad, Store
+
 from quadrill.store.errors import QuadrillError, StoreUnwritableError
 from quadrill.store.quads import QuadStore
 from quadrill.store.registry import Registry
@@ -49,8 +51,7 @@ def restore(backup: Path, folder: Path) -> None:
         RestoreError: ``backup`` is none, or the data folder has something in it.
         StoreUnwritableError: the data folder cannot be written.
     """
-    if not (backup / "FORMAT").is_file() or not (backup / "quads").is_dir():
-        raise RestoreError(f"{backup} is not a backup of Quadrill")
+    check(backup)
     if folder.exists() and any(folder.iterdir()):
         raise RestoreError(
             f"the data folder {folder} is not empty",
@@ -62,6 +63,28 @@ def restore(backup: Path, folder: Path) -> None:
         folder.chmod(0o700)
     except (OSError, shutil.Error) as error:
         raise StoreUnwritableError(f"the data folder {folder} cannot be written: {error}") from error
+
+
+def check(backup: Path) -> None:
+    """See that a folder is a backup.
+
+    Raises: RestoreError.
+    """
+    if not (backup / "FORMAT").is_file() or not (backup / "quads").is_dir():
+        raise RestoreError(f"{backup} is not a backup of Quadrill")
+
+
+def read_dataset(backup: Path) -> tuple[list[Quad], list[NamedNode | BlankNode]]:
+    """The quads and graph names of a backup, without taking hold of it.
+
+    Raises: RestoreError when its database cannot be read.
+    """
+    check(backup)
+    try:
+        store = Store.read_only(str(backup / "quads"))
+        return list(store), list(store.named_graphs())
+    except (OSError, RuntimeError) as error:
+        raise RestoreError(f"the database of the backup {backup} cannot be read: {error}") from error
 
 
 def copy_sqlite(source: Path, target: Path) -> None:

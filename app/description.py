@@ -61,6 +61,7 @@ def describe(
     yield Triple(service, _sd("defaultDataset"), dataset)
     yield Triple(dataset, _TYPE, _sd("Dataset"))
     yield Triple(dataset, _sd("defaultGraph"), default)
+    yield Triple(dataset, NamedNode(VOID + "triples"), _number(sum(graphs.values())))
     yield Triple(default, _TYPE, _sd("Graph"))
     yield Triple(default, NamedNode(VOID + "triples"), _number(graphs.get(DefaultGraph(), 0)))
     named = [name for name in graphs if isinstance(name, NamedNode)]

@@ -1,4 +1,4 @@
-"""Long work in the background, for now bulk loads: one at a time, its progress kept in the registry."""
+"""Long work in the background: bulk loads, restores, compaction. One at a time, progress in the registry."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from quadrill.store.formats import RdfType, guess_rdf_format, parse_rdf, rdf_for
 from quadrill.store.quads import QuadStore
 from quadrill.store.registry import JobRecord, Registry
 
+from . import backup
 from .config import Settings
 from .errors import HttpError
 
 log = logging.getLogger("quadrill.jobs")
 
-LOAD = "load"
+LOAD, OPTIMIZE, RESTORE = "load", "optimize", "restore"
 ENGINES = ("auto", "oxigraph", "spark")
 PROGRESS_SECONDS = 0.5
 EXACT_BYTES = 64 << 20
@@ -66,19 +67,43 @@ class Jobs:
             )
         if engine == "spark":
             raise UnsupportedError("engine: spark", hint="Use auto or oxigraph.")
+        asked = {
+            "source": str(source),
+            "format": kind.media_type,
+            "engine": engine,
+            "graph": graph.value if isinstance(graph, NamedNode) else None,
+        }
+        return self._submit(LOAD, asked)
+
+    def submit_optimize(self) -> JobRecord:
+        """Queue a compaction of the database files."""
+        return self._submit(OPTIMIZE, {})
+
+    def submit_restore(self, folder: object) -> JobRecord:
+        """Queue the replacement of the dataset by that of the backup in ``folder``, as one commit.
+
+        The registry stays as it is: a running server keeps its streams, queries and tokens.
+
+        Raises:
+            HttpError: 400 for a folder that is not an absolute path, 404 when it is no backup.
+        """
+        if not isinstance(folder, str) or not Path(folder).is_absolute():
+            raise HttpError(400, "the restore does not say its folder as an absolute path", code="member")
+        try:
+            backup.check(Path(folder))
+        except backup.RestoreError as error:
+            raise HttpError(404, error.message, code="no-such-backup") from error
+        return self._submit(RESTORE, {"folder": folder})
+
+    def _submit(self, kind: str, asked: dict[str, Any]) -> JobRecord:
         now = _now_ms()
         record = JobRecord(
             id=secrets.token_hex(8),
-            kind=LOAD,
+            kind=kind,
             state="queued",
             created_ms=now,
             updated_ms=now,
-            request={
-                "source": str(source),
-                "format": kind.media_type,
-                "engine": engine,
-                "graph": graph.value if isinstance(graph, NamedNode) else None,
-            },
+            request=asked,
         )
         self._registry.add_job(record)
         self._start()
@@ -119,7 +144,9 @@ class Jobs:
     def _run(self) -> None:
         while (job_id := self._queue.get()) is not None and not self._stopping:
             try:
-                self._load(self.get(job_id))
+                record = self.get(job_id)
+                work = {LOAD: self._load, OPTIMIZE: self._optimize, RESTORE: self._restore}[record.kind]
+                work(record)
             except QuadrillError as error:
                 self._update(job_id, state="failed", error=error.message)
             except (OSError, EOFError, zlib.error) as error:
@@ -144,6 +171,21 @@ class Jobs:
                 commit = self._store.bulk_load(plain, kind, graph=graph, cause=LOAD)
         rows = sum(change.added for change in commit.graphs.values())
         done = _progress("done", rows, size, started) | {"version": commit.version, "exact": commit.exact}
+        self._update(record.id, state="done", progress=done)
+
+    def _optimize(self, record: JobRecord) -> None:
+        started = time.monotonic()
+        self._update(record.id, state="running", progress=_progress("optimize", 0, 0, started))
+        self._store.optimize()
+        self._update(record.id, state="done", progress=_progress("done", 0, 0, started))
+
+    def _restore(self, record: JobRecord) -> None:
+        started = time.monotonic()
+        self._update(record.id, state="running", progress=_progress("read", 0, 0, started))
+        quads, names = backup.read_dataset(Path(record.request["folder"]))
+        self._update(record.id, progress=_progress("commit", len(quads), 0, started))
+        commit = self._store.replace_dataset(quads, names=names, cause=RESTORE)
+        done = _progress("done", len(quads), 0, started) | {"version": commit.version}
         self._update(record.id, state="done", progress=done)
 
     def _exact_load(

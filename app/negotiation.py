@@ -6,12 +6,13 @@ quality of 0 excludes it, and among the best the client's order, then ours, deci
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyoxigraph import QueryResultsFormat, RdfFormat
 
 from quadrill.store.formats import RDF_TYPES, RdfType, rdf_format
+from quadrill.store.query_worker import PREFIXED
 
 from .errors import HttpError
 
@@ -137,6 +138,11 @@ def best_offer(accept: str | None, offers: Sequence[Offer]) -> Offer | None:
         if quality > 0:
             ranked.append((-quality, -specific, order, place, offer))
     return min(ranked, key=lambda entry: entry[:4])[4] if ranked else None
+
+
+def prefixes_for(offer: Offer, prefixes: Mapping[str, str]) -> Mapping[str, str] | None:
+    """The prefixes where the format has a use for them, None otherwise."""
+    return prefixes if prefixes and offer.name in PREFIXED else None
 
 
 def accepts(accept: str | None, media_type: str) -> bool:

@@ -32,6 +32,8 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
     "default": ("string", "given without a value: the default graph"),
     "after": ("integer", "version after which to begin"),
     "patch": ("boolean", "with the exact change set as RDF Patch"),
+    "prefix": ("string", "a prefix without its colon"),
+    "uri": ("string", "the IRI of a prefix"),
     "iri": ("string", "IRI of the stream"),
     "at": ("string", "event time: milliseconds since the epoch or xsd:dateTime"),
     "each": ("string", "`triple` makes one element of each triple"),
@@ -63,6 +65,7 @@ class Operation:
 _DATASET = ("default-graph-uri", "named-graph-uri", "union-default-graph", "timeout")
 _USING = ("using-graph-uri", "using-named-graph-uri")
 _GRAPH = ("graph", "default")
+_PREFIX = ("prefix", "uri")
 _PUSH = ("at", "each", "partial", "wait")
 _REGISTRATION = ("text/plain", "application/sparql-query", "application/json")
 
@@ -147,6 +150,25 @@ OPERATIONS: tuple[Operation, ...] = (
         role="write",
     ),
     Operation("delete", "/store/{path}", "drop the graph named by this address", (204,), role="write"),
+    Operation("get", "/stored-queries", "all stored one-shot queries", (200,), answers=JSON),
+    Operation("get", "/stored-queries/{name}", "one stored query", (200,), answers=JSON),
+    Operation(
+        "put",
+        "/stored-queries/{name}",
+        "keep a one-shot query under a name",
+        (200, 201),
+        (),
+        _REGISTRATION,
+        JSON,
+        "write",
+    ),
+    Operation("delete", "/stored-queries/{name}", "forget a stored query", (204,), role="write"),
+    Operation(
+        "get", "/stored-queries/{name}/results", "run a stored query", (200,), _DATASET, answers=RESULT_TYPES
+    ),
+    Operation("get", "/prefixes", "the prefixes that graphs are written with", (200,), _PREFIX, answers=JSON),
+    Operation("post", "/prefixes", "keep a prefix", (204,), _PREFIX, FORM, role="write"),
+    Operation("delete", "/prefixes", "forget a prefix", (204,), ("prefix",), role="write"),
     Operation(
         "get", "/changes", "the store's change feed", (200,), ("after", "patch", "graph"), answers=EVENTS
     ),
@@ -222,6 +244,17 @@ OPERATIONS: tuple[Operation, ...] = (
         "/backups",
         "a copy of store and registry into an empty folder of the server",
         (201,),
+        (),
+        JSON,
+        JSON,
+        "admin",
+    ),
+    Operation("post", "/optimize", "compact the database files as a job", (202,), answers=JSON, role="admin"),
+    Operation(
+        "post",
+        "/restores",
+        "replace the dataset by that of a backup, as one commit and as a job",
+        (202,),
         (),
         JSON,
         JSON,

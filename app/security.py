@@ -169,8 +169,8 @@ class Security:
             change something and the server is read-only.
         """
         writing = needed not in ("read", PUBLIC) or message.path in ("/login", "/logout")
-        if needed in _CHANGING and self._settings.read_only:
-            raise HttpError(403, "this server is read-only", code="read-only")
+        if needed in _CHANGING:
+            refuse_when_read_only(self._settings)
         if not self.has_tokens():
             self._check_local(message, writing)
             return LOCAL
@@ -293,6 +293,12 @@ def install(app: Flask, security: Security) -> None:
         if callable(needed):
             needed = needed(request)
         g.identity = security.authorise(needed, request)
+
+
+def refuse_when_read_only(settings: Settings) -> None:
+    """Raise HttpError 403 in read-only mode."""
+    if settings.read_only:
+        raise HttpError(403, "this server is read-only", code="read-only")
 
 
 def _host_name(header: str) -> str:

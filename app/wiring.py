@@ -22,6 +22,7 @@ from .config import Settings
 from .fanout import Fanout
 from .jobs import Jobs
 from .metrics import Metrics, ServiceFigures
+from .prefixes import Prefixes
 from .processes import Processes
 from .security import Security
 from .workers import WorkerPool, remove_leftovers
@@ -42,6 +43,7 @@ class Services:
     changes: ChangeFeed
     jobs: Jobs
     workers: WorkerPool
+    prefixes: Prefixes
     processes: Processes = field(default_factory=Processes)
     metrics: Metrics = field(default_factory=Metrics)
     closed: bool = False
@@ -109,6 +111,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             ChangeFeed(store),
             Jobs(store, registry, settings),
             open_workers(store, settings),
+            Prefixes(registry),
         )
         services.metrics.registry.register(ServiceFigures(services))
         undo.pop_all()

@@ -59,6 +59,8 @@ RDF_FORMATS = {
     "trig": RdfFormat.TRIG,
 }
 
+PREFIXED = frozenset({"ttl", "trig", "rdf"})
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerRequest:
@@ -71,6 +73,7 @@ class WorkerRequest:
         results_format: short name of the format of solutions and booleans, None when none is acceptable.
         graph_format: short name of the format of graphs, None when none is acceptable.
         base_iri, default_graphs, named_graphs, union: as in `sparql.QueryRequest`, IRIs as texts.
+        prefixes: what graphs are written with, where the format has prefixes.
         height, hosts: the limit on nesting and the hosts that SERVICE may reach.
     """
 
@@ -85,6 +88,7 @@ class WorkerRequest:
     union: bool = False
     height: int = 10_000
     hosts: tuple[str, ...] = ()
+    prefixes: dict[str, str] | None = None
 
     def encode(self) -> bytes:
         """The request as a frame's payload."""
@@ -162,7 +166,8 @@ def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, An
         if name is not None:
             writer = _Blocks(connection)
             format_ = RDF_FORMATS[name] if result.kind == "graph" else RESULTS_FORMATS[name]
-            result.serialize_to(writer, format_)  # type: ignore[arg-type]  # it only calls write
+            prefixes = message["prefixes"] if name in PREFIXED else None
+            result.serialize_to(writer, format_, prefixes=prefixes or None)  # type: ignore[arg-type]  # it only calls write
             writer.finish()
     send_frame(connection, b"E", b"")
 

@@ -165,21 +165,28 @@ class StoreWrites(StoreReads):
         return self._writer.submit(derive, cause=cause, expected=expected)
 
     def replace_dataset(
-        self, quads: Iterable[Quad], *, cause: str | None = "put", expected: int | None = None
+        self,
+        quads: Iterable[Quad],
+        *,
+        names: Iterable[NamedNode | BlankNode] = (),
+        cause: str | None = "put",
+        expected: int | None = None,
     ) -> Commit:
-        """Replace the whole dataset: afterwards the graphs of ``quads`` are the graphs there are."""
-        wanted = in_store_form(quads)
+        """Replace the whole dataset: afterwards the graphs of ``quads`` and ``names`` are all there are."""
+        wanted, listed = in_store_form(quads), list(names)
 
         def derive(pending: Pending) -> None:
             kept = set(wanted)
-            names = {quad.graph_name for quad in wanted}
+            kept_names = {quad.graph_name for quad in wanted} | set(listed)
             for name in list(pending.graph_names()):
-                if name not in names:
+                if name not in kept_names:
                     pending.drop(name)
-            for graph in (DefaultGraph(), *names):
+            for graph in (DefaultGraph(), *kept_names):
                 for quad in list(pending.quads_of(graph)):
                     if quad not in kept:
                         pending.remove(quad)
+            for name in listed:
+                pending.create(name)
             for quad in wanted:
                 pending.add(quad)
 
@@ -241,6 +248,23 @@ class StoreWrites(StoreReads):
                 store.bulk_load(format=kind.format, base_iri=base_iri, **options)
             except SyntaxError as error:
                 raise rdf_error(error, kind) from error
+            except OSError as error:
+                raise StoreUnwritableError(f"the bulk load failed: {error}") from error
+
+        return self._writer.bulk(load, cause=cause)
+
+    def bulk_extend(self, quads: Iterable[Quad], *, cause: str | None = "bulk load") -> Commit:
+        """Add very many quads fast: one commit whose quads are counted, not listed (``exact`` False).
+
+        All are added or, when ``quads`` raises, none. Blank nodes are the store's own of the same label.
+
+        Raises:
+            StoreUnwritableError: the store cannot be written.
+        """
+
+        def load(store: Store) -> None:
+            try:
+                store.bulk_extend(quads)
             except OSError as error:
                 raise StoreUnwritableError(f"the bulk load failed: {error}") from error
 

@@ -56,7 +56,13 @@ def get_graph(path: str = "") -> Response:
 
         assert chosen.rdf is not None
         count_rows(sink, chosen.name)
-        store.dump(sink, chosen.rdf, graph=target, started=started)  # type: ignore[arg-type]  # it only calls write
+        store.dump(
+            sink,  # type: ignore[arg-type]  # it only calls write
+            chosen.rdf,
+            graph=target,
+            started=started,
+            prefixes=negotiation.prefixes_for(chosen, services().prefixes.all()),
+        )
 
     answer = streamed(body, settings.query_timeout, process)
     answer.headers["Content-Type"] = chosen.header

@@ -31,13 +31,14 @@ _MAX_FIELDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class Call:
     """A protocol request: its parameters in order, and the text that a direct POST carries as its body."""
 
     fields: tuple[tuple[str, str], ...]
     direct: str | None = None
 
     def values(self, name: str) -> list[str]:
+        """Every value of a parameter."""
         return [value for key, value in self.fields if key == name]
 
     def one(self, name: str) -> str | None:
@@ -60,7 +61,7 @@ class _Call:
 @blueprint.get("/sparql")
 def get_query() -> Response:
     """A query by GET; without a query the service description."""
-    call = _Call(fields_of(request.query_string))
+    call = Call(fields_of(request.query_string))
     if call.one("query") is None:
         if call.one("update") is not None:
             raise HttpError(405, "updates need POST", code="method-not-allowed", headers={"Allow": "POST"})
@@ -124,8 +125,12 @@ def graph_iri(text: str, parameter: str) -> NamedNode:
         ) from error
 
 
-def _query(call: _Call) -> Response:
-    text = _text(call, "query", "the query", services().settings.max_query_bytes)
+def _query(call: Call) -> Response:
+    return answer_query(call, _text(call, "query", "the query", services().settings.max_query_bytes))
+
+
+def answer_query(call: Call, text: str) -> Response:
+    """Evaluate a query within the dataset and the time that the call's parameters name."""
     seconds = _seconds(call.one("timeout"))
     default_graphs, named_graphs = call.graphs("default-graph-uri"), call.graphs("named-graph-uri")
     union = call.one("union-default-graph") is not None
@@ -151,6 +156,7 @@ def _query(call: _Call) -> Response:
             named_graphs=_names(named_graphs),
             union=union,
             hosts=settings.remote_hosts,
+            prefixes=dict(services().prefixes.all()),
         )
         return _in_worker(wanted, seconds, process, accept)
 
@@ -171,7 +177,8 @@ def _query(call: _Call) -> Response:
             count_rows(sink, chosen.name)
             format_ = chosen.rdf if graph else chosen.results
             assert format_ is not None
-            result.serialize_to(sink, format_)  # type: ignore[arg-type]  # it only calls write
+            prefixes = negotiation.prefixes_for(chosen, services().prefixes.all())
+            result.serialize_to(sink, format_, prefixes=prefixes)  # type: ignore[arg-type]  # it only calls write
 
     answer = streamed(body, seconds, process)
     return answer
@@ -213,7 +220,7 @@ def streamed(body: Body, seconds: float, process: Process) -> StreamedAnswer:
     return answer
 
 
-def _update(call: _Call) -> Response:
+def _update(call: Call) -> Response:
     settings = services().settings
     text = _text(call, "update", "the update", settings.max_body_bytes)
     process = services().processes.begin("update", text, _user())
@@ -232,7 +239,7 @@ def _update(call: _Call) -> Response:
     return response
 
 
-def _posted(*direct_types: str) -> _Call:
+def _posted(*direct_types: str) -> Call:
     """The request of a POST: form fields, or the body itself for the direct types."""
     settings = services().settings
     media = negotiation.content_media_type(request.headers.get("Content-Type"))
@@ -241,9 +248,9 @@ def _posted(*direct_types: str) -> _Call:
     if media.essence in direct_types:
         if request.method == "QUERY" and media.essence != QUERY:
             raise HttpError(400, "the method QUERY only reads: it cannot carry an update", code="method")
-        return _Call(fields, incoming.body_text(limit, "the text"))
+        return Call(fields, incoming.body_text(limit, "the text"))
     if media.essence == FORM and request.method == "POST":
-        return _Call((*fields, *fields_of(incoming.body_bytes(limit, "the form"))))
+        return Call((*fields, *fields_of(incoming.body_bytes(limit, "the form"))))
     raise HttpError(
         415,
         f"a text cannot be read from {media.essence}",
@@ -252,7 +259,7 @@ def _posted(*direct_types: str) -> _Call:
     )
 
 
-def _text(call: _Call, parameter: str, what: str, limit: int) -> str:
+def _text(call: Call, parameter: str, what: str, limit: int) -> str:
     given = call.one(parameter)
     if given is not None and call.direct is not None:
         raise HttpError(400, f"{what} is given twice, as the body and as a parameter", code="parameter")

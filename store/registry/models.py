@@ -80,6 +80,15 @@ class StoredQuery(Base):
     created_ms: Mapped[int] = mapped_column(BigInteger)
 
 
+class Prefix(Base):
+    """A prefix that answers are written with."""
+
+    __tablename__ = "prefixes"
+
+    prefix: Mapped[str] = mapped_column(String(128), primary_key=True)
+    iri: Mapped[str] = mapped_column(Text)
+
+
 class Token(Base):
     """A bearer token, by its hash."""
 

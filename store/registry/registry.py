@@ -6,6 +6,7 @@ from typing import Self
 
 from .jobs import Jobs
 from .migrate import current_revision, migrate
+from .prefixes import Prefixes
 from .queries import Queries
 from .session import Database
 from .stored import StoredQueries
@@ -13,8 +14,8 @@ from .streams import Streams
 from .tokens import Tokens
 
 
-class Registry(Queries, Streams, StoredQueries, Tokens, Jobs):
-    """Queries, streams, saved texts, tokens and jobs in one database. Every method is one transaction.
+class Registry(Queries, Streams, StoredQueries, Prefixes, Tokens, Jobs):
+    """Queries, streams, saved texts, prefixes, tokens, jobs in one database. Every method is one transaction.
 
     Methods may be called from any thread. They raise RegistryError when the database fails.
     """

@@ -1,0 +1,63 @@
+"""The server's prefixes: kept in the registry, held in memory for every answer that is written with them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.registry import Registry
+
+from .errors import HttpError
+
+_PREFIX = re.compile(r"(?:[^\W\d_](?:[\w.\-]*[\w\-])?)?\Z")
+MAX_PREFIXES = 1000
+
+
+class Prefixes:
+    """Prefix -> IRI; safe to use from any thread. Only Turtle, TriG and RDF/XML have a use for them."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._lock = threading.Lock()
+        self._known: Mapping[str, str] = MappingProxyType(registry.list_prefixes())
+
+    def all(self) -> Mapping[str, str]:
+        """Every prefix with its IRI; the mapping does not change."""
+        return self._known
+
+    def put(self, prefix: str, iri: str) -> None:
+        """Keep a prefix.
+
+        Raises: HttpError 400 for a name that no Turtle text can use, for a relative IRI, or for too many.
+        """
+        if not _PREFIX.match(prefix) or len(prefix) > 128:
+            raise HttpError(
+                400,
+                f"{prefix!r} is not a prefix",
+                code="prefix",
+                hint="A prefix is empty, or a letter and then letters, digits, dots, underscores, hyphens.",
+            )
+        try:
+            NamedNode(iri)
+        except ValueError as error:
+            raise HttpError(
+                400, f"the IRI of a prefix must be absolute, it is {iri!r}", code="prefix"
+            ) from error
+        with self._lock:
+            if prefix not in self._known and len(self._known) >= MAX_PREFIXES:
+                raise HttpError(400, f"there are {MAX_PREFIXES} prefixes already", code="prefix")
+            self._registry.put_prefix(prefix, iri)
+            self._known = MappingProxyType({**self._known, prefix: iri})
+
+    def remove(self, prefix: str) -> None:
+        """Forget a prefix.
+
+        Raises: NotFoundError.
+        """
+        with self._lock:
+            self._registry.remove_prefix(prefix)
+            self._known = MappingProxyType({name: iri for name, iri in self._known.items() if name != prefix})

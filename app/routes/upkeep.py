@@ -1,0 +1,37 @@
+"""``/optimize`` and ``/restores``: work on the whole store as jobs, while it goes on answering."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from quadrill.store.registry import JobRecord
+
+from ..jobs import describe
+from ..security import needs, refuse_when_read_only
+from . import requests as incoming
+from .requests import services
+
+blueprint = Blueprint("upkeep", __name__)
+
+
+@blueprint.post("/optimize")
+@needs("admin")
+def optimize() -> Response:
+    """Queue a compaction of the database files."""
+    incoming.known_parameters(())
+    return _queued(services().jobs.submit_optimize())
+
+
+@blueprint.post("/restores")
+@needs("admin")
+def restore() -> Response:
+    """Queue the replacement of the dataset by that of a backup, as one commit."""
+    refuse_when_read_only(services().settings)
+    members = incoming.json_body(services().settings.max_query_bytes, "the restore")
+    return _queued(services().jobs.submit_restore(members.get("folder")))
+
+
+def _queued(record: JobRecord) -> Response:
+    return incoming.json_response(
+        describe(record), 202, {"Location": f"{incoming.base_url()}jobs/{record.id}"}
+    )

@@ -1,0 +1,36 @@
+"""Prefixes that answers are written with."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from ..errors import NotFoundError
+from .models import Prefix
+from .session import Database
+
+
+class Prefixes:
+    """The part of the registry that keeps prefixes."""
+
+    _database: Database
+
+    def put_prefix(self, prefix: str, iri: str) -> None:
+        """Keep a prefix, in place of an older one of that name."""
+        with self._database.write() as session:
+            session.merge(Prefix(prefix=prefix, iri=iri))
+
+    def list_prefixes(self) -> dict[str, str]:
+        """All prefixes with their IRIs, by name."""
+        with self._database.read() as session:
+            return {row.prefix: row.iri for row in session.scalars(select(Prefix).order_by(Prefix.prefix))}
+
+    def remove_prefix(self, prefix: str) -> None:
+        """Forget a prefix.
+
+        Raises: NotFoundError when there is none.
+        """
+        with self._database.write() as session:
+            row = session.get(Prefix, prefix)
+            if row is None:
+                raise NotFoundError(f"there is no prefix {prefix!r}", code="unknown-prefix")
+            session.delete(row)
