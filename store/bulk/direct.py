@@ -1,0 +1,94 @@
+"""The direct pipeline: one process, chunk after chunk, through the store's own parser."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import StoreUnwritableError
+from .parsing import parse_chunk
+from .sources import Chunk, SourceError
+from .work import Done, LoadError, Work
+
+Advance = Callable[[int, int, int], None]
+"""Told after each batch: rows, bytes of parts and bad lines so far. It may raise to stop."""
+
+
+def prepare_direct(work: Work, max_bad: int | None, advance: Advance) -> None:
+    """Parse the chunks that are not done yet to parts.
+
+    Args:
+        work: the load.
+        max_bad: stop when there are more bad lines; None never stops.
+        advance: told of progress.
+
+    Raises:
+        LoadError: more bad lines than ``max_bad``, with the first of them.
+        SourceError: a file cannot be read or unpacked.
+        StoreUnwritableError: a part cannot be written.
+    """
+    rows = size = bad = 0
+    for chunk in work.chunks:
+        done = work.done(chunk.index)
+        if done is None:
+            done = _prepare(work, chunk, max_bad, (rows, size, bad), advance)
+        rows, size, bad = rows + done.rows, size + done.bytes, bad + len(done.bad)
+        _check(work, chunk, done.bad, bad, max_bad)
+        advance(rows, size, bad)
+
+
+def _prepare(
+    work: Work, chunk: Chunk, max_bad: int | None, before: tuple[int, int, int], advance: Advance
+) -> Done:
+    source = work.sources[chunk.source]
+    rows = size = lines = 0
+    bad: list[list[Any]] = []
+    part = work.part(chunk.index)
+    try:
+        file = part.open("wb")
+    except OSError as error:
+        raise StoreUnwritableError(f"the part {part} cannot be written: {error.strerror}") from error
+    with file:
+        batches = parse_chunk(source, chunk, work.rules)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (OSError, EOFError, zlib.error) as error:
+                raise SourceError(f"{source.path} cannot be read: {error}") from error
+            except Exception as error:
+                if type(error).__name__ != "ZstdError":  # its module is loaded for zstd files only
+                    raise
+                raise SourceError(f"{source.path} cannot be unpacked: {error}") from error
+            if batch is None:
+                break
+            try:
+                file.write(batch.data)
+            except OSError as error:
+                raise StoreUnwritableError(f"the part {part} cannot be written: {error.strerror}") from error
+            rows, size, lines = rows + batch.rows, size + len(batch.data), lines + batch.lines
+            bad.extend([each.line, each.reason, each.text] for each in batch.bad)
+            _check(work, chunk, bad, before[2] + len(bad), max_bad)
+            advance(before[0] + rows, before[1] + size, before[2] + len(bad))
+        file.flush()
+        os.fsync(file.fileno())
+    done = Done(rows, lines, size, bad)
+    work.finish(chunk.index, done)
+    return done
+
+
+def _check(work: Work, chunk: Chunk, bad: list[list[Any]], count: int, max_bad: int | None) -> None:
+    if max_bad is None or count <= max_bad:
+        return
+    before = sum(
+        done.lines
+        for other, done in work.finished()
+        if other.source == chunk.source and other.index < chunk.index
+    )
+    line, reason, _ = bad[len(bad) - (count - max_bad)]  # the first one too many
+    place = f", line {before + line}" if line else ""
+    allowed = "no bad line is" if max_bad == 0 else f"at most {max_bad:,} bad lines are"
+    raise LoadError(
+        f"{work.sources[chunk.source].path}{place}: {reason} ({allowed} allowed; nothing was loaded)"
+    )

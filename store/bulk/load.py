@@ -1,0 +1,264 @@
+"""One bulk load from its sources to its commit.
+
+    find -> prepare (direct or Spark: parts, quarantine) -> commit (one, all parts) -> optimize
+
+Preparing does not touch the store. The commit is atomic: readers see the old data or the new; a crash leaves
+one of both. Run again, a load that was cut off skips what is done; blank nodes keep their labels over that,
+so even a load that was cut off right after its commit ends in the same store.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pyoxigraph import NamedNode, Quad, RdfFormat, parse
+
+from ..changes import Commit
+from ..errors import StoreUnwritableError, UnsupportedError
+from ..formats import RdfType
+from ..quads import QuadStore
+from .direct import prepare_direct
+from .sources import Source, cut, find_sources
+from .work import LoadCancelledError, LoadError, Work
+
+ENGINES = ("auto", "oxigraph", "spark")
+EXACT_BYTES = 64 << 20
+"""Parts up to here become an exact commit, so that triggers see each quad; above, the commit only counts."""
+DIRECT_BYTES = 4 << 30
+"""Packed or plain, sources above this are prepared by Spark when the engine is ``auto``."""
+SPARK_CORES = 16
+"""As are sources above a tenth of it on a machine with so many cores."""
+_OPTIMIZE_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """What a load is asked for.
+
+    Attributes:
+        sources: files, folders, globs.
+        kind: the RDF format of all files; None tells it by their names.
+        graph: the graph for triples without one; None is the default graph.
+        base_iri: resolves relative IRIs; None resolves those of a document against its file.
+        engine: ``auto``, ``oxigraph`` (the direct pipeline) or ``spark``.
+        max_bad: stop, with nothing loaded, when there are more bad lines; 0 is strict, None never stops.
+        exact_bytes: `EXACT_BYTES`; 0 always counts only.
+        direct_bytes: `DIRECT_BYTES`.
+        master: a Spark master; by default local mode.
+        memory: heap of Spark's driver, for instance ``2g``.
+        mirror: also write the Parquet mirror (Spark only).
+    """
+
+    sources: tuple[str, ...]
+    kind: RdfType | None = None
+    graph: NamedNode | None = None
+    base_iri: str | None = None
+    engine: str = "auto"
+    max_bad: int | None = None
+    exact_bytes: int = EXACT_BYTES
+    direct_bytes: int = DIRECT_BYTES
+    master: str | None = None
+    memory: str = "2g"
+    mirror: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a load is; ``total`` and ``bytes`` are those of the sources resp. of the parts made of them."""
+
+    stage: str
+    rows: int
+    bytes: int
+    total: int
+    bad: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSummary:
+    """What a load did; ``quarantine`` is the file of bad lines, None when there was none."""
+
+    engine: str
+    files: int
+    rows: int
+    added: int
+    bad: int
+    quarantine: str | None
+    version: int
+    exact: bool
+    resumed: bool
+    seconds: float
+
+
+class BulkLoader:
+    """Runs loads into one store, one after the other."""
+
+    def __init__(self, store: QuadStore, folder: Path | None) -> None:
+        """Args: the store, and the folder for work in progress (None: a temporary one, nothing resumes)."""
+        self._store = store
+        self._folder = folder
+
+    def run(
+        self,
+        options: LoadOptions,
+        *,
+        report: Callable[[Progress], None] = lambda progress: None,
+        cancelled: Callable[[], bool] = lambda: False,
+        cause: str = "load",
+    ) -> LoadSummary:
+        """Load.
+
+        Args:
+            options: what.
+            report: told of progress, after each batch of about a megabyte.
+            cancelled: asked as often; True ends the load and forgets it.
+            cause: goes into the commit.
+
+        Raises:
+            SourceError: no such file, an unknown format, an unreadable file.
+            LoadError: more bad lines than allowed, or no good line at all. Nothing was loaded.
+            LoadCancelledError: cancelled.
+            UnsupportedError: the engine is not available.
+            StoreError: the store cannot be written.
+        """
+        if self._folder is not None:
+            return self._run(options, self._folder, report, cancelled, cause)
+        with tempfile.TemporaryDirectory(prefix="quadrill-load-") as folder:
+            summary = self._run(options, Path(folder), report, cancelled, cause)
+            return summary if summary.quarantine is None else _kept(summary)
+
+    def _run(
+        self,
+        options: LoadOptions,
+        folder: Path,
+        report: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
+        cause: str,
+    ) -> LoadSummary:
+        started = time.monotonic()
+        sources = find_sources(options.sources, options.kind)
+        total = sum(source.size for source in sources)
+        engine = choose_engine(options, sources)
+        work = self._work(options, folder, sources, engine)
+        stage = "parse"
+        latest = (0, 0, 0)
+
+        def advance(rows: int, size: int, bad: int) -> None:
+            nonlocal latest
+            latest = (rows, size, bad)
+            if cancelled():
+                raise LoadCancelledError("the load was cancelled; nothing was loaded")
+            report(Progress(stage, rows, size, total, bad, time.monotonic() - started))
+
+        try:
+            if engine == "spark":
+                _prepare_spark(work, options, advance)
+            else:
+                prepare_direct(work, options.max_bad, advance)
+            bad = work.write_quarantine()
+            _require_good(work, bad)
+            stage = "commit"
+            advance(*latest)
+            commit = self._commit(work, options, cause)
+        except LoadCancelledError:
+            work.remove()
+            raise
+        rows = sum(done.rows for _, done in work.finished())
+        if rows >= _OPTIMIZE_ROWS and not self._store.in_memory:
+            stage = "optimize"
+            report(Progress(stage, rows, latest[1], total, bad, time.monotonic() - started))
+            self._store.optimize()
+        summary = LoadSummary(
+            engine=engine,
+            files=len(sources),
+            rows=rows,
+            added=sum(change.added for change in commit.graphs.values()),
+            bad=bad,
+            quarantine=str(work.quarantine) if bad else None,
+            version=commit.version,
+            exact=commit.exact,
+            resumed=work.resumed,
+            seconds=round(time.monotonic() - started, 3),
+        )
+        work.close(asdict(summary))
+        if not bad:
+            work.remove()
+        return summary
+
+    def _work(self, options: LoadOptions, folder: Path, sources: list[Source], engine: str) -> Work:
+        described: dict[str, Any] = {
+            "graph": options.graph.value if options.graph else None,
+            "base_iri": options.base_iri,
+            "engine": engine,
+        }
+        try:
+            return Work.open(folder, sources, cut(sources), described)
+        except OSError as error:
+            raise StoreUnwritableError(f"the folder {folder} cannot be written: {error.strerror}") from error
+
+    def _commit(self, work: Work, options: LoadOptions, cause: str) -> Commit:
+        files = sorted(work.parts.glob("*.nq"))
+        if sum(file.stat().st_size for file in files) <= options.exact_bytes and options.engine == "auto":
+            return self._store.apply(add=quads_of(files), cause=cause)
+        return self._store.bulk_extend(quads_of(files), cause=cause)
+
+
+def quads_of(files: list[Path]) -> Iterator[Quad]:
+    """The quads of parts; blank nodes keep their labels."""
+    for file in files:
+        if file.stat().st_size:
+            yield from parse(path=file, format=RdfFormat.N_QUADS)
+
+
+def choose_engine(options: LoadOptions, sources: list[Source]) -> str:
+    """``oxigraph`` or ``spark``.
+
+    Raises:
+        LoadError: no such engine.
+    """
+    if options.engine not in ENGINES:
+        raise LoadError(f"the engine must be one of {', '.join(ENGINES)}, it is {options.engine!r}")
+    if options.engine != "auto":
+        return options.engine
+    if options.master or options.mirror:
+        return "spark"
+    size = sum(source.size for source in sources)
+    many_cores = (os.cpu_count() or 1) >= SPARK_CORES
+    if size <= (options.direct_bytes // 10 if many_cores else options.direct_bytes):
+        return "oxigraph"
+    from .java import spark_missing
+
+    return "oxigraph" if spark_missing() else "spark"
+
+
+def _prepare_spark(work: Work, options: LoadOptions, advance: Callable[[int, int, int], None]) -> None:
+    from .java import spark_missing
+
+    missing = spark_missing()
+    if missing:
+        raise UnsupportedError("engine: spark", missing, hint="The engine oxigraph needs no Java.")
+    from .spark_load import prepare_spark
+
+    prepare_spark(work, options.master, options.memory, options.max_bad, advance)
+
+
+def _require_good(work: Work, bad: int) -> None:
+    if bad and not any(done.rows for _, done in work.finished()):
+        first = next(work.bad_lines())
+        place = f", line {first['line']}" if first["line"] else ""
+        raise LoadError(f"{first['file']}{place}: {first['reason']} (no good line, nothing was loaded)")
+
+
+def _kept(summary: LoadSummary) -> LoadSummary:
+    """The quarantine of a store in memory outlives the work folder."""
+    assert summary.quarantine is not None
+    handle, name = tempfile.mkstemp(prefix="quadrill-quarantine-", suffix=".ndjson")
+    with os.fdopen(handle, "wb") as file:
+        file.write(Path(summary.quarantine).read_bytes())
+    return LoadSummary(**{**asdict(summary), "quarantine": name})

@@ -1,0 +1,191 @@
+"""Chunks parsed by the store's own rules: canonical N-Quads, and what was bad with its line and reason.
+
+Line formats are parsed in batches; a batch that fails is parsed line by line, so a bad line costs nothing but
+itself. The parser's own recovery is not used: it loses good lines and tells wrong places. Documents (Turtle,
+TriG, RDF/XML, JSON-LD) cannot be mended in the middle: a malformed one is left out whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+from pyoxigraph import NamedNode, RdfFormat, parse, serialize
+
+from ..errors import LimitError, RdfSyntaxError
+from ..formats import RdfLimits, RdfType, parse_rdf, rdf_error
+from .sources import Chunk, Source, lines_of, open_source
+
+DOCUMENT_BYTES = 2 << 30
+"""A document of another format than N-Triples and N-Quads is held in memory as a whole; this is the most."""
+
+_TEXT_KEPT = 4_000
+_BLOCK = 20_000
+_LABEL = re.compile(rb'"(?:[^"\\]|\\.)*"|<[^<>]*>|_:[^\s<>"]+')
+_DEPTH = RdfLimits().term_depth
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for every chunk of a load.
+
+    Attributes:
+        graph: the IRI of the graph for triples without one; None is the default graph. With it, named graphs
+            in a source are bad lines.
+        base_iri: resolves relative IRIs; None makes them bad.
+        seed: makes the blank nodes of this load different from those of any other.
+    """
+
+    graph: str | None
+    base_iri: str | None
+    seed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A line that was left out; ``line`` counts from 1 in the chunk, 0 when the parser does not tell."""
+
+    line: int
+    reason: str
+    text: str
+
+
+@dataclass(slots=True)
+class Batch:
+    """Canonical N-Quads of some lines, one per line, and what was bad among them."""
+
+    data: bytes = b""
+    rows: int = 0
+    lines: int = 0
+    bad: list[Bad] = field(default_factory=list)
+
+
+def parse_chunk(source: Source, chunk: Chunk, rules: Rules) -> Iterator[Batch]:
+    """The batches of a chunk.
+
+    Raises:
+        OSError, EOFError, zlib.error, zstandard.ZstdError: the file cannot be read or unpacked.
+    """
+    relabel = _Relabel(f"{rules.seed} {chunk.source}")
+    if not source.by_line:
+        yield from _document(source, rules, relabel)
+        return
+    line = 0
+    for lines in lines_of(source, chunk):
+        batch = Batch(lines=len(lines))
+        _parse_lines(lines, line, source.kind, rules, relabel, batch)
+        line += len(lines)
+        yield batch
+
+
+def _parse_lines(
+    lines: list[bytes], before: int, kind: RdfType, rules: Rules, relabel: _Relabel, batch: Batch
+) -> None:
+    body = b"".join(lines)
+    if body.count(b"<<") <= _DEPTH:
+        try:
+            _add(batch, _canonical(body, kind, rules), rules, relabel)
+            return
+        except (SyntaxError, ValueError):
+            pass  # the lines one by one tell which is bad
+    good: list[bytes] = []
+    for number, line in enumerate(lines, before + 1):
+        if line.count(b"<<") > _DEPTH:
+            batch.bad.append(_bad(number, f"triple terms nest deeper than {_DEPTH} levels", line))
+            continue
+        try:
+            good.append(_canonical(line, kind, rules))
+        except SyntaxError as error:
+            batch.bad.append(_bad(number, _reason(error), line))
+        except ValueError as error:
+            batch.bad.append(_bad(number, str(error), line))
+    _add(batch, b"".join(good), rules, relabel)
+
+
+def _canonical(body: bytes, kind: RdfType, rules: Rules) -> bytes:
+    quads = parse(body, kind.format, base_iri=rules.base_iri, without_named_graphs=rules.graph is not None)
+    return serialize(quads, format=RdfFormat.N_QUADS) or b""
+
+
+def _add(batch: Batch, data: bytes, rules: Rules, relabel: _Relabel) -> None:
+    if b"_:" in data:
+        data = relabel(data)
+    if rules.graph is not None:
+        # Line feeds in literals are escaped, so this is the end of a line and nothing else.
+        data = data.replace(b" .\n", f" {NamedNode(rules.graph)} .\n".encode())
+    batch.data += data
+    batch.rows += data.count(b"\n")
+
+
+class _Relabel:
+    """Blank node labels made new: the same for one label in one document of one load, never the same else."""
+
+    def __init__(self, seed: str) -> None:
+        self._key = blake2b(seed.encode(), digest_size=32).digest()
+
+    def __call__(self, data: bytes) -> bytes:
+        return b"".join(
+            _LABEL.sub(self._token, line) if b"_:" in line else line
+            for line in data.splitlines(keepends=True)
+        )
+
+    def _token(self, match: re.Match[bytes]) -> bytes:
+        token = match.group()
+        if not token.startswith(b"_:"):
+            return token
+        digest = blake2b(token, digest_size=16, key=self._key).hexdigest()
+        # Oxigraph keeps labels of 32 hexadecimal digits as numbers; a label must not begin with a digit here.
+        return b"_:" + ("abcdef"[int(digest[0], 16) % 6] + digest[1:]).encode()
+
+
+def _document(source: Source, rules: Rules, relabel: _Relabel) -> Iterator[Batch]:
+    batch = Batch()
+    try:
+        with open_source(source) as stream:
+            body = stream.read(DOCUMENT_BYTES + 1)
+        if len(body) > DOCUMENT_BYTES:
+            raise LimitError(
+                f"the document has more than {DOCUMENT_BYTES:,} bytes: write it as N-Quads or N-Triples"
+            )
+        quads = list(
+            parse_rdf(
+                body,
+                source.kind,
+                base_iri=rules.base_iri or Path(source.path).as_uri(),
+                without_named_graphs=rules.graph is not None,
+                rename_blank_nodes=False,
+            )
+        )
+    except RdfSyntaxError as error:
+        place = error.line or 0
+        text = body.split(b"\n", place)[place - 1] if place else b""
+        batch.bad.append(_bad(place, f"the whole document is left out: {error.message}", text))
+        yield batch
+        return
+    except LimitError as error:
+        batch.bad.append(_bad(0, f"the whole document is left out: {error.message}", b""))
+        yield batch
+        return
+    for at in range(0, len(quads), _BLOCK):
+        batch = Batch()
+        _add(batch, serialize(quads[at : at + _BLOCK], format=RdfFormat.N_QUADS) or b"", rules, relabel)
+        yield batch
+
+
+def _reason(error: SyntaxError) -> str:
+    kind = RdfType("line", RdfFormat.N_QUADS, (), (), True)
+    return re.sub(r"^malformed line( at line 1, column (\d+))?: ", _column, rdf_error(error, kind).message)
+
+
+def _column(match: re.Match[str]) -> str:
+    return f"column {match.group(2)}: " if match.group(2) else ""
+
+
+def _bad(line: int, reason: str, text: bytes) -> Bad:
+    shown = text.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
+    if len(shown) > _TEXT_KEPT:
+        shown = f"{shown[:_TEXT_KEPT]} … ({len(text):,} bytes)"
+    return Bad(line, reason, shown)
