@@ -1,4 +1,4 @@
-"""Which evaluator a query gets: the native one where it can keep the answer up to date, else the reference."""
+"""Which evaluator a query gets: the native one where it can serve, else the reference."""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ from fractions import Fraction
 from pyoxigraph import Literal, NamedNode
 
 from .nodes import Term
+from .number_text import double_text
+from .number_text import float_text as single_text
 from .order import FLOAT_TYPES, INTEGER_TYPES, NUMERIC_TYPES, XSD, total_key
 
 NATIVE = frozenset(("COUNT",))
@@ -135,21 +137,7 @@ def number_literal(value: Number, datatype: NamedNode) -> Literal:
 
 def float_text(value: float, *, single: bool = False) -> str:
     """The lexical form of a double (or float) as the store writes it: shortest digits, no exponent."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "INF" if value > 0 else "-INF"
-    text = f"{Decimal(_shortest_single(value) if single else repr(value)):f}"
-    return text[:-2] if text.endswith(".0") else text
-
-
-def _shortest_single(value: float) -> str:
-    rounded = struct.unpack("f", struct.pack("f", value))[0]
-    for digits in range(1, 10):
-        text = f"{value:.{digits}g}"
-        if struct.unpack("f", struct.pack("f", float(text)))[0] == rounded:
-            return text
-    return repr(rounded)
+    return single_text(_single(value)) if single else double_text(value)
 
 
 def _double(value: float) -> Literal:

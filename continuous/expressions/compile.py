@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from pyoxigraph import NamedNode
+
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var

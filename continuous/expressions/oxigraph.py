@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from pyoxigraph import BlankNode, Literal, QuerySolutions, Store, Triple
+
 from quadrill.store.dictionary import Term
 
 from .values import Maybe, Value, term_of, value_of

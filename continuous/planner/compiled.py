@@ -1,9 +1,9 @@
 """A plan as one generated Python function.
 
-The operators of a plan are its readable form and the test of this one: both give the same deltas. Generated
-are the loops: look-ups of joins nested in each other, filters and expressions in the innermost of them, and the
-rows of a GROUP BY taken in at once, without a delta between any two of these steps. Whatever is not a loop over
-rows (stars, matching, ordering, paths) is called as it is.
+The operators of a plan are its readable form and the test of this one: both give the same deltas.
+Generated are the loops: look-ups of joins nested in each other, filters and expressions in the innermost of
+them, and the rows of a GROUP BY taken in at once, without a delta between any two of these steps. Whatever
+is not a loop over rows (stars, matching, ordering, paths) is called as it is.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+
 from quadrill.store import dictionary
 from quadrill.store.dictionary import TermDictionary, inline_id, inline_term, integer_id
 

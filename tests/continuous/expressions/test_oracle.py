@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
+
 from quadrill.continuous.algebra.nodes import Call, Constant, Expr, FunctionCall, Var
 from quadrill.continuous.expressions.compile import ExpressionContext, compile_condition, compile_value
 from quadrill.continuous.expressions.functions import ASKED, BUILT_INS

@@ -5,6 +5,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, Store
+
 from quadrill.continuous.expressions.values import Decimal18, Float32, Moment, ValueTable, term_of, value_of
 from quadrill.store.dictionary import TermDictionary
 
