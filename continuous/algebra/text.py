@@ -96,6 +96,7 @@ class SparqlText:
         self._tables = tables
         self._hidden: dict[str, str] = {}
         self._fresh = 0
+        self._inside_graph = False
         self._prefix = "_h"
         while any(name.startswith(self._prefix) for name in mentioned(root)):
             self._prefix += "_"
@@ -137,8 +138,12 @@ class SparqlText:
                 return self._element(node)
 
     def _join(self, left: Algebra, right: Algebra) -> str:
-        """Over an evaluation store, what may be is looked up row by row: a hash join would scan it all."""
-        if self._tables is None or isinstance(right, n.Values) or not may_be_lateral(left, right):
+        """Over an evaluation store tables and windows are looked up row by row where they may be.
+
+        A hash join would scan them all. Inside a window Oxigraph's own order is the better one.
+        """
+        plain = self._tables is None or self._inside_graph or isinstance(right, n.Values)
+        if plain or not may_be_lateral(left, right):
             return f"{self._sequence(left)} {self._element(right)}".strip()
         return f"{self._sequence(left)} LATERAL {{ {self._body(right)} }}".strip()
 
@@ -163,13 +168,15 @@ class SparqlText:
         """The text of ``node`` as one member of a group."""
         match node:
             case n.Bgp(patterns):
-                return " ".join(self._triple(pattern) for pattern in patterns)
+                # Annotated triples first: looked up by one of their parts each would be a scan of its own.
+                ordered = sorted(patterns, key=lambda pattern: not isinstance(pattern.object, n.TripleTerm))
+                return " ".join(map(self._triple, ordered))
             case n.Path(subject, path, object_):
                 return f"{self._term(subject)} {self._path(path)} {self._term(object_)} ."
             case n.Union():
                 return " UNION ".join(f"{{ {self._body(each)} }}" for each in _branches(node))
             case n.Graph(name, inner):
-                return f"GRAPH {self._term(name)} {{ {self._body(inner)} }}"
+                return self._graph(name, inner)
             case n.Service(name, inner, silent):
                 return f"SERVICE {'SILENT ' if silent else ''}{self._term(name)} {{ {self._body(inner)} }}"
             case n.Values(variables, rows):
@@ -184,6 +191,12 @@ class SparqlText:
                 )
             case _:
                 return f"{{ {self._body(node)} }}"
+
+    def _graph(self, name: NamedNode | Var, inner: Algebra) -> str:
+        outside, self._inside_graph = self._inside_graph, True
+        text = f"GRAPH {self._term(name)} {{ {self._body(inner)} }}"
+        self._inside_graph = outside
+        return text
 
     # --- sub-selects ---------------------------------------------------------------------------
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import DefaultGraph, NamedNode
 
-from ..algebra.build import all_nodes
+from quadrill.store.errors import GoneError
+
+from ..algebra.build import UNIT, all_nodes
 from ..algebra.graphs import expand
 from ..algebra.nodes import (
     Algebra,
@@ -19,6 +21,7 @@ from ..algebra.nodes import (
     OrderBy,
     Project,
     Reduced,
+    Service,
     Slice,
     TriplePattern,
     Values,
@@ -36,12 +39,12 @@ from .functions import Functions
 from .plan import MERGED
 
 if TYPE_CHECKING:
+    from quadrill.store.changes import Commit
     from quadrill.store.quads import QuadStore, SnapshotReader
 
 _ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
-
-
 _MERGED_PART = "merged"
+_COMMITS_READ = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +84,35 @@ class Background:
         """The version read and the rows of each part, in ORDER BY order where it has one."""
         with self._store.snapshot_read() as snapshot:
             dataset = self._dataset(snapshot)
-            merged = Dataset(self._clause.default or (DefaultGraph(),), ())
+            return snapshot.version, [self._rows(snapshot, part, dataset) for part in parts]
+
+    def evaluate_changed(
+        self, parts: Sequence[StaticPattern], since: int
+    ) -> tuple[int, list[list[Row] | None]]:
+        """As `evaluate`, with None for each part that no commit after ``since`` (-1: unknown) can have touched."""
+        with self._store.snapshot_read() as snapshot:
+            dataset = self._dataset(snapshot)
+            commits = self._commits(since, snapshot.version)
             return snapshot.version, [
-                self._rows(snapshot, part, merged if part.name == _MERGED_PART else dataset) for part in parts
+                self._rows(snapshot, part, dataset) if _may_touch(commits, part.pattern) else None
+                for part in parts
             ]
 
+    def _commits(self, since: int, version: int) -> list[Commit] | None:
+        """Every commit after ``since`` up to ``version``; None when they can not all be told."""
+        if since < 0:
+            return None
+        if since == version:
+            return []
+        try:
+            commits = list(self._store.commits_after(since, limit=_COMMITS_READ))
+        except GoneError:
+            return None
+        return commits if commits and commits[-1].version == version else None
+
     def _rows(self, snapshot: SnapshotReader, part: StaticPattern, dataset: Dataset) -> list[Row]:
+        if part.name == _MERGED_PART:
+            dataset = Dataset(self._clause.default or (DefaultGraph(),), ())
         if any(isinstance(each, Graph) for each in all_nodes(part.pattern)):
             pattern = expand(part.pattern, lambda: self._named(snapshot, dataset))
         else:
@@ -118,6 +144,22 @@ class Background:
         """The named graphs that GRAPH ranges over. Blank graph names can not be written in a text."""
         rows = self._solutions(snapshot, _ALL_GRAPHS, 1, dataset)
         return sorted((row[0] for row in rows if isinstance(row[0], NamedNode)), key=str)
+
+
+def _may_touch(commits: Sequence[Commit] | None, pattern: Algebra) -> bool:
+    """True when one of the commits may change the rows of the pattern; None stands for unknown commits."""
+    if commits is None:
+        return True
+    nodes = list(all_nodes(pattern))
+    if any(isinstance(each, Service) or (isinstance(each, Graph) and _has_unit(each)) for each in nodes):
+        return True
+    predicates = predicates_of(nodes)
+    return any(commit.touches(predicates=predicates) for commit in commits)
+
+
+def _has_unit(graph: Graph) -> bool:
+    """GRAPH around an empty pattern asks which graphs there are, whatever is in them."""
+    return any(each == UNIT or isinstance(each, Values) for each in all_nodes(graph.input))
 
 
 def merged_background(root: Algebra) -> StaticPattern:

@@ -84,9 +84,11 @@ class ReferenceEvaluator:
 
     def refresh(self) -> bool:
         """Evaluate the static parts again, all at the newest version; True when any row changed."""
-        version, results = self._background.evaluate(self._parts)
+        version, results = self._background.evaluate_changed(self._parts, self.static_version)
         changed = False
         for index, rows in enumerate(results):
+            if rows is None:
+                continue
             if self._is_whole(index):
                 different = rows != self._rows[index]
             else:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pyoxigraph import NamedNode
 
 from ..algebra.build import map_children, map_expressions, map_patterns
+from ..algebra.idle_minus import drop_idle_minus
 from ..algebra.nodes import Algebra, Distinct, OrderBy, Project, Reduced, Slice, Var, Window
 from ..algebra.query import ContinuousQuery
 from ..algebra.scope import move_outward
@@ -20,7 +21,7 @@ def prepare(query: ContinuousQuery) -> Algebra:
     root = bind_streams(
         query.root, {each.name: each.stream for each in query.windows if isinstance(each.stream, Var)}
     )
-    root = lift_modifiers(move_outward(root))
+    root = lift_modifiers(drop_idle_minus(move_outward(root)))
     if query.form != "ask":
         root = with_projection(root)
     return tie_to_rows(read_timestamps(root))

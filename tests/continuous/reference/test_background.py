@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from quadrill.continuous.algebra.static import StaticPattern
+from quadrill.continuous.element import Row
 from quadrill.continuous.language import parse
 from quadrill.continuous.reference import EvaluationOptions, ReferenceEvaluator
+from quadrill.continuous.reference.background import Background
 
 from .helpers import PREFIXES, answer, background, content, evaluator, iri, lines, rows, table
 
@@ -67,6 +72,40 @@ def test_refresh_reads_the_newest_version_and_says_whether_rows_changed() -> Non
         store.update(PREFIXES + 'DELETE DATA { :a :name "default" }')
         assert engine.refresh() is True
         assert table(engine.answer(0, contents)) == rows("B")
+
+
+def test_a_commit_that_can_not_match_a_part_does_not_evaluate_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with background(DATA) as store:
+        engine, _ = evaluator(f"SELECT ?n {{ {WINDOW} ?x :name ?n . ?v :kind/:of ?k }}", store)
+        evaluated: list[str] = []
+        original = Background._rows
+
+        def spy(self: Background, snapshot: Any, part: StaticPattern, dataset: Any) -> list[Row]:
+            evaluated.append(part.name)
+            return original(self, snapshot, part, dataset)
+
+        monkeypatch.setattr(Background, "_rows", spy)
+        store.update(PREFIXES + "INSERT DATA { :c :other 1 }")
+        assert engine.refresh() is False
+        assert evaluated == []
+        store.update(PREFIXES + 'INSERT DATA { :c :name "C" }')
+        assert engine.refresh() is True
+        assert len(evaluated) == 1
+        store.update(PREFIXES + "INSERT DATA { :k :of :l }")
+        assert engine.refresh() is False
+        assert len(evaluated) == 2
+        assert engine.static_version == store.version
+
+
+def test_parts_that_ask_which_graphs_there_are_are_always_evaluated_again() -> None:
+    with background(DATA) as store:
+        engine, query = evaluator(f"SELECT ?g {{ {WINDOW} GRAPH ?g {{ }} }}", store)
+        contents = {query.windows[0].name: content(":a :v 1 .")}
+        store.update(PREFIXES + "INSERT DATA { GRAPH :new { :q :r :s } }")
+        assert engine.refresh() is True
+        assert table(engine.answer(0, contents)) == rows("g", "h", "new")
 
 
 def test_refresh_counts_duplicate_rows() -> None:

@@ -63,7 +63,8 @@ WHERE {
 def observation(name: str, value: str, uncertainty: str = "", at: str = "") -> str:
     triples = f":{name} sosa:hasSimpleResult {value} ."
     if uncertainty:
-        triples += f' << :{name} sosa:hasSimpleResult {value} >> rspu:uncertainty "{uncertainty}"^^rspu:distribution .'
+        triple = f":{name} sosa:hasSimpleResult {value}"
+        triples += f' << {triple} >> rspu:uncertainty "{uncertainty}"^^rspu:distribution .'
     if at:
         triples += f" :{name} sosa:hasFeatureOfInterest :{at} ."
     return f"{SOSA} :graph_{name} {{ {triples} }}"
