@@ -285,11 +285,26 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("get", "/openapi.json", "this document", (200,), answers=JSON, role="public"),
 )
 
+# The page's address, which answers RDF clients as well, and HEAD where the graph store protocol names it;
+# the framework makes these routes by itself.
+_FURTHER = (
+    Operation(
+        "get",
+        "/",
+        "the page for browsers, the service description for RDF clients",
+        (200,),
+        answers=("text/html", *GRAPH_TYPES),
+        role="public",
+    ),
+    Operation("head", "/store", "the headers of a graph, or of the whole dataset", (200,), _GRAPH),
+    Operation("head", "/store/{path}", "the headers of the graph named by this address", (200,)),
+)
+
 
 def document(version: str, server: str) -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
     paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
+    for operation in (*_FURTHER, *OPERATIONS):
         # OpenAPI 3.1 has no field for the method QUERY; extensions are for that.
         method = operation.method if operation.method != "query" else "x-query"
         paths.setdefault(operation.path, {})[method] = _operation(operation)

@@ -23,3 +23,20 @@ def bench(live: Server) -> Iterator[Bench]:
     made.update("DROP ALL")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def live_small() -> Iterator[Server]:
+    """A server whose limits are small."""
+    environment = {
+        "QUADRILL_FEED_HISTORY": "5",
+        "QUADRILL_SSE_HEARTBEAT": "1",
+        "QUADRILL_MAX_PUSH_BYTES": "2000",
+        "QUADRILL_MAX_QUERY_BYTES": "2000",
+        "QUADRILL_MAX_BODY_BYTES": "2000",
+        "QUADRILL_AUTO_DECLARE_STREAMS": "false",
+        "QUADRILL_IDLE_TIMEOUT": "1h",
+    }
+    server = Server("--data", ":memory:", environment=environment)
+    yield server
+    assert server.stop() == 0
