@@ -146,13 +146,20 @@ class Settings:
         (), "hosts", "Hosts that SERVICE and LOAD may reach, with or without a port; none by default."
     )
     load_folders: tuple[str, ...] = _setting((), "folders", "Folders that `POST /loads` may read.")
+    load_direct_bytes: int = _setting(
+        4 << 30, "bytes", "Sources up to here are loaded without Spark when the engine is `auto`."
+    )
+    spark_master: str = _setting(
+        "", "URL", "Spark master for bulk loads; empty runs Spark in a child process on this machine."
+    )
+    spark_memory: str = _setting("2g", "size", "Heap of Spark's driver, as Spark writes sizes.")
 
     # running
     access_log: str = _setting(
         "", "file", "Log of requests, one line each; `-` is standard error, empty is none."
     )
     shutdown_timeout: float = _setting(
-        10.0, "seconds", "How long a stopping server waits for running requests."
+        3.0, "seconds", "How long a stopping server waits for running requests before it cancels them."
     )
 
     @property

@@ -38,6 +38,28 @@ _HOLDING_BACK = frozenset(
 _EXPRESSION_WORDS = frozenset({"FILTER", "BIND", "HAVING"})
 
 
+SLOW_SECONDS = 1.0
+MAX_SLOW_TEXTS = 1000
+
+
+class SlowTexts:
+    """Texts that took long although they were taken for light: the next time they go to a worker."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._texts
+
+    def ended(self, text: str, seconds: float) -> None:
+        """Learn from an evaluation within the server."""
+        if seconds < SLOW_SECONDS or len(text) > 20 * MAX_TOKENS:
+            return
+        if len(self._texts) >= MAX_SLOW_TEXTS:
+            self._texts.clear()
+        self._texts[text] = None
+
+
 @dataclass(slots=True)
 class Shape:
     """What a text asks of the store, as far as tokens tell.
@@ -45,7 +67,9 @@ class Shape:
     Attributes:
         patterns: triple patterns.
         components: groups of patterns that share no variable; their rows are multiplied.
-        anchored: every component has a pattern with a constant subject or object.
+        anchored: every pattern has a constant subject or object, or its subject is reached from such a one by
+            going from subjects to objects. Going backwards, from an object that many share to all its
+            subjects, is what makes a join explode.
         holds_back: rows are collected before the first one comes out.
         strange: something stands here that is not judged.
     """
@@ -90,14 +114,28 @@ class _Reader:
 
     found: list[Token]
     shape: Shape = field(default_factory=Shape)
-    groups: list[tuple[set[str], bool]] = field(default_factory=list)
+    groups: list[set[str]] = field(default_factory=list)
+    walks: list[_Walk] = field(default_factory=list)
 
     def read(self) -> Shape:
         for block in self._blocks():
             self._patterns(block)
         self.shape.components = len(self.groups)
-        self.shape.anchored = all(anchored for _, anchored in self.groups)
+        self.shape.anchored = self._anchored()
         return self.shape
+
+    def _anchored(self) -> bool:
+        reached: set[str] = set()
+        left = self.walks
+        while left:
+            later = [walk for walk in left if not walk.is_open(reached)]
+            if len(later) == len(left):
+                return False
+            for walk in left:
+                if walk.is_open(reached):
+                    reached |= walk.names
+            left = later
+        return True
 
     def _blocks(self) -> Iterator[list[Token]]:
         """Runs of tokens between braces and keywords: each holds triple patterns or nothing."""
@@ -186,13 +224,35 @@ class _Reader:
             self.shape.strange = True
         self.shape.patterns += 1
         ends = (subject, object_)
-        names = {token.text[1:] for token in (*ends, *verb) if token.kind is Kind.VAR}
-        names |= {token.text for token in ends if token.kind is Kind.BLANK}
-        anchored = any(token.kind not in (Kind.VAR, Kind.BLANK) for token in ends)
-        joined = [group for group in self.groups if group[0] & names]
-        for group in joined:
+        if any(token.text == "^" for token in verb):
+            ends = (object_, subject)
+            # A longer path may go to and fro.
+            self.shape.strange |= len(verb) > 2
+        names = {_name(token) for token in (*ends, *verb) if token.kind in _OPEN}
+        self.walks.append(
+            _Walk(_name(ends[0]), any(token.kind not in _OPEN for token in ends), frozenset(names))
+        )
+        for group in [group for group in self.groups if group & names]:
             self.groups.remove(group)
-            names |= group[0]
-            anchored = anchored or group[1]
+            names |= group
         if names:
-            self.groups.append((names, anchored))
+            self.groups.append(names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A pattern as a step: from its subject, or from a constant end, to all its variables."""
+
+    start: str
+    constant: bool
+    names: frozenset[str]
+
+    def is_open(self, reached: set[str]) -> bool:
+        return self.constant or self.start in reached
+
+
+_OPEN = frozenset({Kind.VAR, Kind.BLANK})
+
+
+def _name(token: Token) -> str:
+    return token.text[1:] if token.kind is Kind.VAR else token.text

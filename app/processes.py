@@ -36,6 +36,13 @@ class Process:
         """The error to end with once somebody has stopped the process."""
         return self.error
 
+    def interrupt(self, reason: str) -> None:
+        """Stop: a worker at once, an inline evaluation at its next block."""
+        self.error = CancelledError(reason)
+        stop = self.stop
+        if stop is not None:
+            stop()
+
     def describe(self) -> dict[str, Any]:
         """The process as the API lists it; ``seconds`` it has run."""
         return {
@@ -75,6 +82,13 @@ class Processes:
         with self._lock:
             return [process.describe() for process in self._running.values()]
 
+    def cancel_all(self) -> None:
+        """Stop every evaluation that can be stopped; the server ends."""
+        with self._lock:
+            running = list(self._running.values())
+        for process in running:
+            process.interrupt("the query was stopped because the server stops")
+
     def cancel(self, process_id: str) -> None:
         """Stop an evaluation.
 
@@ -86,6 +100,4 @@ class Processes:
             )
         if process is None:
             raise NotFoundError(f"no process {process_id} is running", code="unknown-process")
-        process.error = CancelledError("the query was stopped by request")
-        if process.stop is not None:
-            process.stop()
+        process.interrupt("the query was stopped by request")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,16 +16,26 @@ from .config import Settings
 from .server import Server
 from .wiring import Services, open_services
 
+log = logging.getLogger("quadrill.server")
+
 SWITCH_INTERVAL_SECONDS = 0.0005
 """The engine's thread computes all the time; requests beside it wait ten times shorter with this interval."""
 
 
-@dataclass(frozen=True, slots=True)
+CLOSE_SECONDS = 3.0
+
+
+@dataclass(slots=True)
 class RunningServer:
-    """A server that answers requests."""
+    """A server that answers requests.
+
+    ``ended`` is False when stopping left an evaluation behind that cannot be interrupted: only the end of the
+    process frees its thread. What was acknowledged is safe then as after a crash.
+    """
 
     url: str
     services: Services
+    ended: bool = True
 
 
 @contextmanager
@@ -37,7 +49,8 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
     """
     with ExitStack() as stack:
         services = open_services(settings)
-        stack.callback(services.close)
+        found = RunningServer("", services)
+        stack.callback(_close, found)
         services.security.check_address()
         stack.callback(_log_access(settings))
         server = Server(
@@ -50,11 +63,27 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
             shutdown_timeout=settings.shutdown_timeout,
         )
         server.bind()
-        stack.callback(server.stop)
+        stack.callback(_stop, server, found)
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
         services.start()
         server.start()
-        yield RunningServer(server.url, services)
+        found.url = server.url
+        yield found
+
+
+def _stop(server: Server, found: RunningServer) -> None:
+    found.ended = server.stop(found.services.processes.cancel_all)
+
+
+def _close(found: RunningServer) -> None:
+    """Close the services; an update that is left behind may hold the writer's lock for long."""
+    if found.ended:
+        found.services.close()
+        return
+    log.warning("an evaluation that cannot be interrupted is abandoned")
+    closing = threading.Thread(target=found.services.close, name="quadrill-close", daemon=True)
+    closing.start()
+    closing.join(CLOSE_SECONDS)
 
 
 def _log_access(settings: Settings) -> Callable[[], None]:
@@ -77,3 +106,11 @@ def _log_access(settings: Settings) -> Callable[[], None]:
         handler.close()
 
     return undo
+
+
+def leave(server: RunningServer) -> None:
+    """End the process here when a thread of it cannot be ended: Python would wait for it."""
+    if not server.ended:
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)

@@ -37,6 +37,7 @@ KEEP_ALIVE_CONNECTIONS = 2000
 EVALUATION_STACK_BYTES = 16 << 20
 _UNREAD_TO_KEEP = 1 << 20
 _DRAIN_SECONDS = 3.0
+_CANCEL_SECONDS = 1.0
 
 
 class AddressError(QuadrillError):
@@ -214,7 +215,7 @@ class Server:
         threads: int = 16,
         timeout: float = 30.0,
         max_header_bytes: int = 65536,
-        shutdown_timeout: float = 10.0,
+        shutdown_timeout: float = 3.0,
     ) -> None:
         self._http = _HttpServer(
             (host, port),
@@ -266,11 +267,24 @@ class Server:
         self._thread = threading.Thread(target=self.serve, name="quadrill-accept", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Take no further requests and wait for the running ones, at most ``shutdown_timeout`` seconds."""
-        self._http.stop()
+    def stop(self, cancel: Callable[[], None] = lambda: None) -> bool:
+        """Take no further requests and wait for the running ones, at most ``shutdown_timeout`` seconds.
+
+        Args:
+            cancel: called then; what still runs afterwards has a second to end.
+
+        Returns:
+            False when a request still runs: Oxigraph evaluates something that nothing can interrupt.
+        """
+        ending = threading.Thread(target=self._http.stop, name="quadrill-stop", daemon=True)
+        ending.start()
+        ending.join(float(self._http.shutdown_timeout))
+        if ending.is_alive():
+            cancel()
+            ending.join(_CANCEL_SECONDS)
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_CANCEL_SECONDS)
+        return not ending.is_alive()
 
 
 def _address_error(host: str, port: int, error: OSError) -> AddressError:

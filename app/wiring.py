@@ -21,6 +21,7 @@ from .changefeed import ChangeFeed
 from .config import Settings
 from .fanout import Fanout
 from .jobs import Jobs
+from .lanes import SlowTexts
 from .metrics import Metrics, ServiceFigures
 from .prefixes import Prefixes
 from .processes import Processes
@@ -44,6 +45,7 @@ class Services:
     jobs: Jobs
     workers: WorkerPool
     prefixes: Prefixes
+    slow_texts: SlowTexts = field(default_factory=SlowTexts)
     processes: Processes = field(default_factory=Processes)
     metrics: Metrics = field(default_factory=Metrics)
     closed: bool = False

@@ -60,4 +60,5 @@ def _serve(options: argparse.Namespace) -> int:
     with running.serve(settings_of(options)) as server:
         print(f"Quadrill is ready at {server.url}", flush=True)
         stop.wait()
+    running.leave(server)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -144,7 +145,7 @@ def answer_query(call: Call, text: str) -> Response:
     settings, store, workers = services().settings, services().store, services().workers
     process = services().processes.begin("query", text, _user())
     quads = services().quads()
-    if workers.takes(quads) and not lanes.is_light(text, quads):
+    if workers.takes(quads) and (text in services().slow_texts or not lanes.is_light(text, quads)):
         wanted = WorkerRequest(
             copy="",
             version=0,
@@ -180,7 +181,16 @@ def answer_query(call: Call, text: str) -> Response:
             prefixes = negotiation.prefixes_for(chosen, services().prefixes.all())
             result.serialize_to(sink, format_, prefixes=prefixes)  # type: ignore[arg-type]  # it only calls write
 
-    answer = streamed(body, seconds, process)
+    slow_texts = services().slow_texts
+
+    def timed(sink: Sink) -> None:
+        started = time.monotonic()
+        try:
+            body(sink)
+        finally:
+            slow_texts.ended(text, time.monotonic() - started)
+
+    answer = streamed(timed, seconds, process)
     return answer
 
 

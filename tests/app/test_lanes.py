@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import httpx
 import pytest
 
 from quadrill.app.lanes import is_light, shape_of
+from quadrill.app.processes import Process
 from tests.app.conftest import LiveServer, Start, problem_of
 
 MILLION = 1_000_000
@@ -34,6 +36,8 @@ CROSS = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"
         "SELECT * { { ?s a <urn:C> } UNION { ?s a <urn:D> } }",
         "CONSTRUCT { ?a <urn:x> ?b . ?c <urn:y> ?d } WHERE { ?a <urn:p> ?b }",
         "SELECT * { <urn:a> <urn:p> ?x . ?x <urn:q>/<urn:r> ?y BIND(STR(?y) AS ?z) }",
+        "SELECT * { ?y <urn:q> ?z . ?x <urn:p> ?y ; a <urn:C> }",
+        "SELECT * { <urn:a> ^<urn:p> ?x . ?x <urn:name> ?n }",
     ],
 )
 def test_queries_that_start_at_a_constant_or_scan_once_are_light(text: str) -> None:
@@ -47,6 +51,9 @@ def test_queries_that_start_at_a_constant_or_scan_once_are_light(text: str) -> N
         "SELECT * { ?a ?b ?c . ?d ?e ?f }",
         "SELECT * { <urn:a> <urn:p> ?x . <urn:b> <urn:q> ?y }",
         "SELECT * { ?s <urn:p> ?o . ?o <urn:q> ?x }",
+        "SELECT * { <urn:a> <urn:city> ?c . ?x <urn:city> ?c }",
+        "SELECT * { <urn:a> <urn:p> ?x . ?x ^<urn:p> ?y }",
+        "SELECT * { <urn:a> <urn:p>/^<urn:p> ?y . ?y <urn:p> ?z }",
         "SELECT * { ?a (<urn:p>|<urn:q>)* ?b }",
         "SELECT * { <urn:a> <urn:p>+ ?b }",
         "SELECT * { ?s ?p ?o FILTER NOT EXISTS { ?o ?q ?r } }",
@@ -218,3 +225,75 @@ def _runs(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_a_text_that_was_slow_within_the_server_goes_to_a_worker_the_next_time(
+    loaded: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"
+    lanes_taken: list[str] = []
+    end = loaded.services.processes.end
+
+    def noted(process: Process) -> None:
+        lanes_taken.append(process.lane)
+        end(process)
+
+    monkeypatch.setattr(loaded.services.processes, "end", noted)
+    monkeypatch.setattr("quadrill.app.lanes.SLOW_SECONDS", 0.0)
+    first = loaded.query(text).json()
+    assert loaded.query(text).json() == first
+    assert lanes_taken == ["inline", "worker"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "data"),
+    [
+        # Inline: it starts at a constant and only goes forward, and multiplies all the same.
+        (
+            "query",
+            "SELECT (COUNT(*) AS ?n) { ?a a <urn:C> . ?b a <urn:C> ; <urn:q> ?a , ?c , ?d , ?e , ?f }",
+            "disk",
+        ),
+        ("query", CROSS, "memory"),
+        ("update", "INSERT { <urn:x> <urn:y> ?n } WHERE { " + CROSS + " }", "disk"),
+    ],
+    ids=["inline", "worker", "update"],
+)
+def test_a_stopping_server_ends_within_seconds_whatever_it_evaluates(
+    path: str, text: str, data: str, tmp_path: Path
+) -> None:
+    arguments = ["--data", ":memory:" if data == "memory" else str(tmp_path / "data"), "--port", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "quadrill.app.cli", "serve", *arguments],
+        env=os.environ | {"QUADRILL_SHUTDOWN_TIMEOUT": "0.5"}, stdout=subprocess.PIPE, text=True,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        hubs = "".join(f"<urn:s{n}> a <urn:C> .\n" for n in range(300))
+        links = "".join(f"<urn:s{n}> <urn:q> <urn:s{m}> .\n" for n in range(100) for m in range(300))
+        headers = {"Content-Type": "text/turtle"}
+        with httpx.Client(base_url=url, timeout=60) as client:
+            client.put("/store?default", content=hubs + links, headers=headers).raise_for_status()
+
+            def ask() -> None:
+                with contextlib.suppress(httpx.HTTPError):
+                    httpx.post(f"{url}{path}", data={path: text}, timeout=60)
+
+            asking = threading.Thread(target=ask, daemon=True)
+            asking.start()
+            deadline = time.monotonic() + 10
+            while not client.get("/processes").json()["processes"]:
+                assert time.monotonic() < deadline
+            time.sleep(0.3)
+        stopped = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        assert time.monotonic() - stopped < 8
+        asking.join(10)
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
