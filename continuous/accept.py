@@ -384,7 +384,9 @@ class Acceptor:
 
     # --- recovery -------------------------------------------------------------------------------
 
-    def replay(self, record: JournalRecord, stream: StreamState | None, *, counted: bool) -> StreamInput | None:
+    def replay(
+        self, record: JournalRecord, stream: StreamState | None, *, counted: bool
+    ) -> StreamInput | None:
         """Bring a stream to where it was after a record; the input to hand out again.
 
         Args:

@@ -141,6 +141,12 @@ class QueryCatalogue:
             self._entries.pop(entry.name, None)
             self._dropped.add(entry.name)
 
+    def discard(self, entry: Entry) -> None:
+        """Forget a query that the registry has no more."""
+        with self._lock:
+            self._entries.pop(entry.name, None)
+            self._dropped.add(entry.name)
+
     def stored(self) -> list[QueryRecord]:
         """What the registry holds, in the order of registration."""
         return [] if self._registry is None else self._registry.list_queries()

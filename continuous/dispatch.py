@@ -26,7 +26,12 @@ class Dispatcher:
     """Gives inputs to the queries that read them. Everything is called in the loop, one thing at a time."""
 
     def __init__(
-        self, acceptor: Acceptor, book: StreamBook, clock: Clock, failed: Callable[[RunningQuery], None]
+        self,
+        acceptor: Acceptor,
+        book: StreamBook,
+        clock: Clock,
+        failed: Callable[[RunningQuery], None],
+        timed: Callable[[RunningQuery], None] | None = None,
     ) -> None:
         """Make a dispatcher without queries.
 
@@ -35,11 +40,13 @@ class Dispatcher:
             book: the streams.
             clock: for timers and rates.
             failed: told about a query that failed.
+            timed: told about a query whose static parts are to be refreshed now; by default it is done.
         """
         self._acceptor = acceptor
         self._book = book
         self._clock = clock
         self._failed = failed
+        self._timed = timed or (lambda running: self.refresh(running, "timer"))
         # In the order of registration.
         self._attached: dict[str, RunningQuery] = {}
         self._readers: dict[str, list[RunningQuery]] = {}
@@ -54,11 +61,7 @@ class Dispatcher:
 
     def attach(self, running: RunningQuery, replay: Callable[[], Iterable[StreamInput]] | None) -> None:
         """From now on the query gets inputs; those of ``replay``, what its streams retain, come first."""
-        self._attached[running.name] = running
-        for window in running.prepared.windows:
-            if isinstance(window.stream, NamedNode):
-                lateness = max(window.lateness_ms or 0, running.prepared.registration.lateness)
-                self._book.wait_for(window.stream.value, running.name, lateness)
+        self._enter(running)
         self._try(running, lambda: running.begin(self._clock.now_ms()))
         self._index(running)
         for event in replay() if replay is not None else ():
@@ -66,6 +69,20 @@ class Dispatcher:
         self._follow(running)
         self.set_timer(running)
         self._work_off_derived()
+
+    def adopt(self, running: RunningQuery) -> None:
+        """A query goes on where it was before a restart."""
+        if running.state != "failed":
+            self._enter(running)
+            self._index(running)
+            self.set_timer(running)
+
+    def _enter(self, running: RunningQuery) -> None:
+        self._attached[running.name] = running
+        for window in running.prepared.windows:
+            if isinstance(window.stream, NamedNode):
+                lateness = max(window.lateness_ms or 0, running.prepared.registration.lateness)
+                self._book.wait_for(window.stream.value, running.name, lateness)
 
     def forget(self, running: RunningQuery) -> None:
         """The query gets no more inputs."""
@@ -191,7 +208,7 @@ class Dispatcher:
             if due <= now:
                 running = self._attached[name]
                 self.set_timer(running)
-                self.refresh(running, "timer")
+                self._timed(running)
 
     def wait_ms(self, at_most: int) -> int:
         """How long nothing of the clock is due."""

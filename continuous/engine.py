@@ -29,6 +29,8 @@ from .feeds import Feed
 from .ingest.decode import DecodeOptions, decode
 from .ingest.times import instant_ms
 from .inputs import StreamInput
+from .journal import Journal
+from .keeper import Keeper
 from .loop import Ticket, WorkLoop
 from .prepare import Evaluator, PreparedQuery, prepare
 from .registration import Registration
@@ -36,6 +38,7 @@ from .running import RunningQuery
 from .settings import EngineSettings
 from .streambook import StreamBook
 from .streams import StreamState
+from .turns import Turns
 
 if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
@@ -74,6 +77,7 @@ class Engine:
         clock: Clock,
         settings: EngineSettings | None = None,
         make_evaluator: MakeEvaluator | None = None,
+        journal: Journal | None = None,
     ) -> None:
         """Make an engine that is not running yet.
 
@@ -83,18 +87,24 @@ class Engine:
             clock: read for arrival stamps, idle time-outs and timers, never by an operator.
             settings: limits and defaults.
             make_evaluator: gives a query its evaluator; by default the native one where it can serve.
+            journal: keeps inputs, windows and feeds over restarts and crashes; the engine closes it.
         """
         self._store = store
         self._registry = registry
         self._clock = clock
         self.settings = settings or EngineSettings()
         self._make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice()
-        self._loop = WorkLoop(threaded=self.settings.threaded, tick=self._tick)
-        self._acceptor = Acceptor(clock, self.settings, self._enqueue, lambda: self._loop.weight)
+        self._turns = turns = Turns(clock, journal)
+        self._loop = WorkLoop(threaded=self.settings.threaded, tick=self._tick, settle=turns.settle)
+        self._acceptor = Acceptor(clock, self.settings, self._enqueue, lambda: self._loop.weight, journal)
+        turns.connect(self._loop, self._acceptor)
         self._book = StreamBook(registry, clock, self.settings, self._acceptor.lock)
         self._acceptor.on_stamped = self._book.stamp
         self._catalogue = QueryCatalogue(registry, clock, self.settings)
-        self._dispatcher = Dispatcher(self._acceptor, self._book, clock, self._query_failed)
+        self._dispatcher = Dispatcher(
+            self._acceptor, self._book, turns, self._query_failed, self._refresh_timed
+        )
+        self._keeper = None if journal is None else Keeper(self, journal)
         # Registrations, drops and declarations come one at a time.
         self._admin = threading.RLock()
         self._unsubscribe: Callable[[], None] | None = None
@@ -105,9 +115,17 @@ class Engine:
         """Restore streams and queries from the registry and begin to work."""
         if self._unsubscribe is not None:
             return
+        if self._keeper is not None:
+            self._keeper.recover()
         self._unsubscribe = self._store.subscribe(self._on_commit)
         self._loop.start()
         with self._admin:
+            if self._keeper is not None:
+                self._keeper.catch_up()
+                self._keeper.reconcile()
+                self._loop.call(self._keeper.checkpoint)
+                return
+            self._turns.version = self._store.version
             self._book.restore()
             for record in self._catalogue.stored():
                 self._restore(record)
@@ -117,7 +135,10 @@ class Engine:
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
+        self._turns.stop()
         self._loop.stop()
+        if self._keeper is not None:
+            self._keeper.close()
         for entry in self._catalogue.entries():
             entry.feed.close()
 
@@ -137,6 +158,7 @@ class Engine:
 
     def tick(self) -> None:
         """Look at the clock now: arrival-stamped streams, idle marks, refresh timers. For tests."""
+        self._turns.retry()
         self._loop.call(self._dispatcher.look_at_clock)
         self._loop.call(lambda: None)
 
@@ -154,7 +176,7 @@ class Engine:
         with self._admin:
             state, created = self._book.declare(iri, name, options)
             if created:
-                self._tell_new_stream(state.iri)
+                self._tell_new_stream(state)
             return self.stream(state.iri), created
 
     def drop_stream(self, name_or_iri: str) -> None:
@@ -178,6 +200,8 @@ class Engine:
                     f"stream {state.name} is made by the query {state.derived_from}", code="stream-in-use"
                 )
             self._book.remove(state)
+            members = {"stream": state.iri, "created": state.record.created_ms}
+            self._turns.call("unstream", members, lambda: None)
 
     def stream(self, name_or_iri: str) -> dict[str, Any]:
         """The description of one stream.
@@ -233,10 +257,12 @@ class Engine:
             NotFoundError: an unknown stream where streams are not declared by themselves.
         """
         self._check_running()
+        self._turns.require_writable()
         fingerprint = fingerprint_of(body, media_type, at=at, each=each, partial=partial)
         state = self._open_stream(stream_ref)
         again = self._acceptor.remembered(state.iri, idempotency_key, fingerprint)
         if again is not None:
+            self._wait_durable()
             return again.to_json()
         if state.derived_from is not None:
             raise ConflictError(
@@ -254,6 +280,7 @@ class Engine:
         receipt, ticket = self._acceptor.push(
             state, decoded, partial=partial, key=idempotency_key, fingerprint=fingerprint
         )
+        self._wait_durable()
         if wait and ticket is not None:
             ticket.wait(timeout)
         return receipt.to_json()
@@ -272,7 +299,9 @@ class Engine:
                 f"the watermark of stream {state.name} follows the query {state.derived_from}",
                 code="derived-stream",
             )
+        self._turns.require_writable()
         ticket = self._acceptor.heartbeat(state, at_ms)
+        self._wait_durable()
         if wait:
             ticket.wait(60.0)
 
@@ -301,15 +330,15 @@ class Engine:
             self._catalogue.check_room(existing)
             self._check_streams(prepared)
             evaluator = self._evaluator(prepared)
+            self._turns.require_writable()
+            # The registry first: it decides after a crash what there is.
+            record = self._catalogue.keep(name, prepared.registration, replacing=existing is not None)
             if existing is not None:
                 self._detach(existing)
             feed = existing.feed if existing is not None else self._new_feed(name)
-            record = self._catalogue.keep(name, prepared.registration, replacing=existing is not None)
-            if existing is not None:
-                feed.reset()
             entry = Entry(name, prepared.registration, feed, record.created_ms)
             self._catalogue.add(entry)
-            self._run(entry, prepared, evaluator)
+            self._run(entry, prepared, evaluator, reset=existing is not None)
             return self.describe(name), True
 
     def validate(self, registration: Registration) -> dict[str, Any]:
@@ -390,7 +419,11 @@ class Engine:
                 self._catalogue.update(entry)
                 running = entry.running
                 if running is not None:
-                    self._loop.call(lambda: self._set_registration(running, registration))
+                    self._turns.call(
+                        "registration",
+                        {"name": name, "options": registration.options()},
+                        lambda: self._set_registration(running, registration),
+                    )
             if state == "paused" and entry.running is not None and entry.running.state == "running":
                 self._set_state(entry, entry.running, "paused")
             elif state == "running":
@@ -408,7 +441,11 @@ class Engine:
         running = entry.running
         if running is None or running.state == "failed":
             raise ConflictError(f"the query {name} has failed", code="query-failed")
-        self._loop.call(lambda: self._dispatcher.refresh(running, "request"))
+        self._turns.call(
+            "refresh",
+            {"name": name, "cause": "request"},
+            lambda: self._dispatcher.refresh(running, "request"),
+        )
         return self.describe(name)
 
     def drop(self, name: str) -> None:
@@ -419,8 +456,9 @@ class Engine:
         """
         with self._admin:
             entry = self._catalogue.get(name)
-            self._detach(entry)
+            self._turns.require_writable()
             self._catalogue.remove(entry)
+            self._detach(entry, dropped=True)
             entry.feed.close()
 
     def current_answer(self, name: str) -> dict[str, Any]:
@@ -464,7 +502,12 @@ class Engine:
 
     def _new_feed(self, name: str) -> Feed:
         settings = self.settings
-        return Feed(name, history=settings.feed_history, subscriber_buffer=settings.subscriber_buffer)
+        return Feed(
+            name,
+            history=settings.feed_history,
+            subscriber_buffer=settings.subscriber_buffer,
+            outbox=None if self._keeper is None else self._turns.outbox,
+        )
 
     def _check_streams(self, prepared: PreparedQuery) -> None:
         """What a query reads and makes must be possible."""
@@ -474,12 +517,34 @@ class Engine:
         self._book.require_known(prepared)
 
     def _run(
-        self, entry: Entry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool = False
+        self,
+        entry: Entry,
+        prepared: PreparedQuery,
+        evaluator: Evaluator,
+        *,
+        paused: bool = False,
+        reset: bool = False,
     ) -> None:
         """Attach a query in its turn: it sees what is accepted from now on."""
+        for state in self._book.open_for(prepared):
+            self._tell_new_stream(state)
+        running = self._make_running(entry, prepared, evaluator, paused=paused)
+        registration = prepared.registration
+        members = {
+            "name": entry.name,
+            "text": registration.query,
+            "dialect": registration.dialect,
+            "options": registration.options(),
+            "created": entry.created_ms,
+            "paused": paused,
+            "reset": reset,
+        }
+        self._turns.call("attach", members, lambda: self._attach(running, reset=reset))
+
+    def _make_running(
+        self, entry: Entry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
+    ) -> RunningQuery:
         emit = None
-        for iri in self._book.open_for(prepared):
-            self._tell_new_stream(iri)
         if prepared.makes_stream:
             emit = self._dispatcher.emitter(self._book.open_output(prepared, entry.name))
         running = RunningQuery(
@@ -491,42 +556,73 @@ class Engine:
             created_ms=entry.created_ms,
             emit_element=emit,
         )
+        running.before_refresh = self._turns.before_refresh
+        running.after_refresh = self._turns.after_refresh
         if paused:
             running.state = "paused"
         entry.running = running
-        start = prepared.registration.start_from
+        return running
+
+    def _attach(self, running: RunningQuery, *, reset: bool) -> None:
+        """In its turn: the query begins."""
+        self._turns.name_feed(running.feed)
+        if reset:
+            running.feed.reset()
+        start = running.prepared.registration.start_from
         if start is None:
-            self._loop.call(lambda: self._dispatcher.attach(running, None))
+            self._dispatcher.attach(running, None)
         else:
-            self._loop.call(lambda: self._dispatcher.attach(running, lambda: self._retained(running, start)))
+            self._dispatcher.attach(running, lambda: self._retained(running, start))
 
     def _retained(self, running: RunningQuery, start: int) -> Iterable[StreamInput]:
         """What the streams of a query retain, without what waits in the queue and comes anyway."""
         return self._book.retained(running.timeline.streams, start, self._loop.waiting_orders())
 
-    def _detach(self, entry: Entry) -> None:
+    def _detach(self, entry: Entry, *, dropped: bool = False) -> None:
         running = entry.running
-        if running is None:
+        if running is None and not dropped:
             return
         entry.running = None
-        self._loop.call(lambda: self._dispatcher.forget(running))
-        self._book.release(running.name)
+        members = {"name": entry.name, "dropped": dropped}
+        self._turns.call("detach", members, lambda: self._leave(entry, running, dropped=dropped))
+
+    def _leave(self, entry: Entry, running: RunningQuery | None, *, dropped: bool) -> None:
+        """In its turn: the query ends."""
+        if running is not None:
+            self._dispatcher.forget(running)
+            self._book.release(running.name)
+        if dropped:
+            self._turns.drop_feed(entry.feed)
 
     def _query_failed(self, running: RunningQuery) -> None:
         entry = self._catalogue.find(running.name)
         if entry is not None:
             self._catalogue.set_state(entry, "failed", running.error)
 
-    def _restore(self, record: QueryRecord) -> None:
-        """A query of the registry; one that cannot run is shown as failed with the reason."""
-        feed = self._new_feed(record.name)
+    def _restore(
+        self, record: QueryRecord, before: tuple[int, int, int] | None = None, feed: Feed | None = None
+    ) -> None:
+        """A query of the registry; one that cannot run is shown as failed with the reason.
+
+        Args:
+            record: the registration.
+            before: number, place and last id of an earlier feed of the query; its ids are not given again.
+            feed: goes on with a reset.
+        """
+        reset = feed is not None or before is not None
+        if feed is None:
+            feed = self._new_feed(record.name)
+        if before is not None:
+            number, place, last_id = before
+            feed.restore([number, last_id, place, place, last_id], [])
         entry, registration = self._catalogue.restored(record, feed)
         if registration is None or record.state == "failed":
             return
         try:
             prepared = replace_name(prepare(registration, self.settings, _parse), record.name)
             self._check_streams(prepared)
-            self._run(entry, prepared, self._evaluator(prepared), paused=record.state == "paused")
+            evaluator = self._evaluator(prepared)
+            self._run(entry, prepared, evaluator, paused=record.state == "paused", reset=reset)
         except Exception as error:
             log.warning("the query %s cannot be restored: %s", record.name, error)
             self._catalogue.set_state(entry, "failed", _sentence(error))
@@ -542,12 +638,12 @@ class Engine:
         prepared = replace_name(prepare(entry.registration, self.settings, _parse), entry.name)
         evaluator = self._evaluator(prepared)
         self._detach(entry)
-        entry.feed.reset()
         self._catalogue.set_state(entry, "running", None)
-        self._run(entry, prepared, evaluator)
+        self._run(entry, prepared, evaluator, reset=True)
 
     def _set_state(self, entry: Entry, running: RunningQuery, state: QueryState) -> None:
-        self._loop.call(lambda: self._dispatcher.set_state(running, state))
+        members = {"name": entry.name, "state": state}
+        self._turns.call("state", members, lambda: self._dispatcher.set_state(running, state))
         self._catalogue.set_state(entry, state, None)
 
     def _set_registration(self, running: RunningQuery, registration: Registration) -> None:
@@ -558,22 +654,44 @@ class Engine:
 
     def _enqueue(self, event: StreamInput, order: int) -> Ticket[None]:
         elements = getattr(event, "elements", ())
-        return self._loop.submit(lambda: self._dispatcher.dispatch(event), weight=len(elements), order=order)
+        at = self._clock.now_ms()
+        return self._loop.submit(
+            lambda: self._turns.run(order, at, lambda: self._dispatcher.dispatch(event)),
+            weight=len(elements),
+            order=order,
+        )
 
     def _on_commit(self, commit: Commit) -> None:
         """Called by the store in a writer's thread: the commit takes its turn as an input."""
+        members = {"version": commit.version, "at": commit.at_ms}
         try:
-            self._loop.submit(lambda: self._dispatcher.commit(commit))
+            self._turns.submit("commit", members, lambda: self._commit(commit))
         except EngineStoppedError:
             return
 
+    def _commit(self, commit: Commit) -> None:
+        self._turns.version = max(self._turns.version, commit.version)
+        self._dispatcher.commit(commit)
+
+    def _refresh_timed(self, running: RunningQuery) -> None:
+        members = {"name": running.name, "cause": "timer"}
+        self._turns.submit("refresh", members, lambda: self._dispatcher.refresh(running, "timer"))
+
     def _tick(self) -> float:
         """Look at the clock; the seconds until the next look is due. Called by the loop."""
+        self._turns.retry()
+        if self._keeper is not None and self._keeper.due():
+            self._keeper.checkpoint()
         self._dispatcher.look_at_clock()
         return self._dispatcher.wait_ms(self.settings.tick_ms) / 1000
 
-    def _tell_new_stream(self, iri: str) -> None:
-        self._loop.call(lambda: self._dispatcher.new_stream(iri))
+    def _tell_new_stream(self, state: StreamState) -> None:
+        members = {"stream": state.iri, "created": state.record.created_ms}
+        self._turns.call("stream", members, lambda: self._dispatcher.new_stream(state.iri))
+
+    def _wait_durable(self) -> None:
+        if self._turns.journal is not None:
+            self._turns.journal.wait()
 
     def _open_stream(self, stream_ref: str) -> StreamState:
         """The stream of a reference, declared by itself when it is new."""
@@ -583,7 +701,7 @@ class Engine:
         with self._admin:
             state, created = self._book.open(stream_ref)
         if created:
-            self._tell_new_stream(state.iri)
+            self._tell_new_stream(state)
         return state
 
     def _reader_names(self, iri: str) -> list[str]:

@@ -142,6 +142,11 @@ class WorkLoop:
         return self.submit(work).wait(timeout)
 
     @property
+    def threaded(self) -> bool:
+        """False when whoever submits works off."""
+        return self._threaded
+
+    @property
     def inside(self) -> bool:
         """True when the caller is the loop itself."""
         return threading.current_thread() is self._thread if self._threaded else self._busy
@@ -188,10 +193,15 @@ class WorkLoop:
 
     def _resolve(self) -> None:
         """What the items caused is settled, then those who wait for them go on."""
-        self._settle()
+        failure: BaseException | None = None
+        try:
+            self._settle()
+        except Exception as error:
+            failure = error
+            log.warning("what was worked off could not be settled: %s", error)
         done, self._done = self._done, []
         for ticket, result, error in done:
-            ticket.resolve(result, error)
+            ticket.resolve(result, error or failure)
 
     def _run(self) -> None:
         while True:

@@ -28,6 +28,7 @@ class EngineSettings:
         idempotency_keys: keys remembered.
         max_queries: registered queries at most.
         tick_ms: how often, at least, clock-driven streams are moved.
+        checkpoint_ms: how often the state is written, when there is a journal and something happened.
         threaded: False processes everything in the calling thread (tests, offline runs).
     """
 
@@ -47,4 +48,5 @@ class EngineSettings:
     idempotency_keys: int = 10_000
     max_queries: int = 10_000
     tick_ms: int = 1_000
+    checkpoint_ms: int = 30_000
     threaded: bool = True

@@ -138,9 +138,10 @@ class StreamBook:
         for iri in streams_read(prepared.query):
             self.get(iri)
 
-    def open_for(self, prepared: PreparedQuery) -> list[str]:
-        """Declare the streams that a text names; the IRIs of the new ones."""
-        return [iri for iri in streams_read(prepared.query) if self.open(iri)[1]]
+    def open_for(self, prepared: PreparedQuery) -> list[StreamState]:
+        """Declare the streams that a text names; the new ones."""
+        opened = [self.open(iri) for iri in streams_read(prepared.query)]
+        return [state for state, new in opened if new]
 
     def check_output(self, prepared: PreparedQuery) -> None:
         """Raises ConflictError when the output's stream is fed by something else."""

@@ -74,6 +74,16 @@ class MemoryLog:
                     if watermark is not None and watermark >= from_ms:
                         yield record
 
+    @property
+    def earliest_order(self) -> int | None:
+        """The order of the oldest record kept."""
+        return self._records[0].order if self._records else None
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._records.clear()
+        self._elements = 0
+
     def retained(self) -> tuple[int, int | None]:
         """Number of elements, and the least event time of the push accepted first."""
         for record in self._records:

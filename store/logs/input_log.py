@@ -30,6 +30,8 @@ log = logging.getLogger("quadrill.store")
 Sync = OneOf["always", "interval", "off"]
 SYNCS: tuple[Sync, ...] = ("always", "interval", "off")
 
+SPACE = "Make space on the disk; nothing else has to be done"
+
 _HEAD = struct.Struct("<IIQ")
 _MAX_RECORD = 1 << 30
 
@@ -56,7 +58,7 @@ class SegmentedLog:
         Args:
             folder: holds the files; made when it is not there.
             sync: ``always`` is one fsync per group at once, ``interval`` one per ``interval_ms`` at most,
-                ``off`` leaves it to the operating system: a killed process loses nothing, a power failure may.
+                ``off`` leaves it to the operating system: a killed process loses nothing, a power cut may.
             interval_ms: see above.
             segment_bytes: a file that has grown so large is followed by a new one.
             reached: told the name of each step; for tests of crashes.
@@ -135,10 +137,22 @@ class SegmentedLog:
                     self._writing = False
                     self._state.notify_all()
 
+    def sync(self) -> None:
+        """Make every record so far survive a power failure, whatever the policy.
+
+        Raises:
+            StoreUnwritableError: not now.
+        """
+        self.wait(self.last)
+        if self._sync == "off":
+            os.fdatasync(self._file)
+
     def require_writable(self) -> None:
         """Raise StoreUnwritableError while the log cannot be written."""
         if self.failure is not None:
-            raise StoreUnwritableError(self.failure, hint="Make space on the disk; nothing else has to be done")
+            raise StoreUnwritableError(
+                self.failure, hint=SPACE
+            )
 
     def _write_group(self) -> None:
         """Only one thread at a time is here."""
@@ -161,7 +175,7 @@ class SegmentedLog:
             os.ftruncate(self._file, self._length)
             self.failure = f"the input log cannot be written: {error.strerror}"
             raise StoreUnwritableError(
-                self.failure, hint="Make space on the disk; nothing else has to be done"
+                self.failure, hint=SPACE
             ) from error
         self._synced_at = time.monotonic()
         self._length += sum(map(len, group))
@@ -216,6 +230,18 @@ class SegmentedLog:
                     f"the input log {self._path(first)} is damaged behind record {end}",
                     hint="Restore the data folder from a backup",
                 )
+
+    def restart(self, last: int) -> None:
+        """Forget every record and number the next one ``last`` + 1."""
+        with self._state:
+            os.close(self._file)
+            for first in self._segments:
+                self._path(first).unlink(missing_ok=True)
+            self._segments = [last + 1]
+            self._file = os.open(self._path(last + 1), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            self._length = 0
+            self.last = self.durable = last
+            self._sync_folder()
 
     def trim(self, before: int) -> None:
         """Delete the files that hold only records before number ``before``."""

@@ -1,0 +1,428 @@
+"""Keeping an engine over restarts and crashes: checkpoints, and the replay of the journal behind one.
+
+    start:  checkpoint -> windows, feeds, streams as they were after record n
+            the store is rewound to the version of then; records n+1 ... take their turns again, commits too
+            commits that no record speaks of take theirs; the registry decides what else there is
+
+A replay publishes what it published before the crash: those events are in the result log and only compared;
+later ones are new and written. Nothing is shown to anybody before the replay is over.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from quadrill.store.changes import Commit
+from quadrill.store.errors import (
+    GoneError,
+    QuadrillError,
+    StoreFormatError,
+    StoreUnwritableError,
+    UnsupportedError,
+)
+
+from .catalogue import Entry
+from .checkpoint import query_state, read_checkpoint, restore_query, write_checkpoint
+from .ingest.retained import MemoryLog
+from .journal import Journal, JournalRecord
+from .prepare import Evaluator, PreparedQuery, prepare
+from .registration import Registration
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+log = logging.getLogger("quadrill.continuous")
+
+_CHEAP = 20
+"""A checkpoint that takes a second is made every 20 seconds at most: it stops the queries meanwhile."""
+_FAR = 10_000
+"""Static parts that reflect a version further back than this are read anew rather than rewound to."""
+
+
+class Keeper:
+    """Recovery and checkpoints of one engine. Everything is called in the loop or before it runs."""
+
+    def __init__(self, engine: Engine, journal: Journal) -> None:
+        self._engine = engine
+        self._journal = journal
+        self._path = journal.folder / "checkpoint"
+        self._next_s = 0.0
+        self._checkpointed = -1
+        self._seen: dict[tuple[int, str], int] = {}
+        # What the log of the server and its description say about the last start.
+        self.report: dict[str, Any] = {}
+
+    # --- checkpoints ----------------------------------------------------------------------------
+
+    def due(self) -> bool:
+        """True when it is time and something happened."""
+        turns = self._engine._turns
+        return (
+            time.monotonic() >= self._next_s
+            and turns.processed != self._checkpointed
+            and turns.trouble is None
+            and self._journal.log.failure is None
+        )
+
+    def checkpoint(self) -> None:
+        """Write the state after the last turn and let the logs forget what it makes needless."""
+        began = time.monotonic()
+        try:
+            self._checkpoint()
+        except StoreUnwritableError as error:
+            log.warning("no checkpoint: %s", error.message)
+        took = time.monotonic() - began
+        self._next_s = time.monotonic() + max(self._engine.settings.checkpoint_ms / 1000, _CHEAP * took)
+
+    def _checkpoint(self) -> None:
+        engine, journal, turns = self._engine, self._journal, self._engine._turns
+        turns.settle()
+        with engine._acceptor.lock:
+            state: dict[str, Any] = {
+                "processed": turns.processed,
+                "last": journal.last,
+                "version": turns.version,
+                "keys": engine._acceptor.keys(),
+                "streams": {
+                    each.iri: {
+                        "created": each.record.created_ms,
+                        "figures": each.figures(),
+                        "dead_letters": list(each.dead_letters),
+                    }
+                    for each in engine._book
+                },
+            }
+            logs = [each.log for each in engine._book if isinstance(each.log, MemoryLog)]
+            retained = [order for each in logs if (order := each.earliest_order) is not None]
+        state["queries"] = [self._entry_state(entry) for entry in engine._catalogue.entries()]
+        journal.log.sync()
+        journal.results.sync()
+        journal.reached("before-checkpoint")
+        write_checkpoint(self._path, state)
+        journal.reached("after-checkpoint")
+        self._checkpointed = turns.processed
+        needed = turns.processed + 1
+        journal.log.trim(min([needed, *retained]))
+        journal.log.trim_to_size(journal.keep_bytes, needed)
+        journal.reached("after-trim")
+
+    def _entry_state(self, entry: Entry) -> dict[str, Any]:
+        registration = entry.registration
+        return {
+            "name": entry.name,
+            "text": registration.query,
+            "dialect": registration.dialect,
+            "options": registration.options(),
+            "created": entry.created_ms,
+            "state": entry.state,
+            "error": entry.error,
+            "feed": entry.feed.figures(),
+            "query": None if entry.running is None else query_state(entry.running),
+        }
+
+    def close(self) -> None:
+        """Write the last checkpoint and close the journal."""
+        try:
+            self.checkpoint()
+        finally:
+            try:
+                self._journal.close()
+            except StoreUnwritableError as error:
+                log.error("what was not answered is lost: %s", error.message)
+
+    # --- recovery -------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Bring the engine to where it was. Called once, before the loop runs.
+
+        Raises:
+            StoreFormatError: the journal is damaged before its end.
+        """
+        began = time.monotonic()
+        engine, journal = self._engine, self._journal
+        engine._book.restore()
+        journal.silent = True
+        state: dict[str, Any] | None = None
+        problem: str | None = None
+        try:
+            state = read_checkpoint(self._path)
+        except StoreFormatError as error:
+            problem = error.message
+        if state is None and journal.log.earliest > 1 and problem is None:
+            problem = "the checkpoint is gone"
+        usable = problem is None or journal.log.earliest == 1
+        if not usable:
+            log.error("windows begin empty and feeds with a reset: %s", problem)
+        processed = 0 if state is None else state["processed"]
+        last = 0 if state is None else state["last"]
+        if journal.last < last:
+            log.error("the journal ends at record %d, the checkpoint was made after %d", journal.last, last)
+            journal.log.restart(last)
+        rest = self._read_past(processed, last, state, usable=usable)
+        if usable:
+            self._begin(state, rest)
+            for record in rest:
+                journal.reached("in-replay")
+                self._replay(record, counted=record.number <= last)
+        self._finish(state)
+        for stream in engine._book:
+            # The time that the server was away is no silence of the stream.
+            if stream.last_input_ms is not None:
+                stream.last_input_ms = engine._clock.now_ms()
+        engine._acceptor.begin_at(journal.last)
+        engine._turns.processed = journal.last
+        journal.silent = False
+        self.report = {
+            "seconds": round(time.monotonic() - began, 3),
+            "records": len(rest),
+            "cut_bytes": journal.log.cut_bytes,
+            "problem": problem,
+        }
+        log.info("recovered in %(seconds)s s, %(records)s records replayed", self.report)
+
+    def _read_past(
+        self, processed: int, last: int, state: dict[str, Any] | None, *, usable: bool
+    ) -> list[JournalRecord]:
+        """Restore streams and what they retain; the records that have to take their turns again."""
+        engine = self._engine
+        acceptor, book = engine._acceptor, engine._book
+        for iri, kept in (state or {"streams": {}})["streams"].items():
+            stream = book.find(iri)
+            if stream is not None and stream.record.created_ms == kept["created"]:
+                stream.restore_figures(kept["figures"])
+                stream.dead_letters.extend(kept["dead_letters"])
+        acceptor.restore_keys((state or {"keys": []})["keys"])
+        rest = []
+        for record in self._journal.read():
+            stream = book.find(record.members["stream"]) if "stream" in record.members else None
+            match record.kind:
+                case "seen":
+                    self._seen[record.members["turn"], record.members["query"]] = record.members["version"]
+                case "derived":
+                    if record.number <= last:
+                        acceptor.replay_derived(record, stream)
+                case "input" if record.number <= processed or not usable:
+                    acceptor.replay(record, stream, counted=record.number <= last)
+                case "unstream" if record.number <= processed or not usable:
+                    self._drop_stream(record)
+                case _ if record.number > processed:
+                    rest.append(record)
+        return rest
+
+    def _begin(self, state: dict[str, Any] | None, rest: list[JournalRecord]) -> None:
+        """Make the queries of the checkpoint, each over the version that its static parts reflected."""
+        engine = self._engine
+        store, turns = engine._store, engine._turns
+        if state is None:
+            # From the very first record on; before it there was no query.
+            commits = [record.members["version"] for record in rest if record.kind == "commit"]
+            turns.version = commits[0] - 1 if commits else store.logged_version
+            self._rewind_to(turns.version)
+            turns.replaying = self._forward
+            return
+        turns.version = state["version"]
+        kept = [each for each in state["queries"] if each["query"] is not None]
+        versions = [each["query"]["static_version"] for each in kept]
+        near = [version for version in versions if state["version"] - version <= _FAR]
+        self._rewind_to(min([state["version"], *near]))
+        made: dict[str, tuple[PreparedQuery, Evaluator] | Exception] = {}
+        for each in sorted(kept, key=lambda each: int(each["query"]["static_version"])):
+            store.forward(min(each["query"]["static_version"], store.logged_version))
+            made[each["name"]] = self._evaluator_of(each)
+        store.forward(min(state["version"], store.logged_version))
+        turns.replaying = self._forward
+        for each in state["queries"]:
+            self._restore(each, made.get(each["name"]))
+
+    def _evaluator_of(self, kept: dict[str, Any]) -> tuple[PreparedQuery, Evaluator] | Exception:
+        from .engine import replace_name
+
+        try:
+            prepared = prepare(_registration(kept), self._engine.settings, _parse)
+            prepared = replace_name(prepared, kept["name"])
+            return prepared, self._engine._evaluator(prepared)
+        except Exception as error:
+            return error
+
+    def _restore(
+        self, kept: dict[str, Any], made: tuple[PreparedQuery, Evaluator] | Exception | None
+    ) -> None:
+        """One query of the checkpoint; one that cannot run any more is shown as failed with the reason."""
+        engine = self._engine
+        feed = engine._new_feed(kept["name"])
+        feed.restore(kept["feed"], self._journal.results.events(kept["feed"][0]))
+        entry = Entry(
+            kept["name"], _registration(kept), feed, kept["created"], None, kept["state"], kept["error"]
+        )
+        engine._catalogue.add(entry)
+        if made is None:
+            return
+        try:
+            if isinstance(made, Exception):
+                raise made
+            running = engine._make_running(entry, *made, paused=kept["state"] == "paused")
+            restore_query(running, kept["query"])
+            engine._dispatcher.adopt(running)
+        except Exception as error:
+            entry.running = None
+            log.warning("the query %s cannot be restored: %s", entry.name, error)
+            engine._catalogue.set_state(entry, "failed", _sentence(error))
+
+    def _rewind_to(self, version: int) -> None:
+        try:
+            self._engine._store.rewind(version)
+        except (GoneError, UnsupportedError) as error:
+            log.warning("the replay reads the newest version of the dataset: %s", error.message)
+
+    def _forward(self, name: str) -> None:
+        """A query of the replay is about to refresh its static parts."""
+        turns, store = self._engine._turns, self._engine._store
+        version = self._seen.get((turns.number, name), turns.version)
+        store.forward(min(version, store.logged_version))
+
+    # --- the replay -----------------------------------------------------------------------------
+
+    def _replay(self, record: JournalRecord, *, counted: bool) -> None:
+        """Let one record take its turn again."""
+        try:
+            work = self._work_of(record, counted=counted)
+            if work is not None:
+                at = record.members.get("now", 0)
+                self._engine._turns.run(record.number, at, work)
+        except QuadrillError as error:
+            log.error("record %d of the journal (%s) failed: %s", record.number, record.kind, error.message)
+
+    def _work_of(self, record: JournalRecord, *, counted: bool) -> Callable[[], Any] | None:
+        engine, members = self._engine, record.members
+        dispatcher = engine._dispatcher
+        match record.kind:
+            case "input":
+                event = engine._acceptor.replay(record, engine._book.find(members["stream"]), counted=counted)
+                return None if event is None else lambda: dispatcher.dispatch(event)
+            case "commit":
+                return lambda: self._commit(Commit(members["version"], members["at"]))
+            case "stream":
+                return lambda: dispatcher.new_stream(members["stream"])
+            case "unstream":
+                self._drop_stream(record)
+                return None
+            case "attach":
+                return self._attach(record)
+        entry = engine._catalogue.find(members["name"])
+        if entry is None:
+            return None
+        running = entry.running
+        match record.kind:
+            case "detach":
+                entry.running = None
+                if members["dropped"]:
+                    engine._catalogue.discard(entry)
+                return lambda: engine._leave(entry, running, dropped=members["dropped"])
+            case "state" if running is not None:
+                entry.state = members["state"]
+                return lambda: dispatcher.set_state(running, members["state"])
+            case "registration" if running is not None:
+                entry.registration = _registration({**_named(entry), "options": members["options"]})
+                return lambda: engine._set_registration(running, entry.registration)
+            case "refresh" if running is not None:
+                return lambda: dispatcher.refresh(running, members["cause"])
+        return None
+
+    def _commit(self, commit: Commit) -> None:
+        store = self._engine._store
+        store.forward(min(commit.version, store.logged_version))
+        self._engine._commit(commit)
+
+    def _attach(self, record: JournalRecord) -> Callable[[], Any] | None:
+        engine, members = self._engine, record.members
+        existing = engine._catalogue.find(members["name"])
+        if existing is not None and members["reset"]:
+            feed = existing.feed
+        else:
+            feed = engine._new_feed(members["name"])
+            feed.restore([record.number, 0, 0, 0, 0], self._journal.results.events(record.number))
+            engine._turns.keep_name(feed)
+        entry = Entry(members["name"], _registration(members), feed, members["created"])
+        engine._catalogue.add(entry)
+        made = self._evaluator_of(members)
+        if isinstance(made, Exception):
+            engine._catalogue.set_state(entry, "failed", _sentence(made))
+            return None
+        running = engine._make_running(entry, *made, paused=members["paused"])
+        return lambda: engine._attach(running, reset=members["reset"])
+
+    def _drop_stream(self, record: JournalRecord) -> None:
+        """A stream was dropped; the one of that IRI now, if any, was declared later."""
+        stream = self._engine._book.find(record.members["stream"])
+        if stream is None:
+            return
+        stream.restore_figures([None, None, False, 1, 0, 0, 0, 0, None])
+        stream.dead_letters.clear()
+        if isinstance(stream.log, MemoryLog):
+            stream.log.clear()
+
+    def _finish(self, state: dict[str, Any] | None) -> None:
+        """The store is at its newest version again, and nothing that was published is missing."""
+        engine = self._engine
+        engine._turns.replaying = None
+        engine._store.forward(engine._store.logged_version)
+        self._seen.clear()
+        for entry in engine._catalogue.entries():
+            if not entry.feed.end_of_replay():
+                log.error("the end of the journal is lost: the feed %s begins anew", entry.name)
+        engine._turns.settle()
+        self._journal.results.keep_only(entry.feed.number for entry in engine._catalogue.entries())
+
+    # --- after the replay -----------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Commits that were durable before anybody noted their turn take it now."""
+        engine = self._engine
+        version = engine._store.version
+        if engine._turns.version < version:
+            engine._on_commit(Commit(version, engine._clock.now_ms()))
+            engine._loop.call(lambda: None)
+
+    def reconcile(self) -> None:
+        """The registry decides: what it has and the journal has not begins, what it has not ends."""
+        engine = self._engine
+        stored = {record.name: record for record in engine._catalogue.stored()}
+        for entry in engine._catalogue.entries():
+            if entry.name not in stored:
+                engine._catalogue.discard(entry)
+                engine._detach(entry, dropped=True)
+        for name, record in stored.items():
+            existing = engine._catalogue.find(name)
+            if existing is None:
+                newest = self._journal.results.newest(name)
+                engine._restore(record, newest)
+            elif existing.created_ms != record.created_ms:
+                engine._detach(existing)
+                engine._restore(record, None, existing.feed)
+            elif existing.registration.options() != dict(record.options):
+                document = {"query": record.text, "dialect": record.dialect, **record.options}
+                existing.registration = Registration.from_json(document, name=name)
+                if existing.running is not None:
+                    engine._set_registration(existing.running, existing.registration)
+
+
+def _registration(members: dict[str, Any]) -> Registration:
+    document = {"query": members["text"], "dialect": members["dialect"], **members["options"]}
+    return Registration.from_json(document, name=members["name"])
+
+
+def _named(entry: Entry) -> dict[str, Any]:
+    return {"name": entry.name, "text": entry.registration.query, "dialect": entry.registration.dialect}
+
+
+def _sentence(error: Exception) -> str:
+    return error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
+
+
+def _parse(text: str, **options: Any) -> Any:
+    from .language.parser import parse
+
+    return parse(text, **options)

@@ -1,0 +1,301 @@
+"""The folder as a crash leaves it: what runs over a copy of it goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.errors import FeedGoneError, IdempotencyError
+from quadrill.continuous.journal import Journal
+from quadrill.store.quads import QuadStore
+from quadrill.store.registry import Registry, default_url
+
+E = "http://example.org/"
+P = f"PREFIX : <{E}>\n"
+QUERIES = {
+    "seen": "SELECT ?x ?v WHERE { STREAM :s [RANGE 10s] { ?x :seen ?v } }",
+    "named": "SELECT ?x ?n WHERE { STREAM :s [RANGE 5s] { ?x :seen ?v } ?x :name ?n }",
+    "counts": "SELECT (COUNT(*) AS ?n) WHERE { STREAM :s [RANGE 4s] { ?x :seen ?v } }",
+    "closes": "REGISTER RSTREAM <http://example.org/out/closes> AS "
+    "SELECT ?x (COUNT(?v) AS ?n) FROM NAMED WINDOW <w> ON <http://example.org/s> [RANGE 4s STEP 2s] "
+    "WHERE { WINDOW <w> { ?x <http://example.org/seen> ?v } } GROUP BY ?x",
+    "last": "SELECT ?x WHERE { STREAM :s [TRIPLES 3] { ?x :seen ?v } }",
+    "static": "SELECT ?x ?n WHERE { ?x :name ?n }",
+    "made": "REGISTER STREAM <http://example.org/made> AS "
+    "CONSTRUCT { ?x <http://example.org/again> ?v } "
+    "FROM NAMED WINDOW <w> ON <http://example.org/s> [RANGE 3s STEP 3s] "
+    "WHERE { WINDOW <w> { ?x <http://example.org/seen> ?v } }",
+    "reads": "SELECT ?x ?v WHERE { STREAM :made [RANGE 6s] { ?x :again ?v } }",
+    "any": "ASK { STREAM :s [RANGE 3s] { :a :seen ?v } }",
+}
+OPTIONS: dict[str, dict[str, Any]] = {"last": {"output": "changes"}, "named": {"output": "changes"}}
+
+
+class Life:
+    """A server's insides over a folder; `crash` copies the folder and goes on over the copy."""
+
+    def __init__(self, folder: Path, clock: ManualClock, **settings: Any) -> None:
+        self.folder, self.clock, self.settings = folder, clock, settings
+        folder.mkdir(exist_ok=True)
+        self.store = QuadStore.open(folder, clock_ms=clock.now_ms)
+        self.registry = Registry.open(default_url(folder))
+        self.journal = Journal.open(folder / "engine", sync="off", segment_bytes=4096)
+        settings = {"threaded": False, "checkpoint_ms": 0, **settings}
+        self.engine = Engine(
+            self.store,
+            self.registry,
+            clock=clock,
+            settings=EngineSettings(**settings),
+            journal=self.journal,
+        )
+        self.engine.start()
+
+    def crash(self) -> Life:
+        copy = self.folder.with_name(self.folder.name + "x")
+        shutil.copytree(self.folder, copy)
+        self.stop()
+        return Life(copy, self.clock, **self.settings)
+
+    def stop(self) -> None:
+        self.engine.stop()
+        self.store.close()
+        self.registry.close()
+
+    def register(self, name: str, text: str | None = None, **options: Any) -> None:
+        text = text or QUERIES[name]
+        text = text if "REGISTER" in text else P + text
+        members = {"query": text, **OPTIONS.get(name, {}), **options}
+        self.engine.register(Registration.from_json(members, name=name))
+
+    def push(self, at: int, *names: str, **options: Any) -> dict[str, Any]:
+        body = "".join(f'<{E}{name}> <{E}seen> "{at}" .\n' for name in names)
+        return self.engine.push(E + "s", body.encode(), "application/n-triples", at=at, **options)
+
+    def checkpoint(self) -> None:
+        assert self.engine._keeper is not None
+        self.engine._keeper.checkpoint()
+
+    def told(self) -> dict[str, list[tuple[Any, ...]]]:
+        """All feeds: (id, kind, data)."""
+        found: dict[str, list[tuple[Any, ...]]] = {}
+        for entry in self.engine._catalogue.entries():
+            events = entry.feed.subscribe(0).take()
+            found[entry.name] = [(event.id, event.kind, event.data) for event in events]
+        return found
+
+    def answers(self) -> dict[str, Any]:
+        return {
+            entry.name: ordered(self.engine.current_answer(entry.name))
+            for entry in self.engine._catalogue.entries()
+        }
+
+
+def ordered(document: dict[str, Any]) -> dict[str, Any]:
+    """An answer whose rows have an order, so that it can be compared."""
+    document = json.loads(json.dumps(document))
+    if "results" in document:
+        document["results"]["bindings"].sort(key=lambda row: json.dumps(row, sort_keys=True))
+    if "quads" in document:
+        document["quads"] = "".join(sorted(document["quads"].splitlines(keepends=True)))
+    return document
+
+
+def comparable(told: dict[str, list[tuple[Any, ...]]]) -> dict[str, list[tuple[Any, ...]]]:
+    return {
+        name: [(number, kind, ordered(json.loads(data))) for number, kind, data in events]
+        for name, events in told.items()
+    }
+
+
+def scenario(seed: int, length: int) -> list[tuple[Any, ...]]:
+    """Steps: pushes, heartbeats, updates, registrations and what else may happen, from a seed."""
+    chance = random.Random(seed)
+    steps: list[tuple[Any, ...]] = [("register", name) for name in ("seen", "named", "closes")]
+    at, versions = 1_000, 0
+    names = list(QUERIES)
+    for _ in range(length):
+        match chance.choices(range(9), (12, 3, 4, 2, 1, 1, 1, 1, 1))[0]:
+            case 0 | 1:
+                at += chance.choice((0, 100, 700, 2_500))
+                late = -chance.choice((0, 0, 0, 300))
+                steps.append(("push", at + late, chance.sample("abcd", chance.randint(1, 3))))
+            case 2:
+                versions += 1
+                thing = chance.choice("abcd")
+                verb = chance.choice(("INSERT DATA", "INSERT DATA", "DELETE DATA"))
+                steps.append(("update", f'{verb} {{ :{thing} :name "{versions % 3}" }}'))
+            case 3:
+                steps.append(("register", chance.choice(names)))
+            case 4:
+                steps.append(("drop", chance.choice(names)))
+            case 5:
+                steps.append(("pause", chance.choice(names)))
+            case 6:
+                steps.append(("resume", chance.choice(names)))
+            case 7:
+                at += 1_500
+                steps.append(("heartbeat", at))
+            case 8:
+                steps.append(("checkpoint",))
+    return steps
+
+
+def take(life: Life, step: tuple[Any, ...]) -> None:
+    """One step; it may be one that is refused."""
+    from quadrill.store.errors import QuadrillError
+
+    life.clock.advance(7)
+    try:
+        match step:
+            case ("push", at, names):
+                life.push(at, *names)
+            case ("update", text):
+                life.store.update(P + text)
+            case ("register", name):
+                life.register(name)
+            case ("drop", name):
+                life.engine.drop(name)
+            case ("pause", name):
+                life.engine.patch(name, {"state": "paused"})
+            case ("resume", name):
+                life.engine.patch(name, {"state": "running"})
+            case ("heartbeat", at):
+                life.engine.heartbeat(E + "s", at)
+            case ("checkpoint",):
+                life.checkpoint()
+    except QuadrillError:
+        pass
+
+
+def run(folder: Path, seed: int, length: int, crashes: int) -> tuple[Any, Any, Any]:
+    steps = scenario(seed, length)
+    chance = random.Random(seed + 1)
+    at = set(chance.sample(range(len(steps)), crashes))
+    clock = ManualClock(10_000)
+    life = Life(folder, clock, idle_timeout_ms=0)
+    for place, step in enumerate(steps):
+        take(life, step)
+        if place in at:
+            before = life.told()
+            life = life.crash()
+            assert life.told() == before, f"seed {seed}: after the crash behind step {place} {step}"
+    result = comparable(life.told()), life.answers(), life.engine.streams()
+    life.stop()
+    return result
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_run_with_crashes_tells_what_an_undisturbed_one_does(tmp_path: Path, seed: int) -> None:
+    (tmp_path / "calm").mkdir()
+    (tmp_path / "stormy").mkdir()
+    calm = run(tmp_path / "calm" / "d", seed, 60, 0)
+    stormy = run(tmp_path / "stormy" / "d", seed, 60, 8)
+    assert stormy[0] == calm[0]
+    assert stormy[1] == calm[1]
+    for stream, undisturbed in zip(stormy[2], calm[2], strict=True):
+        assert {k: v for k, v in stream.items() if k != "silent_ms" and undisturbed[k] != v} == {}
+
+
+def test_windows_feeds_and_seqs_go_on(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.register("seen", output="changes")
+    receipt = life.push(1_000, "a")
+    assert (receipt["durable"], receipt["last_seq"]) == (True, 1)
+    life.push(2_000, "b")
+    before = life.told()["seen"]
+    life = life.crash()
+    assert life.told()["seen"] == before
+    assert life.push(11_500, "c")["first_seq"] == 3
+    after = life.told()["seen"][len(before) :]
+    assert [(number, kind) for number, kind, _ in after] == [(3, "delete"), (4, "insert")]
+    assert [row["x"]["value"] for row in json.loads(after[0][2])["results"]["bindings"]] == [E + "a"]
+    life.stop()
+
+
+def test_an_idempotency_key_is_known_after_a_crash(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    first = life.push(1_000, "a", idempotency_key="k")
+    for checkpointed in (False, True):
+        if checkpointed:
+            life.checkpoint()
+        life = life.crash()
+        assert life.push(1_000, "a", idempotency_key="k") == first
+        with pytest.raises(IdempotencyError):
+            life.push(1_000, "b", idempotency_key="k")
+    assert life.engine.stream(E + "s")["accepted"] == 1
+    life.stop()
+
+
+def test_a_dropped_query_stays_dropped_and_its_name_begins_anew(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.register("seen")
+    life.push(1_000, "a")
+    life.engine.drop("seen")
+    life = life.crash()
+    with pytest.raises(FeedGoneError):
+        life.engine.feed("seen")
+    life.register("seen")
+    life.push(2_000, "b")
+    life = life.crash()
+    assert [number for number, _, _ in life.told()["seen"]] == [1]
+    life.stop()
+
+
+def test_the_journal_does_not_grow_for_ever(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000), retention_ms=5_000)
+    life.register("seen")
+    for number in range(400):
+        life.push(number * 1_000, f"a{number}")
+        if number % 50 == 49:
+            life.checkpoint()
+    assert life.journal.log.bytes() < 40_000
+    assert life.journal.log.earliest > 100
+    before = life.told()
+    life = life.crash()
+    assert life.told() == before
+    assert life.push(400_000, "b")["first_seq"] == 401
+    life.register("late", QUERIES["seen"], start={"from": 397_000})
+    assert len(life.told()["late"]) == 4, "what the stream retains is there after a crash"
+    life.stop()
+
+
+def test_a_damaged_checkpoint_is_told_and_no_id_is_given_twice(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000), retention_ms=0)
+    life.register("seen")
+    for number in range(300):
+        life.push(number * 1_000, f"a{number}")
+    life.checkpoint()
+    last = life.told()["seen"][-1][0]
+    path = life.folder / "engine" / "checkpoint"
+    life.stop()
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    life = Life(life.folder, life.clock, retention_ms=0)
+    assert life.engine._keeper is not None and "check sum" in life.engine._keeper.report["problem"]
+    assert life.push(300_000, "z")["first_seq"] == 301
+    assert life.told()["seen"][0][0] == last + 1
+    life.stop()
+
+
+def test_a_record_cut_off_by_a_power_failure_is_cut_away(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.register("seen")
+    life.push(1_000, "a")
+    copy = tmp_path / "copy"
+    shutil.copytree(life.folder, copy)
+    life.stop()
+    newest = sorted((copy / "engine" / "input").glob("*.log"))[-1]
+    newest.write_bytes(newest.read_bytes() + b"\x99\x00\x00\x00torn")
+    life = Life(copy, life.clock)
+    assert life.engine._keeper is not None and life.engine._keeper.report["cut_bytes"] == 8
+    assert life.push(2_000, "b")["first_seq"] == 2
+    assert [number for number, _, _ in life.told()["seen"]] == [1, 2]
+    life.stop()
