@@ -12,6 +12,7 @@ from ..algebra import nodes as a
 from ..algebra.nodes import Algebra, TermPattern, TriplePattern, Var
 from ..algebra.query import ContinuousQuery, DatasetClause, Form, Output, TemplateQuad
 from . import syntax as s
+from .advice import advice
 from .context import Context
 from .durations import duration_ms
 from .patterns import UNIT, PatternTranslator
@@ -44,6 +45,9 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
     _check_stream_variables(windows, root, context)
     _check_depth(root, context, query.at)
     _warn_of_parameters(context)
+    if not context.faults:
+        for sentence in advice(root, windows.declarations):
+            context.warn(sentence)
     every = None
     if register is not None and register.every is not None:
         every = duration_ms(context, register.every, "COMPUTED EVERY")
