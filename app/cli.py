@@ -55,16 +55,18 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _fail(error: QuadrillError) -> int:
-    place = ""
-    line, column = getattr(error, "line", None), getattr(error, "column", None)
-    if line is not None:
-        place = f"line {line}, column {column}: " if column is not None else f"line {line}: "
-    print(f"quadrill: {place}{error.message}", file=sys.stderr)
-    excerpt = getattr(error, "excerpt", None)
-    if excerpt:
-        print(excerpt, file=sys.stderr)
-    if error.hint:
-        print(f"Hint: {error.hint}", file=sys.stderr)
+    faults = getattr(error, "faults", None) or (
+        {"message": error.message, "hint": error.hint}
+        | {name: getattr(error, name, None) for name in ("line", "column", "excerpt")},
+    )
+    for fault in faults:
+        line, column, message = fault["line"], fault["column"], fault["message"]
+        place = "" if line is None else f"line {line}" + ("" if column is None else f", column {column}") + ": "
+        print(f"quadrill: {'' if message.startswith(place) else place}{message}", file=sys.stderr)
+        if fault["excerpt"]:
+            print(fault["excerpt"], file=sys.stderr)
+        if fault["hint"]:
+            print(f"Hint: {fault['hint']}", file=sys.stderr)
     return FAILED
 
 

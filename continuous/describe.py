@@ -223,16 +223,18 @@ def show_report(report: Report) -> Any:
     return {"periodic": show_duration(report.every_ms)} if report.kind == "periodic" else report.kind
 
 
-def explain_text(document: dict[str, Any], algebra: str) -> str:
-    """EXPLAIN for people."""
+def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
+    """EXPLAIN for people; ``text`` is the query as `language.write` writes it."""
     lines = [
         f"query    {document['name'] or '(no name)'}",
+        *(f"           {line}" for line in text.splitlines()),
         f"dialect  {document['dialect']}, profile {document['profile']}, {document['form'].upper()}",
         f"report   {_plain(document['report'])}, output {document['output']}",
         f"engine   {document['engine']}",
     ]
     if document.get("result_iri"):
         lines.append(f"result   <{document['result_iri']}>")
+    lines.extend(f"stream   <{stream['iri']}>" for stream in document.get("streams", []))
     for window in document.get("windows", []):
         lines.append(f"window   <{window['name']}> on {_shown_stream(window['stream'])} {window['window']}")
     for part in document.get("static_parts", []):
@@ -276,6 +278,13 @@ def algebra_text(query: ContinuousQuery) -> str:
     from .algebra.show import show
 
     return show(query.root)
+
+
+def query_text(query: ContinuousQuery) -> str:
+    """The query as its dialect writes it, parameters bound."""
+    from .language.write import write
+
+    return write(query)
 
 
 def describe_dead_letters(stream: StreamState) -> list[dict[str, Any]]:

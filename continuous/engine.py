@@ -360,7 +360,8 @@ class Engine:
         for member in ("engine", "streams", "windows", "version"):
             document[member] = shown[member]
         document["static_parts"] = shown["static_parts"]
-        document["plan"] = describe.explain_text(document, describe.algebra_text(prepared.query))
+        document["algebra"] = describe.algebra_text(prepared.query)
+        document["plan"] = describe.explain_text(document, document["algebra"], describe.query_text(prepared.query))
         return document
 
     def describe(self, name: str) -> dict[str, Any]:
@@ -396,12 +397,13 @@ class Engine:
         document = self.describe(name)
         entry = self._catalogue.get(name)
         if entry.running is None:
-            algebra = f"none: {document['error']}"
+            algebra, text = f"none: {document['error']}", ""
         else:
-            algebra = describe.algebra_text(entry.running.prepared.query)
+            query = entry.running.prepared.query
+            algebra, text = describe.algebra_text(query), describe.query_text(query)
             document["plan"] = entry.running.plan
         if not (analyze if as_json is None else as_json):
-            return describe.explain_text(document, algebra)
+            return describe.explain_text(document, algebra, text)
         return describe.explain_document(document, algebra, analyze=analyze)
 
     def patch(self, name: str, changes: dict[str, Any]) -> dict[str, Any]:
