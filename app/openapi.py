@@ -239,6 +239,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "get", "/jobs/{job_id}", "one job, or its progress as events", (200,), answers=(*JSON, *EVENTS)
     ),
+    Operation("delete", "/jobs/{job_id}", "cancel a load", (202,), answers=JSON, role="write"),
     Operation(
         "post",
         "/backups",

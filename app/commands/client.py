@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from urllib.parse import quote
 from quadrill.store.errors import QuadrillError
 from quadrill.store.formats import guess_rdf_format
 
-from . import tables
-from .connection import Connection, ServerError, add_server_options, connect, events
+from . import bulk, tables
+from .connection import Connection, add_server_options, connect, events
 
 ACCEPT = {
     "json": "application/sparql-results+json, application/ld+json;q=0.5",
@@ -48,9 +47,12 @@ def add_commands(commands: Any) -> None:
     update = _command(commands, "update", _update, "run a SPARQL update")
     _add_text(update)
     load = _command(commands, "load", _load, "load RDF files into the store")
-    load.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    load.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="files; folders and globs the server can read"
+    )
     load.add_argument("--graph", metavar="IRI", help="the graph to load into (default: as the file says)")
     load.add_argument("--type", metavar="MEDIA_TYPE", help="media type, when the file name does not tell")
+    bulk.add_load_options(load)
     push = _command(commands, "push", _push, "push elements to a stream")
     push.add_argument("stream", help="the stream's name or IRI")
     push.add_argument("file", help="a file, or - for standard input")
@@ -128,10 +130,16 @@ def _update(options: argparse.Namespace) -> int:
 
 
 def _load(options: argparse.Namespace) -> int:
+    if options.data:
+        return bulk.load_offline(options)
+    code = 0
     with connect(options) as server:
         for file in options.files:
-            if _load_there(server, file, options):
+            there = bulk.load_there(server, file, options)
+            if there is not None:
+                code = max(code, there)
                 continue
+            bulk.require_upload(file, options)
             media_type = options.type or _media_type(file)
             parameters = {} if options.graph is None else {"graph": options.graph}
             if options.graph is None and media_type not in _DATASETS:
@@ -145,27 +153,7 @@ def _load(options: argparse.Namespace) -> int:
                     headers={"Content-Type": media_type},
                 )
             print(f"loaded {file}", file=sys.stderr)
-    return 0
-
-
-def _load_there(server: Connection, file: Path, options: argparse.Namespace) -> bool:
-    """Let the server read the file itself; False when it does not lie below one of its load folders."""
-    members = {"source": str(file.resolve()), "graph": options.graph, "format": options.type}
-    try:
-        job = server.call(
-            "POST", "loads", json={key: value for key, value in members.items() if value}
-        ).json()
-    except ServerError as error:
-        if error.status in (403, 404):
-            return False
-        raise
-    while job["state"] in ("queued", "running"):
-        time.sleep(0.1)
-        job = server.call("GET", f"jobs/{job['id']}").json()
-    if job["state"] != "done":
-        raise ServerError(f"{file} was not loaded: {job.get('error', job['state'])}")
-    print(f"loaded {file}, {job['progress']['rows']} quads", file=sys.stderr)
-    return True
+    return code
 
 
 _DATASETS = ("application/n-quads", "application/trig", "application/ld+json")

@@ -50,6 +50,13 @@ def get_job(job_id: str) -> Response:
     )
 
 
+@blueprint.delete("/jobs/<job_id>")
+@needs("write")
+def cancel_job(job_id: str) -> Response:
+    """Cancel a job that has not ended."""
+    return incoming.json_response(describe(services().jobs.cancel(job_id)), 202)
+
+
 @blueprint.post("/backups")
 @needs("admin")
 def make_backup() -> Response:

@@ -62,11 +62,40 @@ def test_a_file_below_a_load_folder_is_loaded(fresh: LiveServer, folder: Path) -
     assert finished(fresh, absolute.json()["id"])["state"] == "done"
 
 
-def test_a_malformed_file_fails_the_job_with_its_place_and_loads_nothing(fresh: LiveServer) -> None:
-    failed = finished(fresh, fresh.client.post("/loads", json={"source": "bad.nt"}).json()["id"])
+def test_a_bad_line_fails_a_strict_job_with_its_place_and_loads_nothing(fresh: LiveServer) -> None:
+    strict = {"source": "bad.nt", "strict": True}
+    failed = finished(fresh, fresh.client.post("/loads", json=strict).json()["id"])
     assert failed["state"] == "failed"
     assert "line 2" in str(failed["error"])
     assert not fresh.boolean("ASK { ?s ?p ?o }")
+
+
+def test_bad_lines_are_counted_and_kept_in_a_quarantine_file(fresh: LiveServer) -> None:
+    done = finished(fresh, fresh.client.post("/loads", json={"source": "bad.nt"}).json()["id"])
+    assert done["state"] == "done"
+    progress = done["progress"]
+    assert isinstance(progress, dict)
+    assert (progress["rows"], progress["bad_lines"]) == (1, 1)
+    (bad,) = [json.loads(line) for line in Path(progress["quarantine"]).read_text().splitlines()]
+    assert (bad["line"], bad["text"]) == (2, "<urn:s> <urn")
+
+
+def test_a_glob_loads_all_its_files_as_one_commit(fresh: LiveServer, folder: Path) -> None:
+    (folder / "link.nt").unlink()
+    done = finished(fresh, fresh.client.post("/loads", json={"source": "*.nt*"}).json()["id"])
+    assert done["progress"]["files"] == 3  # type: ignore[index]
+    assert done["progress"]["version"] == 1  # type: ignore[index]
+
+
+def test_a_folder_that_links_outside_is_refused(fresh: LiveServer, folder: Path) -> None:
+    problem_of(fresh.client.post("/loads", json={"source": str(folder)}), 403)
+
+
+def test_a_job_that_has_ended_cannot_be_cancelled(fresh: LiveServer) -> None:
+    job = fresh.client.post("/loads", json={"source": "a.nt"}).json()["id"]
+    assert finished(fresh, job)["state"] == "done"
+    problem_of(fresh.client.delete(f"/jobs/{job}"), 409)
+    problem_of(fresh.client.delete("/jobs/nobody"), 404)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +110,18 @@ def test_a_malformed_file_fails_the_job_with_its_place_and_loads_nothing(fresh: 
         ({"source": "a.nt", "graph": "no iri"}, 400),
         ({"source": "a.nt", "format": "text/nothing"}, 400),
         ({"source": "a.nt", "engine": "steam"}, 400),
-        ({"source": "a.nt", "engine": "spark"}, 501),
+        ({"source": "a.nt", "strict": "yes"}, 400),
+        ({"source": "a.nt", "max_bad": -1}, 400),
         ({"source": "a.nt", "speed": 1}, 400),
     ],
 )
 def test_wrong_loads_are_problems(fresh: LiveServer, members: dict[str, object], status: int) -> None:
     problem_of(fresh.client.post("/loads", json=members), status)
+
+
+def test_spark_that_is_missing_is_told(fresh: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quadrill.app.loads.spark_missing", lambda: "Spark needs Java")
+    problem_of(fresh.client.post("/loads", json={"source": "a.nt", "engine": "spark"}), 501)
 
 
 def test_what_a_server_left_undone_is_failed_at_the_next_start(start_server: Start, tmp_path: Path) -> None:
@@ -103,8 +138,10 @@ def test_the_command_line_lets_the_server_read_its_own_files(
     assert main(["load", "--server", fresh.url, str(folder / "a.nt"), "--graph", "urn:g"]) == 0
     assert "100 quads" in capsys.readouterr().err
     assert len(fresh.client.get("/jobs").json()["jobs"]) == 1
-    assert main(["load", "--server", fresh.url, str(folder / "bad.nt")]) == 1
+    assert main(["load", "--server", fresh.url, "--strict", str(folder / "bad.nt")]) == 1
     assert "line 2" in capsys.readouterr().err
+    assert main(["load", "--server", fresh.url, str(folder / "bad.nt")]) == 3
+    assert "1 bad line" in capsys.readouterr().err
 
 
 def test_an_unknown_job_is_404(fresh: LiveServer) -> None:
@@ -122,3 +159,15 @@ def test_a_backup_needs_an_absolute_new_folder_and_a_store_on_disk(
     assert (tmp_path / "backup" / "FORMAT").exists()
     assert (tmp_path / "backup" / "registry.sqlite").exists()
     problem_of(on_disk.client.post("/backups", json={"folder": str(tmp_path / "backup")}), 507)
+
+
+def test_files_are_loaded_offline_into_a_data_folder(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = str(tmp_path / "data")
+    assert main(["load", "--data", data, str(folder / "a.nt"), str(folder / "*.gz")]) == 0
+    assert "loaded 2 files, 101 quads" in capsys.readouterr().err
+    assert main(["load", "--data", data, "--strict", str(folder / "bad.nt")]) == 1
+    assert "line 2" in capsys.readouterr().err
+    assert main(["load", "--data", data, str(folder / "bad.nt")]) == 3
+    assert "quarantine.ndjson" in capsys.readouterr().err

@@ -1,0 +1,180 @@
+"""``quadrill load``: by a server that can read the files, or offline into a data folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.bulk import BulkLoader, LoadOptions, Progress
+from quadrill.store.bulk.load import ENGINES
+from quadrill.store.errors import QuadrillError
+from quadrill.store.formats import RdfType, guess_rdf_format, rdf_format
+
+from ..config import load_settings
+from ..wiring import open_store
+from .connection import Connection, ServerError
+
+BAD_LINES = 3
+"""The exit code of a load that left bad lines out."""
+
+
+class LoadUsageError(QuadrillError):
+    """The options of a load do not fit."""
+
+    code = "usage"
+
+
+def add_load_options(parser: argparse.ArgumentParser) -> None:
+    """The options of bulk loads."""
+    parser.add_argument("--engine", choices=ENGINES, default="auto", help="what prepares the files")
+    parser.add_argument("--strict", action="store_true", help="load nothing when there is a bad line")
+    parser.add_argument("--max-bad", type=int, metavar="N", help="load nothing above so many bad lines")
+    parser.add_argument("--mirror", action="store_true", help="also write the Parquet mirror (Spark)")
+    parser.add_argument("--data", metavar="DIR", help="load into this data folder, without a server")
+    parser.add_argument("--master", metavar="URL", help="Spark master (with --data; a server has a setting)")
+
+
+def load_offline(options: argparse.Namespace) -> int:
+    """Load all files as one commit into a data folder that no server holds."""
+    settings = load_settings(overrides={"data": options.data})
+    folder = settings.data_folder
+    if folder is None:
+        raise LoadUsageError("a load into memory would be lost", hint="Name a data folder with --data.")
+    asked = LoadOptions(
+        sources=tuple(map(str, options.files)),
+        kind=_kind(options.type),
+        graph=_graph(options.graph),
+        engine=options.engine,
+        max_bad=0 if options.strict else options.max_bad,
+        direct_bytes=settings.load_direct_bytes,
+        master=options.master or settings.spark_master or None,
+        memory=settings.spark_memory,
+        mirror=options.mirror,
+    )
+    bar = _Bar()
+    try:
+        with open_store(settings) as store:
+            summary = BulkLoader(store, folder / "loads").run(asked, report=bar.show)
+    finally:
+        bar.end()
+    return _tell(
+        f"{summary.files} {'file' if summary.files == 1 else 'files'}",
+        {"rows": summary.rows, "bad_lines": summary.bad, "quarantine": summary.quarantine},
+    )
+
+
+def load_there(server: Connection, file: Path, options: argparse.Namespace) -> int | None:
+    """Let the server read the file itself; None when it does not lie below one of its load folders."""
+    if options.master:
+        raise LoadUsageError(
+            "--master is for loads with --data", hint="A server has the setting spark_master."
+        )
+    members = {
+        "source": str(file.absolute()),
+        "graph": options.graph,
+        "format": options.type,
+        "engine": options.engine,
+        "strict": options.strict or None,
+        "max_bad": options.max_bad,
+        "mirror": options.mirror or None,
+    }
+    try:
+        job = server.call(
+            "POST", "loads", json={key: value for key, value in members.items() if value is not None}
+        ).json()
+    except ServerError as error:
+        if error.status in (403, 404):
+            return None
+        raise
+    bar = _Bar()
+    try:
+        while job["state"] in ("queued", "running"):
+            bar.show_job(job["progress"])
+            time.sleep(0.1)
+            job = server.call("GET", f"jobs/{job['id']}").json()
+    finally:
+        bar.end()
+    if job["state"] != "done":
+        raise ServerError(f"{file} was not loaded: {job.get('error', job['state'])}")
+    return _tell(str(file), job["progress"])
+
+
+def require_upload(file: Path, options: argparse.Namespace) -> None:
+    """Refuse what only a load by the server can do.
+
+    Raises: LoadUsageError.
+    """
+    if file.is_file() and options.engine != "spark" and options.max_bad is None and not options.mirror:
+        return
+    if not file.exists():
+        raise LoadUsageError(f"there is no file {file}")
+    raise LoadUsageError(
+        f"{file} does not lie below a load folder of the server, so it can only be uploaded as one document",
+        hint="Add its folder to the setting load_folders, or load with --data while no server runs.",
+    )
+
+
+class _Bar:
+    """A line of progress on a terminal; nothing where standard error goes to a file."""
+
+    def __init__(self) -> None:
+        self._shown = 0
+        self._last = 0.0
+        self._on = sys.stderr.isatty()
+
+    def show(self, progress: Progress) -> None:
+        rate = round(progress.rows / max(progress.seconds, 1e-6))
+        self._line(f"{progress.stage}: {progress.rows:,} quads, {rate:,}/s, {progress.bad:,} bad lines")
+
+    def show_job(self, progress: Mapping[str, Any]) -> None:
+        if progress:
+            self._line(
+                f"{progress['stage']}: {progress['rows']:,} quads, {progress['rate']:,}/s, "
+                f"{progress['bad_lines']:,} bad lines"
+            )
+
+    def end(self) -> None:
+        if self._shown:
+            print("\r" + " " * self._shown + "\r", end="", file=sys.stderr, flush=True)
+            self._shown = 0
+
+    def _line(self, text: str) -> None:
+        now = time.monotonic()
+        if self._on and now - self._last > 0.2:
+            self._last = now
+            print("\r" + text.ljust(self._shown), end="", file=sys.stderr, flush=True)
+            self._shown = len(text)
+
+
+def _tell(what: str, figures: Mapping[str, Any]) -> int:
+    print(f"loaded {what}, {figures['rows']} quads", file=sys.stderr)
+    bad = figures.get("bad_lines", 0)
+    if not bad:
+        return 0
+    lines = "1 bad line was" if bad == 1 else f"{bad} bad lines were"
+    print(f"{lines} left out; see {figures['quarantine']}", file=sys.stderr)
+    return BAD_LINES
+
+
+def _kind(given: str | None) -> RdfType | None:
+    if given is None:
+        return None
+    kind = rdf_format(given) or guess_rdf_format(f"x.{given}")
+    if kind is None:
+        raise LoadUsageError(
+            f"the format {given} is not known", hint="Give a media type, for instance text/turtle."
+        )
+    return kind
+
+
+def _graph(given: str | None) -> NamedNode | None:
+    try:
+        return None if given is None else NamedNode(given)
+    except ValueError as error:
+        raise LoadUsageError(f"--graph {given} is not an IRI") from error
