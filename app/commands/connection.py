@@ -116,14 +116,14 @@ class Connection(AbstractContextManager["Connection"]):
 def add_server_options(parser: argparse.ArgumentParser) -> None:
     """The options that every client command has."""
     parser.add_argument(
-        "--server", metavar="URL", default=DEFAULT_SERVER, help=f"the server (default {DEFAULT_SERVER})"
+        "--server", metavar="URL", default=None, help=f"the server (default {DEFAULT_SERVER})"
     )
     parser.add_argument("--token", default=None, help="bearer token (default: the variable QUADRILL_TOKEN)")
 
 
 def connect(options: argparse.Namespace) -> Connection:
     """The connection that the options name."""
-    return Connection(options.server, options.token or os.environ.get("QUADRILL_TOKEN"))
+    return Connection(options.server or DEFAULT_SERVER, options.token or os.environ.get("QUADRILL_TOKEN"))
 
 
 def events(server: Connection, path: str, parameters: Mapping[str, str]) -> Iterator[Event]:

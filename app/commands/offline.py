@@ -1,7 +1,7 @@
 """Commands that need no server: explain, migrate, backup, restore, export, run.
 
-Three ask a server after all: ``explain`` with the name of a query, ``backup`` and ``export`` of a folder
-that a server holds.
+Three ask a server after all: ``explain`` with the name of a query, ``backup`` and ``export`` when ``--server``
+and no folder is given, or a server holds the folder.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyoxigraph import RdfFormat
 
 from quadrill.continuous.registration import Registration
 from quadrill.store.errors import QuadrillError, StoreLockedError
+from quadrill.store.quads import QuadStore
 
 from .. import backup
 from ..config import MEMORY, Settings, load_settings
@@ -123,14 +124,12 @@ def _migrate(options: argparse.Namespace) -> int:
 
 def _backup(options: argparse.Namespace) -> int:
     target = options.folder.resolve()
-    settings = _settings(options)
-    try:
-        store = open_store(settings)
-    except StoreLockedError:
+    store = _own_store(options)
+    if store is None:
         with connect(options) as server:
             made = server.call("POST", "backups", json={"folder": str(target)}).json()
     else:
-        with store, open_registry(settings) as registry:
+        with store, open_registry(_settings(options)) as registry:
             made = backup.make(store, registry, str(target))
     print(f"version {made['version']} is in {made['folder']}")
     return 0
@@ -148,9 +147,8 @@ def _restore(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     output = sys.stdout.buffer if options.file in (None, "-") else Path(options.file).open("wb")
     try:
-        try:
-            store = open_store(_settings(options))
-        except StoreLockedError:
+        store = _own_store(options)
+        if store is None:
             media_type = EXPORT_FORMATS[options.format].media_type
             with connect(options) as server:
                 for chunk in server.stream("GET", "store", headers={"Accept": media_type}):
@@ -163,6 +161,16 @@ def _export(options: argparse.Namespace) -> int:
         if output is not sys.stdout.buffer:
             output.close()
     return 0
+
+
+def _own_store(options: argparse.Namespace) -> QuadStore | None:
+    """The data folder's store; None when a server is to be asked, because it is named or has the folder."""
+    if options.server is not None and options.data is None and options.config is None:
+        return None
+    try:
+        return open_store(_settings(options))
+    except StoreLockedError:
+        return None
 
 
 def _run(options: argparse.Namespace) -> int:
