@@ -135,6 +135,16 @@ class Settings:
         200_000, "elements", "Accepted elements that may wait for the engine before pushes get 429."
     )
     max_queries: int = _setting(10_000, "queries", "Most continuous queries at a time.")
+    input_sync: str = _setting(
+        "interval", "", "When the input log is synced: `always`, `interval` or `off` (power loss may lose)."
+    )
+    input_sync_ms: int = _setting(5, "ms", "Least time between two syncs under `interval`.")
+    input_log_bytes: int = _setting(
+        256 << 20, "bytes", "Size of the input log kept for `start` beyond what recovery needs."
+    )
+    checkpoint_interval: str = _setting(
+        "30s", "duration", "Time between two checkpoints of windows and feeds."
+    )
 
     # the store
     durable: bool = _setting(True, "", "Acknowledge a commit only once it would survive a power loss.")

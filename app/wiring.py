@@ -10,15 +10,17 @@ from pathlib import Path
 from quadrill.continuous.clock import Clock, SystemClock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.ingest.times import duration_ms
+from quadrill.continuous.journal import Journal
 from quadrill.continuous.settings import EngineSettings
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.guard import Limits
 from quadrill.store.logs.change_log import Retention
+from quadrill.store.logs.input_log import SYNCS
 from quadrill.store.quads import QuadStore
 from quadrill.store.registry import Registry, default_url
 
 from .changefeed import ChangeFeed
-from .config import Settings
+from .config import Settings, SettingsError
 from .fanout import Fanout
 from .jobs import Jobs
 from .lanes import SlowTexts
@@ -97,7 +99,16 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         registry = open_registry(settings)
         undo.callback(registry.close)
         security = Security(settings, registry)
-        engine = Engine(store, registry, clock=clock, settings=engine_settings(settings, threaded=threaded))
+        journal = open_journal(settings)
+        if journal is not None:
+            undo.callback(journal.close)
+        engine = Engine(
+            store,
+            registry,
+            clock=clock,
+            settings=engine_settings(settings, threaded=threaded),
+            journal=journal,
+        )
         fanout = Fanout(
             heartbeat=settings.sse_heartbeat,
             buffer_bytes=settings.sse_buffer_bytes,
@@ -135,6 +146,29 @@ def open_store(settings: Settings, clock: Clock | None = None) -> QuadStore:
             max_age_ms=duration_ms(settings.change_log_age, "the setting change_log_age"),
         ),
         allowed_hosts=settings.remote_hosts,
+    )
+
+
+def open_journal(settings: Settings) -> Journal | None:
+    """What keeps streams, windows and feeds over restarts; None in memory.
+
+    Raises:
+        SettingsError: an unknown word for when to sync.
+        StoreUnwritableError, StoreFormatError: the folder cannot be used.
+    """
+    folder = settings.data_folder
+    if folder is None:
+        return None
+    sync = next((word for word in SYNCS if word == settings.input_sync), None)
+    if sync is None:
+        raise SettingsError(
+            f"the setting input_sync is {settings.input_sync!r}, it must be one of {', '.join(SYNCS)}"
+        )
+    return Journal.open(
+        folder / "engine",
+        sync=sync if settings.durable else "off",
+        interval_ms=settings.input_sync_ms,
+        keep_bytes=settings.input_log_bytes,
     )
 
 
@@ -190,5 +224,6 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
         push_elements=settings.max_push_elements,
         feed_history=settings.feed_history,
         max_queries=settings.max_queries,
+        checkpoint_ms=duration_ms(settings.checkpoint_interval, "the setting checkpoint_interval"),
         threaded=threaded,
     )

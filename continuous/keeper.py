@@ -51,6 +51,7 @@ class Keeper:
         self._path = journal.folder / "checkpoint"
         self._next_s = 0.0
         self._checkpointed = -1
+        self._closed = False
         self._seen: dict[tuple[int, str], int] = {}
         # What the log of the server and its description say about the last start.
         self.report: dict[str, Any] = {}
@@ -125,8 +126,13 @@ class Keeper:
 
     def close(self) -> None:
         """Write the last checkpoint and close the journal."""
+        if self._closed:
+            return
+        self._closed = True
         try:
-            self.checkpoint()
+            # Without a recovery there is nothing in memory that is worth more than the checkpoint on disk.
+            if self.report:
+                self.checkpoint()
         finally:
             try:
                 self._journal.close()
@@ -374,7 +380,6 @@ class Keeper:
             if not entry.feed.end_of_replay():
                 log.error("the end of the journal is lost: the feed %s begins anew", entry.name)
         engine._turns.settle()
-        self._journal.results.keep_only(entry.feed.number for entry in engine._catalogue.entries())
 
     # --- after the replay -----------------------------------------------------------------------
 
@@ -407,6 +412,8 @@ class Keeper:
                 existing.registration = Registration.from_json(document, name=name)
                 if existing.running is not None:
                     engine._set_registration(existing.running, existing.registration)
+        numbers = [entry.feed.number for entry in engine._catalogue.entries()]
+        engine._loop.call(lambda: self._journal.results.keep_only(numbers))
 
 
 def _registration(members: dict[str, Any]) -> Registration:
