@@ -361,7 +361,8 @@ class Engine:
             document[member] = shown[member]
         document["static_parts"] = shown["static_parts"]
         document["algebra"] = describe.algebra_text(prepared.query)
-        document["plan"] = describe.explain_text(document, document["algebra"], describe.query_text(prepared.query))
+        text = describe.query_text(prepared.query)
+        document["plan"] = describe.explain_text(document, document["algebra"], text)
         return document
 
     def describe(self, name: str) -> dict[str, Any]:
