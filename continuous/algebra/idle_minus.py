@@ -1,7 +1,7 @@
 """MINUS whose sides share no variable removes nothing (SPARQL 1.1 section 8.3.3), so it is dropped.
 
-Before ``Minus(P, Q)`` with no variable in common; after ``P``. Inside EXISTS Oxigraph would count the variables
-of the row that is tested as common ones and remove rows.
+Before ``Minus(P, Q)`` with no variable in common; after ``P``. Inside EXISTS Oxigraph would count the
+variables of the row that is tested as common ones and remove rows.
 """
 
 from __future__ import annotations

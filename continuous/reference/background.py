@@ -40,7 +40,8 @@ from .plan import MERGED
 
 if TYPE_CHECKING:
     from quadrill.store.changes import Commit
-    from quadrill.store.quads import QuadStore, SnapshotReader
+    from quadrill.store.quads import QuadStore
+    from quadrill.store.reading import SnapshotReader
 
 _ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
 _MERGED_PART = "merged"
@@ -89,7 +90,7 @@ class Background:
     def evaluate_changed(
         self, parts: Sequence[StaticPattern], since: int
     ) -> tuple[int, list[list[Row] | None]]:
-        """As `evaluate`, with None for each part that no commit after ``since`` (-1: unknown) can have touched."""
+        """As `evaluate`, with None for each part that no commit after ``since`` can have touched."""
         with self._store.snapshot_read() as snapshot:
             dataset = self._dataset(snapshot)
             commits = self._commits(since, snapshot.version)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
 
 from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 
@@ -32,11 +35,25 @@ def content(text: str, time: int = 0) -> dict[Quad, int]:
     return dict.fromkeys(trig(text), time)
 
 
-def background(text: str = "") -> QuadStore:
-    """A store in memory that holds the TriG text."""
-    store = QuadStore.open(None)
-    store.apply(add=trig(text))
-    return store
+@cache
+def _shared_store() -> QuadStore:
+    return QuadStore.open(None)
+
+
+@contextmanager
+def holding(quads: Iterable[Quad]) -> Iterator[QuadStore]:
+    """A store that holds exactly these quads; one store serves all tests, opening and closing takes long."""
+    store = _shared_store()
+    store.clear()
+    store.apply(add=quads)
+    yield store
+
+
+@contextmanager
+def background(text: str = "") -> Iterator[QuadStore]:
+    """A store in memory that holds exactly the TriG text."""
+    with holding(trig(text)) as store:
+        yield store
 
 
 def evaluator(text: str, store: QuadStore, **options: object) -> tuple[ReferenceEvaluator, ContinuousQuery]:

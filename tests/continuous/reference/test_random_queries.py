@@ -20,7 +20,8 @@ from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration
 from quadrill.continuous.algebra.text import SparqlText
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.reference import EvaluationOptions, ReferenceEvaluator
-from quadrill.store.quads import QuadStore
+
+from .helpers import holding
 
 NAMES = [NamedNode(f"urn:{letter}") for letter in "ab"]
 PREDICATES = [NamedNode(f"urn:{letter}") for letter in "pq"]
@@ -130,8 +131,7 @@ def compare(node: Algebra, default: set[Quad], named: set[Quad], first: set[Quad
     found = whole.query(SparqlText(over_one_store(drop_idle_minus(query.root))).select())
     assert isinstance(found, QuerySolutions)
     expected = Counter(tuple(row[var.name] for var in columns) for row in found)
-    with QuadStore.open(None) as store:
-        store.apply(add=[*default, *in_graph(named, G)])
+    with holding([*default, *in_graph(named, G)]) as store:
         evaluator = ReferenceEvaluator(query, store, EvaluationOptions())
         answer = evaluator.answer(0, {W1: dict.fromkeys(first, 0), W2: dict.fromkeys(second, 0)})
     assert Counter(answer.rows) == expected

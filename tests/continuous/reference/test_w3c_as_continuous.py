@@ -16,7 +16,6 @@ from quadrill.continuous.algebra.nodes import NamedNode, Window
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
 from quadrill.continuous.language import parse
 from quadrill.continuous.reference import Answer, EvaluationOptions, ReferenceEvaluator
-from quadrill.store.quads import QuadStore
 from tests.continuous.algebra.test_w3c_roundtrip import (
     DIFFERENT_EACH_TIME,
     REFUSED_BY_OXIGRAPH,
@@ -27,6 +26,8 @@ from tests.continuous.algebra.test_w3c_roundtrip import (
 )
 from tests.w3c.compare import Solutions, expected_results
 from tests.w3c.manifests import Case, iri_of
+
+from .helpers import holding
 
 WINDOW = NamedNode("urn:quadrill:window:1")
 NOW = WindowSpec("now")
@@ -102,8 +103,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.key)
 def test_a_registered_query_answers_like_a_one_shot_query(case: Case) -> None:
     query, store = the_query(case), load(case)
-    with QuadStore.open(None) as quads:
-        quads.apply(add=list(store))
+    with holding(store) as quads:
         evaluator = ReferenceEvaluator(query, quads, EvaluationOptions())
         agree(case, query, store, evaluator, evaluator.answer(0, {}))
 
@@ -118,7 +118,7 @@ def test_a_window_that_holds_the_data_answers_like_a_dataset(case: Case) -> None
     query = replace(
         query, root=Window(WINDOW, query.root), windows=(WindowDeclaration(WINDOW, NamedNode("urn:s"), NOW),)
     )
-    with QuadStore.open(None) as quads:
+    with holding(()) as quads:
         evaluator = ReferenceEvaluator(query, quads, EvaluationOptions(window_default_graph="default"))
         answer = evaluator.answer(0, {WINDOW: dict.fromkeys(store, 1)})
         agree(case, query, store, evaluator, answer)
