@@ -1,6 +1,6 @@
 """Commands that need no server: explain, migrate, backup, restore, export, run.
 
-Three ask a server after all: ``explain`` with the name of a query, ``backup`` and ``export`` when ``--server``
+Three ask a server after all: ``explain`` with a name of a query, ``backup`` and ``export`` when ``--server``
 and no folder is given, or a server holds the folder.
 """
 
