@@ -161,8 +161,8 @@ class WorkerPool:
 
     def close(self) -> None:
         """End all workers and remove the copies."""
-        self._closed = True
         with self._lock:
+            self._closed = True
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.close()
@@ -203,10 +203,11 @@ class WorkerPool:
             ) from error
         finally:
             process.stop = None
-            if good and not self._closed:
-                with self._lock:
+            with self._lock:
+                kept = good and not self._closed
+                if kept:
                     self._idle.append(worker)
-            else:
+            if not kept:
                 worker.close()
 
     def _take_worker(self) -> _Worker:
