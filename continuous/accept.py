@@ -444,8 +444,9 @@ def receipt_members(receipt: PushReceipt) -> list[Any]:
 
 def receipt_of(members: Sequence[Any]) -> PushReceipt:
     """The receipt again."""
-    *rest, bad = members
-    return PushReceipt(*rest, None if bad is None else tuple(BadElement(*each) for each in bad))
+    stream, first, last, accepted, late, durable, bad = members
+    refused = None if bad is None else tuple(BadElement(*each) for each in bad)
+    return PushReceipt(stream, first, last, accepted, late, durable, refused)
 
 
 def fingerprint_of(body: bytes, media_type: str, **options: Any) -> str:

@@ -227,7 +227,7 @@ class Feed:
 
     def unwritten(self) -> tuple[list[tuple[int, int, int | None, str, str]], list[tuple[int, int]]]:
         """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""
-        rows = [
+        rows: list[tuple[int, int, int | None, str, str]] = [
             (self.number, place, event.id, event.kind, event.data)
             for held in self._held
             for place, event, new in held.events

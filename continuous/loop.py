@@ -200,8 +200,8 @@ class WorkLoop:
             failure = error
             log.warning("what was worked off could not be settled: %s", error)
         done, self._done = self._done, []
-        for ticket, result, error in done:
-            ticket.resolve(result, error or failure)
+        for ticket, result, raised in done:
+            ticket.resolve(result, raised or failure)
 
     def _run(self) -> None:
         while True:

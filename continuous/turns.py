@@ -180,9 +180,7 @@ class Turns:
         if self.journal is not None:
             self.journal.log.require_writable()
         if self.trouble is not None:
-            raise StoreUnwritableError(
-                self.trouble, hint=SPACE
-            )
+            raise StoreUnwritableError(self.trouble, hint=SPACE)
 
     def retry(self) -> None:
         """See whether there is space again."""

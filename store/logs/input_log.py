@@ -205,7 +205,7 @@ class SegmentedLog:
         """The number of the oldest record kept; that of the next one when there is none."""
         return self._segments[0]
 
-    def bytes(self) -> int:
+    def size(self) -> int:
         """Size of all files."""
         return sum(self._path(first).stat().st_size for first in list(self._segments))
 
@@ -252,7 +252,7 @@ class SegmentedLog:
 
     def trim_to_size(self, most: int, before: int) -> None:
         """Delete the oldest files until ``most`` bytes are left, never a record from ``before`` on."""
-        while len(self._segments) > 1 and self._segments[1] <= before and self.bytes() > most:
+        while len(self._segments) > 1 and self._segments[1] <= before and self.size() > most:
             self.trim(self._segments[1])
 
     def close(self) -> None:

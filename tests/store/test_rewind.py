@@ -66,7 +66,9 @@ store.flush()
 assert store.version == 3 and store.quad_count
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, env=dict(os.environ))
+    child = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=60, env=dict(os.environ)
+    )
     assert child.returncode == -signal.SIGKILL, child.stderr
     store = QuadStore.open(folder)
     assert store.version == 20

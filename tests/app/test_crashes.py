@@ -1,0 +1,267 @@
+"""A server killed again and again while it is pushed to, updated and listened to: nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHILD = Path(__file__).with_name("crash_server.py")
+P = "PREFIX : <http://example.org/>\n"
+QUERIES = {
+    "each": "SELECT ?x WHERE { STREAM :s [NOW] { ?x :seen ?v } }",
+    "counts": "SELECT (COUNT(*) AS ?n) (MIN(?v) AS ?least) WHERE { STREAM :s [RANGE 1s] { ?x :seen ?v } }",
+    "closes": "REGISTER RSTREAM <http://example.org/closes> AS SELECT (COUNT(?x) AS ?n) "
+    "FROM NAMED WINDOW <w> ON <http://example.org/s> [RANGE 1s STEP 500ms] "
+    "WHERE { WINDOW <w> { ?x <http://example.org/seen> ?v } }",
+    "made": "REGISTER STREAM <http://example.org/made> AS CONSTRUCT { ?x <http://example.org/again> ?v } "
+    "FROM NAMED WINDOW <w> ON <http://example.org/s> [RANGE 500ms STEP 500ms] "
+    "WHERE { WINDOW <w> { ?x <http://example.org/seen> ?v } }",
+    "reads": "SELECT ?x WHERE { STREAM :made [RANGE 2s] { ?x :again ?v } }",
+}
+STEP_MS = 100
+START = 1_700_000_000_000
+POINTS = (
+    "before-write", "after-write", "after-sync", "before-results", "after-results", "before-checkpoint",
+    "after-checkpoint", "after-trim",
+)  # fmt: skip
+
+
+class Server:
+    """A child that is started again whenever it died."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.child: subprocess.Popen[str] | None = None
+
+    def start(self, point: str = "-", passes: int = 0) -> bool:
+        """Start; False when it died before it answered."""
+        self.child = subprocess.Popen(
+            [sys.executable, str(CHILD), str(self.folder), str(self.port), point, str(passes)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.child.stdout is not None
+        return bool(self.child.stdout.readline())
+
+    def kill(self) -> None:
+        assert self.child is not None
+        self.child.send_signal(signal.SIGKILL)
+        self.wait()
+
+    def wait(self) -> None:
+        assert self.child is not None
+        assert self.child.wait(60) == -signal.SIGKILL
+        assert self.child.stdout is not None
+        self.child.stdout.close()
+
+    def ask(
+        self, method: str, path: str, body: str | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, json.loads(text) if text else None
+        finally:
+            connection.close()
+
+    def insist(self, *request: Any, good: tuple[int, ...] = (200, 201, 204)) -> Any:
+        """Ask until there is an answer."""
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                status, document = self.ask(*request)
+            except (OSError, http.client.HTTPException, ValueError):
+                assert time.monotonic() < deadline, request
+                time.sleep(0.02)
+                continue
+            assert status in good, (request, status, document)
+            return document
+
+
+class Listener(threading.Thread):
+    """An SSE client that connects again with the last id it saw."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        super().__init__(daemon=True)
+        self.server, self.query = server, name
+        self.events: list[tuple[int, str, dict[str, Any]]] = []
+        self.resets = 0
+        self.done = False
+
+    def run(self) -> None:
+        while not self.done:
+            try:
+                self._listen()
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.02)
+
+    def _listen(self) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=5)
+        last = self.events[-1][0] if self.events else 0
+        path = f"/queries/{self.query}/results" + ("" if last else "?from=0")
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(last)} if last else {})
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise http.client.HTTPException(str(answer.status))
+        fields: dict[str, str] = {}
+        while not self.done:
+            line = answer.fp.readline() if answer.fp is not None else b""
+            if not line:
+                raise OSError("cut off")
+            text = line.decode().rstrip("\r\n")
+            key, _, value = text.partition(": ")
+            if text:
+                fields[key] = value
+            elif "data" in fields:
+                if fields.get("event") == "reset":
+                    self.resets += 1
+                elif "id" in fields:
+                    document = json.loads(fields["data"])
+                    self.events.append((int(fields["id"]), fields["event"], document))
+                fields = {}
+            else:
+                fields = {}
+
+
+def push(server: Server, number: int) -> None:
+    """One element, exactly once: the key makes trying again safe."""
+    body = f"<http://example.org/x{number}> <http://example.org/seen> {number} ."
+    headers = {"Content-Type": "text/turtle", "Idempotency-Key": f"k{number}"}
+    at = START + number * STEP_MS
+    receipt = server.insist("POST", f"/streams/s?at={at}", body, headers)
+    assert (receipt["accepted"], receipt["durable"]) == (1, True)
+    assert receipt["first_seq"] == number, "seqs neither repeat nor skip"
+
+
+def prepare(server: Server) -> None:
+    declared = json.dumps({"iri": "http://example.org/s"})
+    server.insist("PUT", "/streams/s", declared, {"Content-Type": "application/json"})
+    for name, text in QUERIES.items():
+        document = json.dumps({"query": text if "REGISTER" in text else P + text})
+        server.insist("PUT", f"/queries/{name}", document, {"Content-Type": "application/json"})
+
+
+def storm(tmp_path: Path, rounds: int, seed: int) -> None:
+    """Kill ``rounds`` times while pushing, then compare every feed with that of an undisturbed server."""
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    server = Server(tmp_path / "data")
+    assert server.start()
+    prepare(server)
+    listeners = [Listener(server, name) for name in QUERIES]
+    for listener in listeners:
+        listener.start()
+    pushed = [0]
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while not stop.is_set():
+                push(server, pushed[0] + 1)
+                pushed[0] += 1
+                if pushed[0] % 5 == 0:
+                    update = f"PREFIX : <http://example.org/> INSERT DATA {{ :x{pushed[0]} :name 1 }}"
+                    server.insist("POST", "/update", update, {"Content-Type": "application/sparql-update"})
+        except BaseException as error:
+            failures.append(error)
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    for _ in range(rounds):
+        if chance.random() < 0.5:
+            time.sleep(chance.uniform(0.0, 0.6))
+            server.kill()
+            started = server.start(*chance.choice([("-", 0), ("in-replay", chance.randrange(5))]))
+        else:
+            # By itself at a named point, now that it is under load.
+            server.kill()
+            started = server.start(chance.choice(POINTS), chance.randrange(12))
+            server.wait()
+            started = server.start()
+        while not started:
+            server.wait()
+            started = server.start()
+        assert not failures, failures
+    time.sleep(0.3)
+    stop.set()
+    worker.join(60)
+    assert not failures, failures
+    total = pushed[0]
+    # A last element moves every window on.
+    push(server, total + 1)
+    found = server.ask("GET", "/query?query=SELECT%20(COUNT(*)%20AS%20%3Fn)%20%7B%3Fx%20%3Fp%201%7D",
+                       headers={"Accept": "application/sparql-results+json"})[1]  # fmt: skip
+    assert int(found["results"]["bindings"][0]["n"]["value"]) == total // 5
+    described = server.insist("GET", "/streams/s")
+    assert (described["accepted"], described["last_seq"]) == (total + 1, total + 1)
+    expected = undisturbed(tmp_path / "calm", total + 1)
+    deadline = time.monotonic() + 20
+    for listener in listeners:
+        wanted = expected[listener.query]
+        while len(listener.events) < len(wanted) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        listener.done = True
+        assert listener.resets == 0
+        ids = [number for number, _, _ in listener.events]
+        assert ids == list(range(1, len(ids) + 1)), "each id exactly once"
+        assert [short(event) for event in listener.events] == [short(event) for event in wanted]
+    server.kill()
+
+
+def undisturbed(folder: Path, total: int) -> dict[str, list[tuple[int, str, dict[str, Any]]]]:
+    server = Server(folder)
+    assert server.start()
+    prepare(server)
+    for number in range(1, total + 1):
+        push(server, number)
+    found = {}
+    for name in QUERIES:
+        listener = Listener(server, name)
+        listener.start()
+        seen, quiet = -1, time.monotonic() + 0.5
+        while time.monotonic() < quiet:
+            if len(listener.events) != seen:
+                seen, quiet = len(listener.events), time.monotonic() + 0.5
+            time.sleep(0.02)
+        listener.done = True
+        found[name] = listener.events
+    server.kill()
+    return found
+
+
+def short(event: tuple[int, str, dict[str, Any]]) -> tuple[Any, ...]:
+    """An event without the version, which depends on when updates came."""
+    number, kind, document = event
+    rows = document.get("results", {}).get("bindings", [])
+    quads = sorted(document.get("quads", "").splitlines())
+    return number, kind, document["at"], sorted(json.dumps(row, sort_keys=True) for row in rows), quads
+
+
+@pytest.mark.timeout(300)
+def test_killed_at_random_moments_and_named_points(tmp_path: Path) -> None:
+    storm(tmp_path, rounds=10, seed=random.randrange(1 << 30))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(10))
+def test_killed_a_hundred_times(tmp_path: Path, seed: int) -> None:
+    storm(tmp_path, rounds=20, seed=seed)
