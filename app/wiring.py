@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from quadrill.continuous.clock import Clock, SystemClock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.ingest.times import duration_ms
 from quadrill.continuous.journal import Journal
+from quadrill.continuous.language import warm_up
 from quadrill.continuous.settings import EngineSettings
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.guard import Limits
@@ -64,6 +66,8 @@ class Services:
         """Start the engine with the registered queries, and the fan-out thread."""
         self.fanout.start()
         self.engine.start()
+        # The first text of a dialect would wait for its grammar, a fifth of a second each.
+        threading.Thread(target=warm_up, name="quadrill-grammars", daemon=True).start()
 
     def close(self) -> None:
         """Stop what runs, then close what keeps: nothing writes to a closed store."""
