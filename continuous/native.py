@@ -248,7 +248,12 @@ class NativeEvaluator:
                 deleted = self._decoded({row: -weight for row, weight in delta.items() if weight < 0})
                 inserted = self._decoded({row: weight for row, weight in delta.items() if weight > 0})
             ask = self._query.form == "ask"
-            rows = [] if ask else self.whole().rows if self._ordered else None
+            rows: list[Row] | None = None
+            if ask:
+                rows = []
+            elif self._ordered:
+                same = not delta and self._newest is not None
+                rows = self._newest.rows if same and self._newest is not None else self.whole().rows
             change = AnswerChange(self, deleted, inserted, bool(self._answer) if ask else None, rows)
             if self._newest is not None:
                 self._newest.later = change

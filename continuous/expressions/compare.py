@@ -8,7 +8,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from .numeric import common, is_numeric
 from .oxigraph import ask
-from .values import Decimal18, Float32, Maybe, Moment, Value, value_of
+from .values import DECIMAL_ONE, Decimal18, Float32, Maybe, Moment, Value, value_of
 
 
 def ebv(value: Maybe) -> bool | None:
@@ -53,6 +53,10 @@ def differs(a: Maybe, b: Maybe) -> bool | None:
 def less(a: Maybe, b: Maybe) -> bool | None:
     """``a < b``."""
     kind = type(a)
+    if kind is Decimal18 and type(b) is int:
+        return a < b * DECIMAL_ONE  # type: ignore[operator]
+    if kind is int and type(b) is Decimal18:
+        return a * DECIMAL_ONE < b  # type: ignore[operator]
     if kind is type(b) and kind in _ORDERED:
         return a < b if a == a and b == b else _not_a_number(a, b, False)  # type: ignore[operator]
     return _ordered("<", a, b)

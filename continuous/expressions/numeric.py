@@ -7,6 +7,7 @@ with durations above all, is asked of Oxigraph itself.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from .oxigraph import ask
@@ -25,32 +26,36 @@ from .values import (
 _NUMERIC = (int, Decimal18, float, Float32)
 _INT = int
 _HALF = DECIMAL_ONE // 2
-_POWERS = [10**n for n in range(40)]
+_POWERS = [10**n for n in range(80)]
+# For each bit length, how many decimal digits surely fit on the right within 127 bits.
+_ROOM = [max(0, len(str((1 << (127 - bits)) - 1)) - 1) if bits < 127 else 0 for bits in range(129)]
 
 
-def add(a: Maybe, b: Maybe) -> Maybe:
+def add(a: Any, b: Any) -> Maybe:
     """``a + b``."""
-    kind = type(a)
-    if kind is not type(b) or kind not in _FAST:
+    kind, other = type(a), type(b)
+    if kind is Decimal18 and (other is Decimal18 or other is int):
+        return _decimal(a + (b if other is Decimal18 else b * DECIMAL_ONE))
+    if kind is not other or kind not in _FAST:
         return _promoted("+", a, b)
-    if kind is float:
-        return a + b  # type: ignore[operator]
-    return _checked(kind, int(a) + int(b))  # type: ignore[arg-type]
+    return a + b if kind is float else _checked(kind, a + b)
 
 
-def subtract(a: Maybe, b: Maybe) -> Maybe:
+def subtract(a: Any, b: Any) -> Maybe:
     """``a - b``."""
-    kind = type(a)
-    if kind is not type(b) or kind not in _FAST:
+    kind, other = type(a), type(b)
+    if kind is Decimal18 and (other is Decimal18 or other is int):
+        return _decimal(a - (b if other is Decimal18 else b * DECIMAL_ONE))
+    if kind is not other or kind not in _FAST:
         return _promoted("-", a, b)
-    if kind is float:
-        return a - b  # type: ignore[operator]
-    return _checked(kind, int(a) - int(b))  # type: ignore[arg-type]
+    return a - b if kind is float else _checked(kind, a - b)
 
 
-def multiply(a: Maybe, b: Maybe) -> Maybe:
+def multiply(a: Any, b: Any) -> Maybe:
     """``a * b``; a decimal product of more than 18 places is an error, as in Oxigraph."""
     kind = type(a)
+    if kind is Decimal18 and type(b) is int:
+        return _decimal(a * b)
     if kind is not type(b) or kind not in _FAST:
         return _promoted("*", a, b)
     if kind is float:
@@ -60,16 +65,18 @@ def multiply(a: Maybe, b: Maybe) -> Maybe:
     return _decimal_product(int(a), int(b))  # type: ignore[arg-type]
 
 
-def divide(a: Maybe, b: Maybe) -> Maybe:
+def divide(a: Any, b: Any) -> Maybe:
     """``a / b``; integers give a decimal, 18 places, cut off."""
     kind = type(a)
+    if kind is Decimal18 and type(b) is int:
+        return _decimal_quotient(a, b * DECIMAL_ONE)
     if kind is not type(b) or kind not in _FAST:
         return _promoted("/", a, b)
     if kind is float:
         return _float_quotient(a, b)  # type: ignore[arg-type]
     if kind is int:
-        return _decimal_quotient(a * DECIMAL_ONE, b * DECIMAL_ONE)  # type: ignore[operator]
-    return _decimal_quotient(int(a), int(b))  # type: ignore[arg-type]
+        return _decimal_quotient(a * DECIMAL_ONE, b * DECIMAL_ONE)
+    return _decimal_quotient(a, b)
 
 
 def negate(a: Maybe) -> Maybe:
@@ -196,6 +203,10 @@ def _checked(kind: type, result: Any) -> Maybe:
     return Decimal18(result) if -DECIMAL_LIMIT <= result < DECIMAL_LIMIT else None
 
 
+def _decimal(scaled: int) -> Maybe:
+    return Decimal18(scaled) if -DECIMAL_LIMIT <= scaled < DECIMAL_LIMIT else None
+
+
 def _decimal_product(a: int, b: int) -> Maybe:
     product = a * b
     if product % DECIMAL_ONE:
@@ -214,22 +225,31 @@ def _zeros(number: int) -> int:
     return count
 
 
-def _decimal_quotient(a: Any, b: Any) -> Maybe:
+def _decimal_quotient(a: int, b: int) -> Maybe:
     if not b:
         return None
-    size, divisor, shift = abs(a), abs(b), 0
+    size, shift = abs(a), 0
+    divisor, zeros = _stripped(abs(b))
     if a:
         # As far left as 128 bits allow: this many digits are computed before the cut.
         limit = DECIMAL_LIMIT - 1 if a > 0 else DECIMAL_LIMIT
-        shift = len(str(limit // size)) - 1
+        shift = _ROOM[size.bit_length()]
         size *= _POWERS[shift]
-    zeros = _zeros(divisor)
-    divisor //= _POWERS[zeros]
+        if size * 10 <= limit:
+            size *= 10
+            shift += 1
     shift += zeros - 18
     if shift < 0:
         return None
-    result = size // divisor // 10**shift
+    result = size // divisor // _POWERS[shift]
     return Decimal18(result if (a < 0) == (b < 0) else -result)
+
+
+@lru_cache(maxsize=4096)
+def _stripped(number: int) -> tuple[int, int]:
+    """The number without its trailing decimal zeros, and how many there were."""
+    zeros = _zeros(number)
+    return number // _POWERS[zeros], zeros
 
 
 def _float_quotient(a: float, b: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 from typing import TypeAlias
@@ -12,6 +13,7 @@ Key: TypeAlias = int | tuple[int, ...]
 Index: TypeAlias = dict[Key, dict[Row, int]]
 
 _SAMPLE = 500
+_RECENT = 32
 
 
 class Arrangement:
@@ -26,6 +28,7 @@ class Arrangement:
         if not self.indexes:
             self.indexes[()] = {}
         self._count = 0
+        self.recent: deque[Row] = deque(maxlen=_RECENT)
 
     def index(self, key: tuple[int, ...]) -> Index:
         """The index under a key; it is made when there is none yet, and kept up to date from then on."""
@@ -59,6 +62,7 @@ class Arrangement:
 
     def update(self, change: Delta) -> None:
         """Add a change to every index."""
+        self.recent.extend(change)
         grown = 0
         for columns, index in self.indexes.items():
             grown = 0

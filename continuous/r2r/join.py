@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..rows import EMPTY, Delta, Row, Schema, add
-from .arrangement import Arrangement
+from .arrangement import Arrangement, key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +114,25 @@ class Join:
                 keys[probe.input].append(probe.key)
         return keys
 
-    def _cost(self, place: int, sure: set[str]) -> tuple[float, int]:
-        """Expected rows of a look-up; products last, before anything is known most common columns first."""
+    def _cost(self, start: int, place: int, sure: set[str]) -> tuple[float, int]:
+        """Expected rows of a look-up; products last, before anything is known most common columns first.
+
+        Where the key comes from the changed row itself, recent changes tell how often it finds anything.
+        """
         schema = self.inputs[place]
         keyed = [name for name in schema.vars if name in sure and name in schema.certain]
         if not self.arrangements:
             return (0.0, -len(keyed))
         if not keyed:
             return (float("inf"), len(self.arrangements[place]))
-        return (round(self.arrangements[place].fan_out(schema.positions(keyed)), 1), -len(keyed))
+        target, recent = self.arrangements[place], self.arrangements[start].recent
+        first = self.inputs[start]
+        if recent and set(keyed) <= first.certain:
+            index = target.index(schema.positions(keyed))
+            columns = first.positions(keyed)
+            found = sum(len(index.get(key_of(row, columns), EMPTY)) for row in recent)
+            return (round(found / len(recent), 1), -len(keyed))
+        return (round(target.fan_out(schema.positions(keyed)), 1), -len(keyed))
 
     def _route(self, start: int) -> Route:
         """Greedy: next the input whose look-up is expected to find the fewest rows."""
@@ -135,7 +145,7 @@ class Join:
         probes = []
         while left:
             if order is None:
-                left.sort(key=lambda place: self._cost(place, sure))
+                left.sort(key=lambda place: self._cost(start, place, sure))
             chosen = left.pop(0)
             schema = self.inputs[chosen]
             keyed = [name for name in schema.vars if name in sure and name in schema.certain]
