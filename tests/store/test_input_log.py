@@ -1,0 +1,153 @@
+"""The segmented log: numbers, group commit, broken tails, no space, forgetting."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quadrill.store.errors import StoreFormatError, StoreUnwritableError
+from quadrill.store.logs import input_log
+from quadrill.store.logs.input_log import SegmentedLog
+
+
+def filled(folder: Path, number: int, **options: Any) -> SegmentedLog:
+    log = SegmentedLog(folder, **options)
+    for _ in range(number):
+        log.append(b"payload %d" % (log.last + 1))
+    log.wait(log.last)
+    return log
+
+
+def numbers(log: SegmentedLog, after: int = 0) -> list[int]:
+    found = list(log.read(after))
+    assert all(payload == b"payload %d" % number for number, payload in found)
+    return [number for number, _ in found]
+
+
+def test_records_are_read_back_in_order_over_files_and_restarts(tmp_path: Path) -> None:
+    for start in (0, 40, 80):
+        log = filled(tmp_path, 0, segment_bytes=200)
+        assert log.last == start
+        for _ in range(40):
+            log.append(b"payload %d" % (log.last + 1))
+            log.wait(log.last)
+        assert numbers(log) == list(range(1, start + 41))
+        assert numbers(log, after=start + 7) == list(range(start + 8, start + 41))
+        log.close()
+    assert len(list(tmp_path.glob("*.log"))) > 5
+
+
+def test_what_is_not_durable_is_not_read(tmp_path: Path) -> None:
+    log = filled(tmp_path, 3)
+    log.append(b"payload 4")
+    assert numbers(log) == [1, 2, 3]
+    log.close()
+    assert numbers(SegmentedLog(tmp_path)) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("cut", range(1, 34))
+def test_a_tail_cut_off_anywhere_loses_that_record_only(tmp_path: Path, cut: int) -> None:
+    filled(tmp_path, 5).close()
+    file = next(tmp_path.glob("*.log"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-cut])
+    log = SegmentedLog(tmp_path)
+    left = 4 if cut <= 25 else 3
+    assert (log.last, numbers(log)) == (left, list(range(1, left + 1)))
+    assert log.cut_bytes == (25 - cut) % 25
+    log.append(b"payload %d" % (left + 1))
+    log.close()
+    assert numbers(SegmentedLog(tmp_path)) == list(range(1, left + 2))
+
+
+def test_a_flipped_bit_at_the_end_is_cut_away_and_one_before_the_end_is_an_error(tmp_path: Path) -> None:
+    filled(tmp_path, 60, segment_bytes=200).close()
+    filled(tmp_path, 60, segment_bytes=200).close()
+    files = sorted(tmp_path.glob("*.log"))
+    assert len(files) > 1
+    data = bytearray(files[0].read_bytes())
+    data[40] ^= 4
+    files[0].write_bytes(data)
+    log = SegmentedLog(tmp_path)
+    with pytest.raises(StoreFormatError, match="damaged behind record"):
+        list(log.read())
+
+
+def test_many_threads_share_syncs_and_each_waits_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs = [0]
+    original = os.fdatasync
+
+    def counted(file: int) -> None:
+        syncs[0] += 1
+        original(file)
+
+    monkeypatch.setattr(input_log.os, "fdatasync", counted)
+    log = SegmentedLog(tmp_path, sync="interval", interval_ms=5)
+
+    def work() -> None:
+        for _ in range(25):
+            number = log.append(b"x")
+            log.wait(number)
+            assert log.durable >= number
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert log.last == log.durable == 200
+    assert syncs[0] < 120, "eight threads that wait share a sync"
+    log.close()
+
+
+def test_without_space_nothing_is_torn_and_it_goes_on_when_there_is_space_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled(tmp_path, 3)
+    original = os.write
+    full = [True]
+
+    def write(file: int, data: Any) -> int:
+        if not full[0]:
+            return original(file, data)
+        if len(data) > 10:
+            return original(file, bytes(data[:10]))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(input_log.os, "write", write)
+    number = log.append(b"payload 4")
+    with pytest.raises(StoreUnwritableError, match="No space left"):
+        log.wait(number)
+    with pytest.raises(StoreUnwritableError, match="No space left"):
+        log.require_writable()
+    assert numbers(SegmentedLog(tmp_path)) == [1, 2, 3]
+    full[0] = False
+    log.wait(number)
+    log.require_writable()
+    log.close()
+    assert numbers(SegmentedLog(tmp_path)) == [1, 2, 3, 4]
+
+
+def test_forgetting_deletes_whole_files_and_never_what_is_needed(tmp_path: Path) -> None:
+    log = SegmentedLog(tmp_path, segment_bytes=100)
+    for number in range(1, 41):
+        log.append(b"payload %d" % number)
+        log.wait(number)
+    log.trim(before=20)
+    assert 1 < log.earliest <= 20
+    assert set(range(20, 41)) <= set(numbers(log))
+    log.trim_to_size(0, before=30)
+    assert 20 < log.earliest <= 30
+    log.close()
+    again = SegmentedLog(tmp_path)
+    assert (again.last, numbers(again)[-1]) == (40, 40)
+    again.restart(100)
+    assert (again.last, again.earliest, again.append(b"payload 101")) == (100, 101, 101)
+    again.close()
