@@ -17,6 +17,7 @@ from quadrill.store.query_worker import WorkerRequest
 from .. import description, lanes, negotiation
 from ..columns import with_ordered_columns
 from ..errors import HttpError
+from ..extensions import extended
 from ..processes import Process
 from ..security import needs
 from ..streaming import Body, Limits, Sink, StreamedAnswer, count_rows
@@ -143,9 +144,10 @@ def answer_query(call: Call, text: str) -> Response:
         )
     accept = request.headers.get("Accept")
     settings, store, workers = services().settings, services().store, services().workers
+    asked = extended(text, settings.base_iri)
     process = services().processes.begin("query", text, _user())
     quads = services().quads()
-    if workers.takes(quads) and (text in services().slow_texts or not lanes.is_light(text, quads)):
+    if asked.plain and workers.takes(quads) and (text in services().slow_texts or not lanes.is_light(text, quads)):
         wanted = WorkerRequest(
             copy="",
             version=0,
@@ -163,11 +165,13 @@ def answer_query(call: Call, text: str) -> Response:
 
     def body(sink: Sink) -> None:
         with store.query(
-            with_ordered_columns(text),
+            with_ordered_columns(asked.text),
             base_iri=settings.base_iri,
             default_graphs=default_graphs,
             named_graphs=named_graphs,
             union=union,
+            custom_functions=asked.functions,
+            custom_aggregates=asked.aggregates,
         ) as result:
             graph = result.kind == "graph"
             chosen = negotiation.choose(
