@@ -147,7 +147,8 @@ def answer_query(call: Call, text: str) -> Response:
     asked = extended(text, settings.base_iri)
     process = services().processes.begin("query", text, _user())
     quads = services().quads()
-    if asked.plain and workers.takes(quads) and (text in services().slow_texts or not lanes.is_light(text, quads)):
+    heavy = text in services().slow_texts or not lanes.is_light(text, quads)
+    if heavy and asked.plain and workers.takes(quads):
         wanted = WorkerRequest(
             copy="",
             version=0,
