@@ -9,7 +9,7 @@ from pyoxigraph import Literal
 
 from ..algebra import nodes as a
 from ..algebra.nodes import Aggregate, Algebra, Call, Expr, Var
-from .expressions import AGGREGATE_NAMESPACE
+from .expressions import AGGREGATE_NAMESPACE, percentile_iri
 from .triples import CHAIN, fold
 from .write_terms import Names
 
@@ -89,6 +89,11 @@ class ExpressionWriter:
         inside = f"{'DISTINCT ' if aggregate.distinct else ''}{argument}"
         if aggregate.separator is not None:
             inside += f"; SEPARATOR = {Literal(aggregate.separator)}"
+        alone = None
+        if aggregate.parameter is not None and self._names.dialect == "sparql":
+            alone = percentile_iri(aggregate.parameter)
+        if alone is not None:
+            return f"{alone}({inside})"
         if aggregate.parameter is not None:
             inside += f", {self.write(aggregate.parameter)}"
         name = aggregate.name
