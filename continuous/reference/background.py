@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyoxigraph import DefaultGraph, NamedNode
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
-from quadrill.store.errors import GoneError
+from quadrill.store.errors import GoneError, UnsupportedError
 
 from ..algebra.build import UNIT, all_nodes
 from ..algebra.graphs import expand
@@ -53,7 +53,7 @@ class Dataset:
     """The graphs of one evaluation; None and None are the whole dataset."""
 
     default: tuple[NamedNode | DefaultGraph, ...] | None
-    named: tuple[NamedNode, ...] | None
+    named: tuple[NamedNode | BlankNode, ...] | None
 
 
 class Background:
@@ -115,7 +115,7 @@ class Background:
         if part.name == _MERGED_PART:
             dataset = Dataset(self._clause.default or (DefaultGraph(),), ())
         if any(isinstance(each, Graph) for each in all_nodes(part.pattern)):
-            pattern = expand(part.pattern, lambda: self._named(snapshot, dataset))
+            pattern = expand(part.pattern, lambda: self._nameable(snapshot, dataset))
         else:
             pattern = part.pattern
         text = static_text(pattern, part.vars, self._functions, self._base)
@@ -141,10 +141,22 @@ class Background:
             return Dataset(default, tuple(self._named(snapshot, Dataset(None, None))))
         return Dataset(default, named)
 
-    def _named(self, snapshot: SnapshotReader, dataset: Dataset) -> list[NamedNode]:
-        """The named graphs that GRAPH ranges over. Blank graph names can not be written in a text."""
+    def _named(self, snapshot: SnapshotReader, dataset: Dataset) -> list[NamedNode | BlankNode]:
+        """The named graphs that GRAPH ranges over."""
         rows = self._solutions(snapshot, _ALL_GRAPHS, 1, dataset)
-        return sorted((row[0] for row in rows if isinstance(row[0], NamedNode)), key=str)
+        return sorted((row[0] for row in rows if isinstance(row[0], (NamedNode, BlankNode))), key=str)
+
+    def _nameable(self, snapshot: SnapshotReader, dataset: Dataset) -> list[NamedNode]:
+        """The named graphs for a text that lists them, which it can only by IRI."""
+        names: list[NamedNode] = []
+        for name in self._named(snapshot, dataset):
+            if isinstance(name, BlankNode):
+                raise UnsupportedError(
+                    "a sub-query inside GRAPH ?variable over graphs with blank names",
+                    hint="give the graphs IRIs, or name the graph in the query",
+                )
+            names.append(name)
+        return names
 
 
 def _may_touch(commits: Sequence[Commit] | None, pattern: Algebra) -> bool:

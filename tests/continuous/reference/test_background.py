@@ -11,6 +11,7 @@ from quadrill.continuous.element import Row
 from quadrill.continuous.language import parse
 from quadrill.continuous.reference import EvaluationOptions, ReferenceEvaluator
 from quadrill.continuous.reference.background import Background
+from quadrill.store.errors import UnsupportedError
 
 from .helpers import PREFIXES, answer, background, content, evaluator, iri, lines, rows, table
 
@@ -177,6 +178,12 @@ def test_static_parts_tell_their_text_rows_and_version() -> None:
 def test_a_sub_query_in_graph_over_the_background_counts_each_graph_for_itself() -> None:
     found = names("", "GRAPH ?g { SELECT ?x (COUNT(*) AS ?n) { ?x :name ?m } GROUP BY ?x }")
     assert found == rows("1", "1")
+
+
+def test_graphs_with_blank_names_can_not_be_counted_one_by_one() -> None:
+    text = f"SELECT ?n {{ {WINDOW} GRAPH ?g {{ SELECT (COUNT(*) AS ?n) {{ ?x :name ?m }} }} }}"
+    with background('_:g { :a :name "A" }') as store, pytest.raises(UnsupportedError, match="blank names"):
+        evaluator(text, store)
 
 
 def csparql(pattern: str, clause: str = "", *contents: str) -> object:
