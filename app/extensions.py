@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pyoxigraph import Literal, NamedNode
 
-from quadrill.continuous.algebra.build import all_nodes
-from quadrill.continuous.algebra.nodes import Constant, Group
-from quadrill.continuous.algebra.set_functions import Accumulator
+from quadrill.continuous.algebra.build import map_children
+from quadrill.continuous.algebra.nodes import Aggregate, Algebra, Constant, Group
+from quadrill.continuous.algebra.set_functions import STATISTICAL, Accumulator
 from quadrill.continuous.language import parse
-from quadrill.continuous.language.expressions import percentile_iri
 from quadrill.continuous.language.write import write
 from quadrill.continuous.uncertainty import (
     AGGREGATE_NAMESPACE,
@@ -42,8 +41,8 @@ class Extended:
 def extended(text: str, base_iri: str) -> Extended:
     """The text with our functions where it names them; a plain text as it is.
 
-    The store's own aggregates take one argument, so percentiles with two are written with the percentile in
-    their IRI. That goes through the algebra, never through a change of the text.
+    The store calls custom aggregates with one argument and without DISTINCT: both become part of
+    the IRI. That goes through the algebra, never through a change of the text.
 
     Raises:
         QueryTextError: a text with our aggregates is wrong.
@@ -52,11 +51,28 @@ def extended(text: str, base_iri: str) -> Extended:
         return Extended(text, custom_functions(), {}) if NAMESPACE in text else Extended(text)
     query = parse(text, dialect="sparql", base_iri=base_iri)
     aggregates = dict(custom_aggregates())
-    for node in all_nodes(query.root):
-        for _, aggregate in node.aggregates if isinstance(node, Group) else ():
-            parameter = aggregate.parameter
-            iri = None if parameter is None else percentile_iri(parameter)
-            if iri is not None and isinstance(parameter, Constant) and isinstance(parameter.term, Literal):
-                asked = float(parameter.term.value)
-                aggregates[iri] = partial(Accumulator, "PERCENTILE", distinct=False, parameter=asked)
-    return Extended(write(query), custom_functions(), aggregates)
+    return Extended(
+        write(replace(query, root=_called_by_iri(query.root, aggregates))), custom_functions(), aggregates
+    )
+
+
+def _called_by_iri(node: Algebra, known: dict[NamedNode, Callable[[], Any]]) -> Algebra:
+    """The pattern with our set functions under IRIs that take one argument, which ``known`` then has."""
+    if isinstance(node, Group):
+        found = tuple((var, _of_one_argument(aggregate, known)) for var, aggregate in node.aggregates)
+        node = replace(node, aggregates=found)
+    return map_children(node, lambda child: _called_by_iri(child, known))
+
+
+def _of_one_argument(aggregate: Aggregate, known: dict[NamedNode, Callable[[], Any]]) -> Aggregate:
+    parameter = aggregate.parameter
+    if aggregate.name not in STATISTICAL or not (aggregate.distinct or parameter):
+        return aggregate
+    asked = None
+    name = ("distinct:" if aggregate.distinct else "") + aggregate.name.lower()
+    if isinstance(parameter, Constant) and isinstance(parameter.term, Literal):
+        asked = float(parameter.term.value)
+        name += f":{asked}"
+    iri = NamedNode(AGGREGATE_NAMESPACE + name)
+    known[iri] = partial(Accumulator, aggregate.name, distinct=aggregate.distinct, parameter=asked)
+    return replace(aggregate, name=str(iri), distinct=False, parameter=None)
