@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pyoxigraph import NamedNode, Quad
 
 from quadrill.continuous.element import Element
+from quadrill.continuous.inputs import Arrival, Evaluation, Report, StreamTime
 from quadrill.continuous.language import parse
 from quadrill.continuous.native import NativeEvaluator
 from quadrill.continuous.reference import EvaluationOptions, ReferenceEvaluator
-from quadrill.continuous.timeline import Arrival, Evaluation, QueryTimeline, Report, StreamTime
+from quadrill.continuous.timeline import QueryTimeline
 from quadrill.store.quads import QuadStore
 
 Rows = list[tuple[object, ...]]

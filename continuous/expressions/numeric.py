@@ -59,10 +59,10 @@ def multiply(a: Any, b: Any) -> Maybe:
     if kind is not type(b) or kind not in _FAST:
         return _promoted("*", a, b)
     if kind is float:
-        return a * b  # type: ignore[operator]
+        return float(a * b)
     if kind is int:
-        return _checked(int, a * b)  # type: ignore[operator]
-    return _decimal_product(int(a), int(b))  # type: ignore[arg-type]
+        return _checked(int, a * b)
+    return _decimal_product(int(a), int(b))
 
 
 def divide(a: Any, b: Any) -> Maybe:
@@ -73,7 +73,7 @@ def divide(a: Any, b: Any) -> Maybe:
     if kind is not type(b) or kind not in _FAST:
         return _promoted("/", a, b)
     if kind is float:
-        return _float_quotient(a, b)  # type: ignore[arg-type]
+        return _float_quotient(a, b)
     if kind is int:
         return _decimal_quotient(a * DECIMAL_ONE, b * DECIMAL_ONE)
     return _decimal_quotient(a, b)
