@@ -123,7 +123,7 @@ class Engine:
             if self._keeper is not None:
                 self._keeper.catch_up()
                 self._keeper.reconcile()
-                self._loop.call(self._keeper.checkpoint)
+                self._loop.call(self._keeper.after_start)
                 return
             self._turns.version = self._store.version
             self._book.restore()

@@ -10,6 +10,7 @@ later ones are new and written. Nothing is shown to anybody before the replay is
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from collections.abc import Callable
@@ -57,6 +58,11 @@ class Keeper:
         self.report: dict[str, Any] = {}
 
     # --- checkpoints ----------------------------------------------------------------------------
+
+    def after_start(self) -> None:
+        """Write what a replay has led to, so that the next start does not replay it again."""
+        if self._engine._turns.processed != self._checkpointed:
+            self.checkpoint()
 
     def due(self) -> bool:
         """True when it is time and something happened."""
@@ -147,6 +153,16 @@ class Keeper:
         Raises:
             StoreFormatError: the journal is damaged before its end.
         """
+        # Millions of objects that stay are made: looking for cycles among them doubles the time.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._recover()
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _recover(self) -> None:
         began = time.monotonic()
         engine, journal = self._engine, self._journal
         engine._book.restore()
@@ -181,6 +197,10 @@ class Keeper:
         engine._acceptor.begin_at(journal.last)
         engine._turns.processed = journal.last
         journal.silent = False
+        if not rest:
+            # What was read is the state: it need not be written again.
+            self._checkpointed = engine._turns.processed
+            self._next_s = time.monotonic() + engine.settings.checkpoint_ms / 1000
         self.report = {
             "seconds": round(time.monotonic() - began, 3),
             "records": len(rest),
