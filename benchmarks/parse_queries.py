@@ -1,4 +1,6 @@
-"""How long parsing and translation take, per query and for the first query of a process.
+"""How long parsing, translation and planning take, per query and for the first query of a process.
+
+Planning is what a registration does after parsing: rewritings, the split into static parts, the operators.
 
 Run: python -m benchmarks.parse_queries. The figures to watch are the ratios to pyoxigraph's own parser on the
 window-free query of the same run, and the first parse, which pays for the grammar.
@@ -14,8 +16,12 @@ from pathlib import Path
 
 from pyoxigraph import Store
 
+from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.language import parse
-from quadrill.store.errors import QueryTextError
+from quadrill.continuous.native import NativeEvaluator
+from quadrill.continuous.reference import EvaluationOptions, ReferenceEvaluator
+from quadrill.store.errors import QueryTextError, UnsupportedError
+from quadrill.store.quads import QuadStore
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 PLAIN = """
@@ -66,9 +72,30 @@ def main() -> None:
     ):
         text = (DATA / name).read_text(encoding="utf-8")
         spent = median_ms(lambda text=text: parse(text, parameters={"Name": "x"}))  # type: ignore[misc]
-        print(f"{Path(name).name:42s}  {spent:8.2f} ms")
+        query = parse(text, parameters={"Name": "x"})
+        with NativeTrial() as trial:
+            planned = median_ms(lambda query=query, trial=trial: trial.plan(query), 20)  # type: ignore[misc]
+        print(f"{Path(name).name:42s}  {spent:8.2f} ms, to a plan {planned:8.2f} ms more")
     wrong = PLAIN.replace("FILTER(?age", "FILTER ?age").replace("GROUP BY ?a ?name", "GROUP BY ?a ?name ?")
     print(f"a text with faults, told in words:          {median_ms(lambda: refused(wrong), 20):8.2f} ms")
+
+
+class NativeTrial:
+    """An empty store on which queries are planned."""
+
+    def __enter__(self) -> NativeTrial:
+        self._store = QuadStore.open(None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    def plan(self, query: ContinuousQuery) -> None:
+        """Plan a query as a registration does: natively, or by the reference where an operator is missing."""
+        try:
+            NativeEvaluator(query, self._store, EvaluationOptions())
+        except UnsupportedError:
+            ReferenceEvaluator(query, self._store, EvaluationOptions())
 
 
 def refused(text: str) -> None:
