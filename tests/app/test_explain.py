@@ -1,0 +1,87 @@
+"""What explain and validate tell of a text: the same offline and over HTTP, with warnings and every fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quadrill.app.cli import main
+from tests.app.conftest import LiveServer
+
+TEXT = """PREFIX : <http://example.org/>
+SELECT ?car ?owner ?v WHERE {
+  STREAM :entries [RANGE 10m] { ?car :entered ?gate }
+  STREAM :radar [ALL] { ?r :speed ?v }
+  ?car :ownedBy/:name ?owner .
+}
+"""
+UNUSED = """PREFIX : <http://example.org/>
+SELECT ?a FROM NAMED WINDOW :w ON :s [RANGE PT10S] FROM NAMED WINDOW :v ON :s [RANGE PT1S]
+WHERE { WINDOW :w { ?a :p ?b } }
+"""
+WRITTEN = """\
+           SELECT ?car ?owner ?v
+           WHERE {
+             STREAM :entries [RANGE 10m] {
+               ?car :entered ?gate .
+             }"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "q.cqels").write_text(TEXT)
+    (tmp_path / "unused.rspql").write_text(UNUSED)
+    (tmp_path / "bad.cqels").write_text("SELECT ?a WHERE {\n  STREAM <s> [RANGE x] { ?a <p> }\n}")
+    return tmp_path
+
+
+def test_a_file_is_explained_without_a_server(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(folder / "q.cqels")]) == 0
+    printed = capsys.readouterr()
+    for part in (
+        WRITTEN,
+        "dialect  cqels, profile cqels, SELECT",
+        "report   on-content-change, output istream",
+        "stream   <http://example.org/entries>",
+        "window   <urn:quadrill:window:2> on <http://example.org/radar> [ALL]",
+        "?car :ownedBy ",
+        "(window <urn:quadrill:window:1>",
+    ):
+        assert part in printed.out, part
+    assert "its state is unbounded" in printed.err
+    assert "Nothing connects ?car, ?gate, ?owner with ?r, ?v" in printed.err
+
+
+def test_unused_windows_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(folder / "unused.rspql")]) == 0
+    assert (
+        "<http://example.org/v> on <http://example.org/s> is declared but not used" in capsys.readouterr().err
+    )
+
+
+def test_every_fault_of_a_wrong_file_is_told_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(folder / "bad.cqels")]) == 1
+    told = capsys.readouterr().err
+    assert told.count("quadrill: line 2, column ") == 2
+    assert told.count("line 2, column 21:") == 1
+    assert told.count("^") == 2
+    assert "Traceback" not in told
+
+
+def test_validation_tells_the_same_and_registers_nothing(server: LiveServer) -> None:
+    answer = server.client.post("/queries:validate", json={"query": TEXT, "name": "cars"})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert (found["dialect"], found["profile"], found["form"]) == ("cqels", "cqels", "select")
+    assert [stream["iri"] for stream in found["streams"]] == [
+        "http://example.org/entries",
+        "http://example.org/radar",
+    ]
+    assert [window["window"] for window in found["windows"]] == ["[RANGE 10m]", "[ALL]"]
+    (part,) = found["static_parts"]
+    assert ":ownedBy" in part["pattern"] and set(part["variables"]) == {"car", "owner"}
+    assert found["algebra"].startswith("(project (?car ?owner ?v)")
+    assert [warning.split()[0] for warning in found["warnings"]] == ["The", "Nothing"]
+    assert WRITTEN in found["plan"]
+    assert server.client.get("/queries").json()["queries"] == []
