@@ -63,8 +63,27 @@ class ServiceFigures(Collector):
         yield _gauge(
             "quadrill_running_queries", "One-shot queries that run now.", len(services.processes.list())
         )
+        yield from _of_journal(services.engine.journal_state())
         yield from _of_streams(services.engine.streams())
         yield from _of_queries(services.engine.queries())
+
+
+def _of_journal(state: dict[str, Any] | None) -> Iterable[Metric]:
+    if state is None:
+        return
+    yield _gauge("quadrill_input_log_bytes", "Size of the input log.", state["bytes"])
+    yield _gauge("quadrill_input_log_records", "Number of the newest record.", state["records"])
+    yield _gauge("quadrill_input_log_waiting", "Records that are not durable yet.", state["waiting"])
+    yield _gauge(
+        "quadrill_input_log_unwritable", "1 while nothing can be written.", int(state["trouble"] is not None)
+    )
+    yield _gauge("quadrill_checkpoint_seconds", "How long the last one took.", state["checkpoint_seconds"])
+    yield _counter("quadrill_results_written", "Times that results were written.", state["settles"])
+    yield _counter(
+        "quadrill_results_write_seconds",
+        "Time to write results, the wait for their inputs included.",
+        state["settle_seconds"],
+    )
 
 
 def _of_streams(streams: list[dict[str, Any]]) -> Iterable[Metric]:

@@ -147,6 +147,26 @@ class Engine:
         """True while the engine works."""
         return self._unsubscribe is not None and self._loop.alive
 
+    def journal_state(self) -> dict[str, Any] | None:
+        """Size and health of what keeps inputs and feeds; None without.
+
+        ``trouble`` is why nothing is accepted now, None when all is well; ``recovery`` what the last start did.
+        """
+        journal = self._turns.journal
+        if journal is None or self._keeper is None:
+            return None
+        return {
+            "records": journal.last,
+            "earliest": journal.log.earliest,
+            "waiting": journal.last - journal.log.durable,
+            "bytes": journal.log.size(),
+            "trouble": journal.log.failure or self._turns.trouble,
+            "settle_seconds": self._turns.settle_seconds,
+            "settles": self._turns.settles,
+            "checkpoint_seconds": self._keeper.took,
+            "recovery": self._keeper.report,
+        }
+
     def sync(self, timeout: float | None = 30.0) -> None:
         """Wait until everything accepted so far is processed and its results are in the feeds.
 

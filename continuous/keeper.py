@@ -53,6 +53,8 @@ class Keeper:
         self._next_s = 0.0
         self._checkpointed = -1
         self._closed = False
+        # How long the last checkpoint stopped the queries, in seconds.
+        self.took = 0.0
         self._seen: dict[tuple[int, str], int] = {}
         # What the log of the server and its description say about the last start.
         self.report: dict[str, Any] = {}
@@ -81,8 +83,8 @@ class Keeper:
             self._checkpoint()
         except StoreUnwritableError as error:
             log.warning("no checkpoint: %s", error.message)
-        took = time.monotonic() - began
-        self._next_s = time.monotonic() + max(self._engine.settings.checkpoint_ms / 1000, _CHEAP * took)
+        self.took = time.monotonic() - began
+        self._next_s = time.monotonic() + max(self._engine.settings.checkpoint_ms / 1000, _CHEAP * self.took)
 
     def _checkpoint(self) -> None:
         engine, journal, turns = self._engine, self._journal, self._engine._turns

@@ -54,6 +54,9 @@ class Turns:
         self._gone: list[int] = []
         self._named: list[tuple[int, str]] = []
         self._stopping = threading.Event()
+        # How often results were written and how long that took, the wait for their inputs included.
+        self.settles = 0
+        self.settle_seconds = 0.0
         # For a replay: gets the store to the version that the refresh of a query read.
         self.replaying: Callable[[str], None] | None = None
 
@@ -140,6 +143,7 @@ class Turns:
             StoreUnwritableError: the engine stops, or has no thread of its own to wait in.
         """
         while self.journal is not None and (self._held or self._named or self._gone):
+            began = time.perf_counter()
             try:
                 self._write(self.journal)
             except StoreUnwritableError as error:
@@ -153,6 +157,8 @@ class Turns:
                 if self.trouble is not None:
                     log.warning("results are written again")
                 self.trouble = None
+                self.settles += 1
+                self.settle_seconds += time.perf_counter() - began
                 return
 
     def _write(self, journal: Journal) -> None:

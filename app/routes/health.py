@@ -7,6 +7,7 @@ from collections.abc import Callable
 from flask import Blueprint, Response
 
 from quadrill.continuous.errors import EngineStoppedError
+from quadrill.store.errors import StoreUnwritableError
 
 from ..metrics import CONTENT_TYPE
 from ..security import PUBLIC, needs
@@ -31,6 +32,7 @@ def ready() -> Response:
         "store": lambda: services().store.solutions("SELECT * { ?s ?p ?o } LIMIT 1"),
         "registry": lambda: services().registry.list_tokens(),
         "engine": _check_engine,
+        "input log": _check_journal,
     }
     found = {name: _outcome(check) for name, check in checks.items()}
     good = all(outcome == "ok" for outcome in found.values())
@@ -49,6 +51,12 @@ def metrics() -> Response:
 def _check_engine() -> None:
     if not services().engine.running:
         raise EngineStoppedError("the engine is not running")
+
+
+def _check_journal() -> None:
+    state = services().engine.journal_state()
+    if state is not None and state["trouble"] is not None:
+        raise StoreUnwritableError(state["trouble"])
 
 
 def _outcome(check: Callable[[], object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import shutil
@@ -14,6 +15,8 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import FeedGoneError, IdempotencyError
 from quadrill.continuous.journal import Journal
+from quadrill.store.errors import QuadrillError, StoreUnwritableError
+from quadrill.store.logs import input_log
 from quadrill.store.quads import QuadStore
 from quadrill.store.registry import Registry, default_url
 
@@ -149,8 +152,6 @@ def scenario(seed: int, length: int) -> list[tuple[Any, ...]]:
 
 def take(life: Life, step: tuple[Any, ...]) -> None:
     """One step; it may be one that is refused."""
-    from quadrill.store.errors import QuadrillError
-
     life.clock.advance(7)
     try:
         match step:
@@ -298,4 +299,63 @@ def test_a_record_cut_off_by_a_power_failure_is_cut_away(tmp_path: Path) -> None
     assert life.engine._keeper is not None and life.engine._keeper.report["cut_bytes"] == 8
     assert life.push(2_000, "b")["first_seq"] == 2
     assert [number for number, _, _ in life.told()["seen"]] == [1, 2]
+    life.stop()
+
+
+def test_with_a_full_disk_pushes_are_refused_and_it_goes_on_when_there_is_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.register("seen")
+    life.push(1_000, "a")
+    full = [True]
+    original = input_log.os.write
+
+    def write(file: int, data: Any) -> int:
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return original(file, data)
+
+    monkeypatch.setattr(input_log.os, "write", write)
+    with pytest.raises(StoreUnwritableError, match="No space left"):
+        life.push(2_000, "b", idempotency_key="b")
+    for refused in (
+        lambda: life.push(3_000, "c"),
+        lambda: life.register("last"),
+        lambda: life.engine.drop("seen"),
+    ):
+        with pytest.raises(StoreUnwritableError, match="No space left"):
+            refused()
+    assert life.engine.journal_state()["trouble"], "the state says so"  # type: ignore[index]
+    assert len(life.told()["seen"]) == 1, "nobody sees a result whose input is not durable"
+    full[0] = False
+    life.engine.tick()
+    assert life.engine.journal_state()["trouble"] is None  # type: ignore[index]
+    life.push(2_000, "b", idempotency_key="b")
+    assert life.push(3_000, "c")["first_seq"] == 3
+    before = life.told()
+    assert [number for number, _, _ in before["seen"]] == [1, 2, 3]
+    life = life.crash()
+    assert life.told() == before
+    life.stop()
+
+
+def test_a_full_disk_under_the_result_log_holds_results_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.register("seen")
+
+    def append(rows: Any, forget: Any = ()) -> None:
+        raise StoreUnwritableError("the result log cannot be written: disk full")
+
+    monkeypatch.setattr(life.journal.results, "append", append)
+    life.push(1_000, "a")
+    with pytest.raises(StoreUnwritableError, match="result log"):
+        life.push(2_000, "b")
+    assert life.told()["seen"] == []
+    monkeypatch.undo()
+    life.engine.tick()
+    assert [number for number, _, _ in life.told()["seen"]] == [1]
+    life.push(2_000, "b")
     life.stop()
