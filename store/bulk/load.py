@@ -34,6 +34,8 @@ DIRECT_BYTES = 4 << 30
 """Packed or plain, sources above this are prepared by Spark when the engine is ``auto``."""
 SPARK_CORES = 16
 """As are sources above a tenth of it on a machine with so many cores."""
+MIRROR = "mirror"
+"""The mirror's folder, beside that of loads."""
 _OPTIMIZE_ROWS = 1_000_000
 
 
@@ -142,6 +144,8 @@ class BulkLoader:
         cause: str,
     ) -> LoadSummary:
         started = time.monotonic()
+        if options.mirror:
+            _require_mirror(self._folder is not None)
         sources = find_sources(options.sources, options.kind)
         total = sum(source.size for source in sources)
         engine = choose_engine(options, sources)
@@ -169,11 +173,16 @@ class BulkLoader:
         except LoadCancelledError:
             work.remove()
             raise
+        # From here on nothing can be cancelled: the data is in.
+        cancelled = _never
         rows = sum(done.rows for _, done in work.finished())
         if rows >= _OPTIMIZE_ROWS and not self._store.in_memory:
             stage = "optimize"
             report(Progress(stage, rows, latest[1], total, bad, time.monotonic() - started))
             self._store.optimize()
+        if options.mirror:
+            stage = "mirror"
+            _make_mirror(self._store, folder.parent / MIRROR, options, advance)
         summary = LoadSummary(
             engine=engine,
             files=len(sources),
@@ -216,6 +225,10 @@ def quads_of(files: list[Path]) -> Iterator[Quad]:
             yield from parse(path=file, format=RdfFormat.N_QUADS)
 
 
+def _never() -> bool:
+    return False
+
+
 def choose_engine(options: LoadOptions, sources: list[Source]) -> str:
     """``oxigraph`` or ``spark``.
 
@@ -246,6 +259,24 @@ def _prepare_spark(work: Work, options: LoadOptions, advance: Callable[[int, int
     from .spark_load import prepare_spark
 
     prepare_spark(work, options.master, options.memory, options.max_bad, advance)
+
+
+def _require_mirror(on_disk: bool) -> None:
+    from .java import spark_missing
+
+    if not on_disk:
+        raise UnsupportedError("a mirror of a store in memory", hint="Use a data folder.")
+    missing = spark_missing()
+    if missing:
+        raise UnsupportedError("a mirror without Spark", missing)
+
+
+def _make_mirror(
+    store: QuadStore, folder: Path, options: LoadOptions, advance: Callable[[int, int, int], None]
+) -> None:
+    from .mirror import make_mirror
+
+    make_mirror(store, folder, master=options.master, memory=options.memory, advance=advance)
 
 
 def _require_good(work: Work, bad: int) -> None:

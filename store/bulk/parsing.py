@@ -63,13 +63,13 @@ class Batch:
     bad: list[Bad] = field(default_factory=list)
 
 
-def parse_chunk(source: Source, chunk: Chunk, rules: Rules) -> Iterator[Batch]:
-    """The batches of a chunk.
+def parse_chunk(source: Source, chunk: Chunk, rules: Rules, *, keep_labels: bool = False) -> Iterator[Batch]:
+    """The batches of a chunk; blank nodes get new labels unless ``keep_labels``.
 
     Raises:
         OSError, EOFError, zlib.error, zstandard.ZstdError: the file cannot be read or unpacked.
     """
-    relabel = _Relabel(f"{rules.seed} {chunk.source}")
+    relabel = None if keep_labels else _Relabel(f"{rules.seed} {chunk.source}")
     if not source.by_line:
         yield from _document(source, rules, relabel)
         return
@@ -82,7 +82,7 @@ def parse_chunk(source: Source, chunk: Chunk, rules: Rules) -> Iterator[Batch]:
 
 
 def _parse_lines(
-    lines: list[bytes], before: int, kind: RdfType, rules: Rules, relabel: _Relabel, batch: Batch
+    lines: list[bytes], before: int, kind: RdfType, rules: Rules, relabel: _Relabel | None, batch: Batch
 ) -> None:
     body = b"".join(lines)
     if body.count(b"<<") <= _DEPTH:
@@ -110,8 +110,8 @@ def _canonical(body: bytes, kind: RdfType, rules: Rules) -> bytes:
     return serialize(quads, format=RdfFormat.N_QUADS) or b""
 
 
-def _add(batch: Batch, data: bytes, rules: Rules, relabel: _Relabel) -> None:
-    if b"_:" in data:
+def _add(batch: Batch, data: bytes, rules: Rules, relabel: _Relabel | None) -> None:
+    if relabel is not None and b"_:" in data:
         data = relabel(data)
     if rules.graph is not None:
         # Line feeds in literals are escaped, so this is the end of a line and nothing else.
@@ -141,7 +141,7 @@ class _Relabel:
         return b"_:" + ("abcdef"[int(digest[0], 16) % 6] + digest[1:]).encode()
 
 
-def _document(source: Source, rules: Rules, relabel: _Relabel) -> Iterator[Batch]:
+def _document(source: Source, rules: Rules, relabel: _Relabel | None) -> Iterator[Batch]:
     batch = Batch()
     try:
         with open_source(source) as stream:

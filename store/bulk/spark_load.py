@@ -1,12 +1,119 @@
-"""Prepares a load with Spark in a child process."""
+"""Prepares a load with Spark, in a child process that gives its memory back when it ends.
+
+    chunks -> parse (the direct pipeline's own function, one task per chunk) -> dedupe, sort -> parts
+
+Parsing is the same code as without Spark, so store, quarantine and figures are the same too. Each stage is
+written whole before it is marked as done: a load that was cut off repeats only the stage it was in.
+"""
 
 from __future__ import annotations
 
-from ..errors import UnsupportedError
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+from ..errors import StoreUnwritableError
 from .direct import Advance
-from .work import Work
+from .java import java_home
+from .work import LoadError, Work
+
+LOG = "spark.log"
 
 
 def prepare_spark(work: Work, master: str | None, memory: str, max_bad: int | None, advance: Advance) -> None:
-    """The Spark counterpart of `direct.prepare_direct`."""
-    raise UnsupportedError("engine: spark", hint="The engine oxigraph needs no Java.")
+    """The Spark counterpart of `direct.prepare_direct`; see there for the arguments.
+
+    Raises:
+        LoadError: more bad lines than ``max_bad``, or Spark failed; its log is beside the parts.
+    """
+    if all(work.done(chunk.index) for chunk in work.chunks):
+        return
+    run_child(
+        ["load", str(work.folder), "-1" if max_bad is None else str(max_bad)],
+        work.folder / LOG,
+        master,
+        memory,
+        advance,
+    )
+
+
+def run_child(
+    arguments: list[str],
+    log: Path,
+    master: str | None,
+    memory: str,
+    advance: Advance,
+    *,
+    module: str = "quadrill.store.bulk.spark_child",
+    seconds: float | None = None,
+) -> dict[str, Any]:
+    """Run a Spark process and follow its progress; returns its last report.
+
+    After ``seconds`` it is ended.
+
+    Raises:
+        LoadError: it failed.
+        StoreUnwritableError: its log cannot be written.
+    """
+    environment = os.environ | {
+        "JAVA_HOME": java_home() or "",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "QUADRILL_SPARK_MASTER": master or "",
+        "QUADRILL_SPARK_MEMORY": memory,
+    }
+    try:
+        errors = log.open("wb")
+    except OSError as error:
+        raise StoreUnwritableError(f"{log} cannot be written: {error.strerror}") from error
+    with errors:
+        child = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.PIPE,  # its end tells the child that this process is gone
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment,
+            start_new_session=True,
+        )
+        timer = None if seconds is None else threading.Timer(seconds, child.kill)
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        try:
+            last = _follow(child, advance)
+            code = child.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+            for stream in (child.stdin, child.stdout):
+                if stream is not None:
+                    stream.close()
+    if "error" in last:
+        raise LoadError(last["error"])
+    if code:
+        raise LoadError(f"Spark failed (exit code {code}): {_last_line(log)}", hint=f"Its log is {log}.")
+    return last
+
+
+def _follow(child: subprocess.Popen[bytes], advance: Advance) -> dict[str, Any]:
+    last: dict[str, Any] = {}
+    stream: IO[bytes] | None = child.stdout
+    assert stream is not None
+    for line in stream:
+        if line.startswith(b"{"):
+            last = json.loads(line)
+            advance(last.get("rows", 0), last.get("bytes", 0), last.get("bad", 0))
+    return last
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    told = [line for line in lines if "Error" in line or "Exception" in line]
+    return (told or lines or ["no message"])[-1][:300]

@@ -1,0 +1,64 @@
+"""Which parts Spark evaluates: scans and joins of very many triples, never look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.bulk.mirror import PredicateFacts
+
+from ..algebra.build import all_nodes
+from ..algebra.nodes import Algebra, Bgp, Path, TriplePattern, Var
+
+SCAN_ROWS = 3_000_000
+"""Measured break-even of one scan with a warm session (benchmarks of bulk work)."""
+JOIN_ROWS = 1_000_000
+"""Measured break-even where a predicate is joined with itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """``engine`` is ``oxigraph`` or ``spark``; ``reason`` is for EXPLAIN."""
+
+    engine: str
+    reason: str
+
+
+def choose(
+    pattern: Algebra, predicates: Mapping[str, PredicateFacts] | None, wish: str | None = None
+) -> Choice:
+    """The engine for a static part.
+
+    Args:
+        pattern: the part.
+        predicates: the mirror's figures; None without a mirror.
+        wish: what the query asks for, ``oxigraph`` or ``spark``; it overrides the rule.
+    """
+    if predicates is None:
+        return Choice("oxigraph", "there is no mirror")
+    if wish in ("oxigraph", "spark"):
+        return Choice(wish, "the query asks for it")
+    patterns = [each for node in all_nodes(pattern) if isinstance(node, Bgp) for each in node.patterns]
+    if any(isinstance(node, Path) for node in all_nodes(pattern)):
+        return Choice("oxigraph", "it has a property path")
+    if any(not isinstance(each, Var) for triple in patterns for each in (triple.subject, triple.object)):
+        return Choice("oxigraph", "a constant subject or object makes it selective")
+    rows = [_rows(each, predicates) for each in patterns]
+    names = [each.predicate for each in patterns]
+    largest = max(
+        (_rows(each, predicates) for each in patterns if names.count(each.predicate) > 1), default=0
+    )
+    if largest > JOIN_ROWS:
+        return Choice("spark", f"joins a predicate of {largest:,} triples with itself")
+    if sum(rows) > SCAN_ROWS:
+        return Choice("spark", f"scans {sum(rows):,} triples")
+    return Choice("oxigraph", f"scans {sum(rows):,} triples only")
+
+
+def _rows(pattern: TriplePattern, predicates: Mapping[str, PredicateFacts]) -> int:
+    if isinstance(pattern.predicate, Var):
+        return sum(facts.rows for facts in predicates.values())
+    facts = predicates.get(pattern.predicate.value)
+    return 0 if facts is None else facts.rows
