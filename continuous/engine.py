@@ -150,7 +150,7 @@ class Engine:
     def journal_state(self) -> dict[str, Any] | None:
         """Size and health of what keeps inputs and feeds; None without.
 
-        ``trouble`` is why nothing is accepted now, None when all is well; ``recovery`` what the last start did.
+        ``trouble`` is why nothing is accepted now, None when all is well; ``recovery`` tells of the start.
         """
         journal = self._turns.journal
         if journal is None or self._keeper is None:
