@@ -165,6 +165,7 @@ def prepare(registration: Registration, settings: EngineSettings, parse: Parse) 
     output = _output(registration, query, profile)
     if query.form == "construct" and output in ("dstream", "changes") and _has_blank_nodes(query):
         raise UnsupportedError(f"a CONSTRUCT template with blank nodes and output {output}")
+    _check_bounds(registration, query)
     t0 = registration.t0 if registration.t0 is not None else query.t0_ms
     report, non_empty = _report(registration, query, profile, t0)
     iri = registration.result_iri or (query.result_iri.value if query.result_iri is not None else None)
@@ -192,6 +193,18 @@ def _output(registration: Registration, query: ContinuousQuery, profile: Profile
     if query.dialect == "sparql" and not query.windows:
         return "changes" if query.form != "construct" or not _has_blank_nodes(query) else "istream"
     return _OUTPUT_OF[profile]
+
+
+def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
+    """`closed` and `closed-open` only name what a window has by itself; otherwise they would be ignored."""
+    own = {"range": "closed", "grid": "closed-open"}
+    for window in query.windows:
+        bounds = own.get(window.spec.kind)
+        if bounds is not None and registration.bounds not in (None, bounds, "open-closed"):
+            raise UnsupportedError(
+                f"the bounds {registration.bounds} for {show_window(window.spec)}",
+                hint=f"Its own bounds are {bounds}; open-closed can be asked for.",
+            )
 
 
 def _has_blank_nodes(query: ContinuousQuery) -> bool:

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from quadrill.continuous.errors import InputError
+from quadrill.continuous.language import parse
+from quadrill.continuous.prepare import prepare
 from quadrill.continuous.registration import Registration
+from quadrill.continuous.settings import EngineSettings
+from quadrill.store.errors import UnsupportedError
 
 FULL: dict[str, Any] = {
     "query": "SELECT * WHERE { ?s ?p ?o }",
@@ -72,3 +76,26 @@ def test_two_differing_names_are_refused() -> None:
 def test_a_registration_is_an_object() -> None:
     with pytest.raises(InputError, match="JSON object"):
         Registration.from_json(["ASK {}"])
+
+
+@pytest.mark.parametrize(
+    ("window", "bounds", "works"),
+    [
+        ("RANGE 10s", "closed", True),
+        ("RANGE 10s", "open-closed", True),
+        ("RANGE 10s", "closed-open", False),
+        ("RANGE 10s SLIDE 5s", "closed-open", True),
+        ("RANGE 10s SLIDE 5s", "closed", False),
+        ("TRIPLES 3", "closed", True),
+    ],
+)
+def test_bounds_that_a_window_does_not_have_are_refused_and_never_ignored(
+    window: str, bounds: str, works: bool
+) -> None:
+    text = f"SELECT ?x WHERE {{ STREAM <urn:s> [{window}] {{ ?x ?p ?o }} }}"
+    registration = Registration.from_json({"query": text, "bounds": bounds})
+    if works:
+        assert prepare(registration, EngineSettings(), parse).registration.bounds == bounds
+    else:
+        with pytest.raises(UnsupportedError, match=f"the bounds {bounds} for"):
+            prepare(registration, EngineSettings(), parse)
