@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pyoxigraph import QueryResultsFormat, RdfFormat
 
@@ -127,6 +128,11 @@ def choose(accept: str | None, offers: Sequence[Offer]) -> Offer:
 
 def best_offer(accept: str | None, offers: Sequence[Offer]) -> Offer | None:
     """As :func:`choose`, with None instead of an error."""
+    return _best_of(accept, tuple(offers))
+
+
+@lru_cache(maxsize=1024)
+def _best_of(accept: str | None, offers: tuple[Offer, ...]) -> Offer | None:
     if accept is None or not accept.strip():
         return offers[0]
     ranges = [parsed for parsed in (_range(part) for part in _split(accept, ",")) if parsed is not None]

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -98,6 +99,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """True for ``localhost`` and the loopback addresses of IPv4 and IPv6."""
     name = host.strip("[]").rstrip(".").lower()
