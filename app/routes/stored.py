@@ -15,6 +15,7 @@ from quadrill.store.sparql import Querier, QueryRequest
 
 from .. import negotiation
 from ..errors import HttpError
+from ..extensions import extended
 from . import requests as incoming
 from .requests import services
 from .sparql import QUERY, Call, answer_query, fields_of
@@ -52,7 +53,14 @@ def put_stored(name: str) -> Response:
         raise incoming.too_large("the query", settings.max_query_bytes, len(text))
     # Evaluated on nothing: a wrong text is told now and not when it is run.
     checker = Querier(Store(), Limits(height=settings.max_nesting), store.allowed_hosts)
-    checker.evaluate(QueryRequest(text, settings.base_iri), 0).close()
+    asked = extended(text, settings.base_iri)
+    wanted = QueryRequest(
+        asked.text,
+        settings.base_iri,
+        custom_functions=asked.functions,
+        custom_aggregates=asked.aggregates,
+    )
+    checker.evaluate(wanted, 0).close()
     created = services().registry.get_stored_query(name) is None
     record = StoredQueryRecord(name, text, description, time.time_ns() // 1_000_000)
     services().registry.put_stored_query(record)
