@@ -23,9 +23,9 @@ HEAD = (
 _chance = random.Random(2021)
 # (event time, stream, location, value, variance), in time order; no value is repeated within a stream.
 SEEN = sorted(
-    [(_chance.randrange(90) * 500, OXYGEN, f"l{n // 14 % 4}", f"0.{1700 + n}{n:03d}", f"0.{n % 9 + 1:05d}")
+    [(_chance.randrange(90) * 500, OXYGEN, f"l{n // 14 % 4}", f"0.{1550 + n}{n:03d}", f"0.{n % 9 + 1:05d}")
      for n in range(0, 700, 14)]
-    + [(_chance.randrange(90) * 500, TEMPERATURE, f"l{n % 4}", f"{25 + n % 11}.{n:02d}", "")
+    + [(_chance.randrange(90) * 500, TEMPERATURE, f"l{n % 4}", f"{28 + n % 11}.{n:02d}", "")
        for n in range(40)]
 )  # fmt: skip
 END = 60_000
