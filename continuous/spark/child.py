@@ -12,7 +12,7 @@ from typing import Any
 from quadrill.store.bulk.mirror import Mirror
 from quadrill.store.bulk.parsing import Rules
 from quadrill.store.bulk.sources import find_sources
-from quadrill.store.bulk.spark_child import end_with_parent, finish, parsed, session
+from quadrill.store.bulk.spark_child import end_with_parent, finish, parsed, session, uri
 from quadrill.store.errors import UnsupportedError
 
 from .compile import FALL_BACK, Compiler
@@ -34,7 +34,7 @@ def main(mirror_folder: str, folder: str) -> None:
                 frame = frame.sort("c0")
             else:
                 frame = frame.selectExpr("1 as c")
-            frame.write.parquet((work / f"{number}.parquet").as_uri())
+            frame.write.parquet(uri(work / f"{number}.parquet"))
         except UnsupportedError as error:
             (work / f"{number}.refused").write_text(error.construct, encoding="utf-8")
         except Exception as error:
@@ -58,9 +58,9 @@ def _compiler(spark: Any, mirror: Mirror, work: Path) -> Compiler:
             keys = spark.createDataFrame(
                 [(facts.key, f"<{name}>") for name, facts in names.items()], "k int, p string"
             )
-            base = spark.read.parquet(quads.as_uri()).join(f.broadcast(keys), "k")
+            base = spark.read.parquet(uri(quads)).join(f.broadcast(keys), "k")
         elif predicate in names:
-            base = spark.read.parquet((quads / f"k={names[predicate].key}").as_uri())
+            base = spark.read.parquet(uri(quads / f"k={names[predicate].key}"))
             base = base.withColumn("p", f.lit(f"<{predicate}>"))
         new = _of(added, predicate)
         if base is None:

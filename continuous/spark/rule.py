@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyoxigraph import NamedNode
-
 from quadrill.store.bulk.mirror import PredicateFacts
 
 from ..algebra.build import all_nodes

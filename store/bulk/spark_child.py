@@ -118,8 +118,8 @@ def load(folder: Path, max_bad: int | None) -> None:
     stage = folder / "parsed"
     if not (stage / "_SUCCESS").exists():
         _tell(stage="parse")
-        parsed(spark, sources, rules).write.mode("overwrite").parquet(stage.as_uri())
-    rows = spark.read.parquet(stage.as_uri())
+        parsed(spark, sources, rules).write.mode("overwrite").parquet(uri(stage))
+    rows = spark.read.parquet(uri(stage))
     figures = {
         row.chunk: row
         for row in rows.groupBy("chunk")
@@ -138,7 +138,7 @@ def load(folder: Path, max_bad: int | None) -> None:
     if not (text / "_SUCCESS").exists():
         quads = rows.where("s is not null").select("g", "s", "p", "o").distinct()
         line = f.concat_ws(" ", "s", "p", "o", "g", f.lit("."))
-        quads.sortWithinPartitions("g", "s", "p").select(line).write.mode("overwrite").text(text.as_uri())
+        quads.sortWithinPartitions("g", "s", "p").select(line).write.mode("overwrite").text(uri(text))
     shutil.rmtree(work.parts, ignore_errors=True)
     work.parts.mkdir()
     size = 0
@@ -168,7 +168,7 @@ def mirror(dump: Path, target: Path, version: int) -> None:
     )
     draft = target.with_name(f"{target.name}.new")
     shutil.rmtree(draft, ignore_errors=True)
-    flat = (draft / "flat").as_uri()
+    flat = uri(draft / "flat")
     quads.write.parquet(flat)
     quads = spark.read.parquet(flat)
     facts = (
@@ -187,7 +187,7 @@ def mirror(dump: Path, target: Path, version: int) -> None:
     placed = (
         quads.join(f.broadcast(keys), "p").drop("p").repartition("k", salt).sortWithinPartitions("k", "s")
     )
-    placed.write.partitionBy("k").parquet((draft / "quads").as_uri())
+    placed.write.partitionBy("k").parquet(uri(draft / "quads"))
     shutil.rmtree(draft / "flat")
     predicates = {
         row.p: {"key": number, "rows": row.rows, "subjects": row.subjects, "objects": row.objects}
@@ -225,6 +225,11 @@ def finish(spark: Any) -> None:
 
 def _tell(**report: Any) -> None:
     print(json.dumps(report), flush=True)
+
+
+def uri(path: Path) -> str:
+    """A local path as Spark takes it: a URI whose characters are not encoded."""
+    return f"file://{path.absolute()}"
 
 
 def end_with_parent() -> None:

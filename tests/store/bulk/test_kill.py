@@ -1,0 +1,75 @@
+"""A load whose process is killed: the store is the old or the new one, and running it again completes it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quadrill.store.bulk import BulkLoader, LoadOptions
+from quadrill.store.bulk.java import spark_missing
+from quadrill.store.quads import QuadStore
+
+ROWS = 3_000
+PROGRAM = """
+import os, signal, sys
+from pathlib import Path
+from quadrill.store.bulk import BulkLoader, LoadOptions
+from quadrill.store.quads import QuadStore
+
+folder, file, engine, point = sys.argv[1:]
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def report(progress):
+    if progress.stage == point and progress.rows:
+        die()
+
+if point == "closing":
+    import quadrill.store.bulk.work as work
+    work.Work.close = die
+with QuadStore.open(folder, reached=lambda name: die() if name == point else None) as store:
+    options = LoadOptions((file,), engine=engine, exact_bytes=0, memory="1g")
+    BulkLoader(store, Path(folder) / "loads").run(options, report=report)
+"""
+
+
+def killed_then_run_again(tmp_path: Path, engine: str, point: str) -> None:
+    file = tmp_path / "a.nq"
+    file.write_text("".join(f"_:s{n} <urn:p> <urn:o{n}> <urn:g> .\n" for n in range(ROWS)) + "bad\n")
+    folder = tmp_path / "data"
+    with QuadStore.open(folder) as store:
+        store.update("INSERT DATA { <urn:before> <urn:p> 1 }")
+    died = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder), str(file), engine, point], check=False, timeout=200
+    )
+    assert died.returncode == -signal.SIGKILL
+    with QuadStore.open(folder) as store:
+        assert store.quad_count in (1, ROWS + 1)
+        assert sum(store.graph_counts().values()) == len(store.quads_for_pattern())
+        options = LoadOptions((str(file),), engine=engine, exact_bytes=0, memory="1g")
+        summary = BulkLoader(store, folder / "loads").run(options)
+        assert summary.resumed
+        assert (summary.rows, summary.bad) == (ROWS, 1)
+        assert store.quad_count == len(store.quads_for_pattern()) == ROWS + 1
+
+
+@pytest.mark.parametrize("point", ["parse", "commit", "after-bulk", "closing"])
+def test_a_killed_direct_load_leaves_old_or_new_and_completes_when_run_again(
+    tmp_path: Path, point: str
+) -> None:
+    killed_then_run_again(tmp_path, "oxigraph", point)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.skipif(spark_missing() is not None, reason=spark_missing() or "")
+@pytest.mark.parametrize("point", ["parse", "after-bulk"])
+def test_a_killed_spark_load_leaves_old_or_new_and_completes_when_run_again(
+    tmp_path: Path, point: str
+) -> None:
+    killed_then_run_again(tmp_path, "spark", point)
