@@ -68,3 +68,13 @@ def test_a_text_that_was_slow_still_knows_them(start_server: Start) -> None:
     text = f"SELECT ?s (<urn:quadrill:aggregate:median>(?t) AS ?x) {WHERE}"
     server.services.slow_texts.ended(text, 100.0)
     assert values(server, text) == ["3", "5"]
+
+
+def test_a_stored_query_may_call_them(server: LiveServer) -> None:
+    server.update(READINGS)
+    text = f"SELECT ?s (<urn:quadrill:aggregate:percentile>(?t, 50) AS ?x) {WHERE}"
+    kept = server.client.put("/stored-queries/middle", json={"query": text})
+    assert kept.status_code == 201, kept.text
+    answer = server.client.get("/stored-queries/middle/results", headers={"Accept": "application/json"})
+    assert [row["x"]["value"] for row in answer.json()["results"]["bindings"]] == ["3", "5"]
+    server.client.delete("/stored-queries/middle")

@@ -42,6 +42,7 @@ def cases() -> tuple[tuple[str, bool], ...]:
 
 def entries(store: Store) -> Iterator[tuple[str, bool]]:
     for quad in store.quads_for_pattern(None, TYPE, None):
+        assert isinstance(quad.object, NamedNode)
         kind = quad.object.value
         if kind not in POSITIVE | NEGATIVE:
             continue
@@ -50,6 +51,7 @@ def entries(store: Store) -> Iterator[tuple[str, bool]]:
             if isinstance(node, BlankNode):
                 nodes = [each.object for each in store.quads_for_pattern(node, QUERY, None)]
                 node = nodes[0] if nodes else NamedNode("urn:none")
+            assert isinstance(node, NamedNode)
             if node.value.endswith(".rq"):
                 yield node.value.removeprefix(BASE), kind in POSITIVE
 

@@ -48,7 +48,9 @@ def test_a_written_description_describes_the_same(text: str) -> None:
     data = ":a :p 1, 2 ; :q :b . :b :p 3 . :c :r 4 . GRAPH :g { :c :p 5 }"
     store.update(f"PREFIX : <http://e/> INSERT DATA {{ {data} }}")
     text = f"PREFIX : <http://e/> {text}"
-    assert list(store.query(text)), "a description of nothing would agree with any"
+    described = store.query(text)
+    assert isinstance(described, QueryTriples)
+    assert list(described), "a description of nothing would agree with any"
     compare(store, text, write(parse(text, dialect="sparql")), "http://localhost/")
 
 
