@@ -121,7 +121,6 @@ class Engine:
         self._loop.start()
         with self._admin:
             if self._keeper is not None:
-                self._keeper.catch_up()
                 self._keeper.reconcile()
                 self._loop.call(self._keeper.after_start)
                 return

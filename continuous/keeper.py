@@ -191,7 +191,12 @@ class Keeper:
             for record in rest:
                 journal.reached("in-replay")
                 self._replay(record, counted=record.number <= last)
-        self._finish(state)
+            engine._acceptor.begin_at(journal.last)
+            journal.silent = False
+            self._take_commits()
+        else:
+            engine._turns.version = engine._store.logged_version
+        self._finish()
         for stream in engine._book:
             # The time that the server was away is no silence of the stream.
             if stream.last_input_ms is not None:
@@ -199,7 +204,7 @@ class Keeper:
         engine._acceptor.begin_at(journal.last)
         engine._turns.processed = journal.last
         journal.silent = False
-        if not rest:
+        if state is not None and not rest and journal.last == last:
             # What was read is the state: it need not be written again.
             self._checkpointed = engine._turns.processed
             self._next_s = time.monotonic() + engine.settings.checkpoint_ms / 1000
@@ -245,7 +250,8 @@ class Keeper:
         engine = self._engine
         store, turns = engine._store, engine._turns
         if state is None:
-            # From the very first record on; before it there was no query.
+            # The first start writes a checkpoint, so this is the start, or the checkpoint is damaged and
+            # the journal whole: before its first record there was no query.
             commits = [record.members["version"] for record in rest if record.kind == "commit"]
             turns.version = commits[0] - 1 if commits else store.logged_version
             self._rewind_to(turns.version)
@@ -364,6 +370,20 @@ class Keeper:
         store.forward(min(commit.version, store.logged_version))
         self._engine._commit(commit)
 
+    def _take_commits(self) -> None:
+        """Commits that were durable before anybody noted their turn take it now, one by one."""
+        engine = self._engine
+        store = engine._store
+        for version in range(engine._turns.version + 1, store.logged_version + 1):
+            store.forward(version)
+            try:
+                at = next(store.commits_after(version - 1, 1)).at_ms
+            except (GoneError, StopIteration):
+                at = engine._clock.now_ms()
+            number = engine._acceptor.note("commit", now=at, version=version, at=at)
+            commit = Commit(version, at)
+            engine._turns.run(number, at, lambda commit=commit: self._commit(commit))  # type: ignore[misc]
+
     def _attach(self, record: JournalRecord) -> Callable[[], Any] | None:
         engine, members = self._engine, record.members
         existing = engine._catalogue.find(members["name"])
@@ -392,7 +412,7 @@ class Keeper:
         if isinstance(stream.log, MemoryLog):
             stream.log.clear()
 
-    def _finish(self, state: dict[str, Any] | None) -> None:
+    def _finish(self) -> None:
         """The store is at its newest version again, and nothing that was published is missing."""
         engine = self._engine
         engine._turns.replaying = None
@@ -404,14 +424,6 @@ class Keeper:
         engine._turns.settle()
 
     # --- after the replay -----------------------------------------------------------------------
-
-    def catch_up(self) -> None:
-        """Commits that were durable before anybody noted their turn take it now."""
-        engine = self._engine
-        version = engine._store.version
-        if engine._turns.version < version:
-            engine._on_commit(Commit(version, engine._clock.now_ms()))
-            engine._loop.call(lambda: None)
 
     def reconcile(self) -> None:
         """The registry decides: what it has and the journal has not begins, what it has not ends."""

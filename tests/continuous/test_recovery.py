@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from quadrill.continuous import keeper
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import FeedGoneError, IdempotencyError
 from quadrill.continuous.journal import Journal
-from quadrill.store.errors import QuadrillError, StoreUnwritableError
+from quadrill.store.errors import QuadrillError, StoreUnwritableError, UnsupportedError
 from quadrill.store.logs import input_log
 from quadrill.store.quads import QuadStore
 from quadrill.store.registry import Registry, default_url
@@ -62,7 +63,11 @@ class Life:
 
     def crash(self) -> Life:
         copy = self.folder.with_name(self.folder.name + "x")
-        shutil.copytree(self.folder, copy)
+        # The database as it is now; its files may change while they are copied.
+        self.store.backup(copy)
+        shutil.copytree(self.folder / "engine", copy / "engine")
+        for file in self.folder.glob("registry.sqlite*"):
+            shutil.copy(file, copy)
         self.stop()
         return Life(copy, self.clock, **self.settings)
 
@@ -290,9 +295,9 @@ def test_a_record_cut_off_by_a_power_failure_is_cut_away(tmp_path: Path) -> None
     life = Life(tmp_path / "d", ManualClock(1_000_000))
     life.register("seen")
     life.push(1_000, "a")
-    copy = tmp_path / "copy"
-    shutil.copytree(life.folder, copy)
+    life = life.crash()
     life.stop()
+    copy = life.folder
     newest = sorted((copy / "engine" / "input").glob("*.log"))[-1]
     newest.write_bytes(newest.read_bytes() + b"\x99\x00\x00\x00torn")
     life = Life(copy, life.clock)
@@ -358,4 +363,62 @@ def test_a_full_disk_under_the_result_log_holds_results_back(
     life.engine.tick()
     assert [number for number, _, _ in life.told()["seen"]] == [1]
     life.push(2_000, "b")
+    life.stop()
+
+
+def test_a_query_that_cannot_be_restored_is_shown_as_failed_and_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.register("seen")
+    life.register("counts")
+    life.push(1_000, "a")
+    life.checkpoint()
+    original = keeper.prepare
+
+    def prepare(registration: Registration, *rest: Any) -> Any:
+        if registration.name == "counts":
+            raise UnsupportedError("COUNT")
+        return original(registration, *rest)
+
+    monkeypatch.setattr(keeper, "prepare", prepare)
+    before = life.told()
+    life = life.crash()
+    described = life.engine.describe("counts")
+    assert described["state"] == "failed" and "COUNT" in described["error"]
+    assert life.told() == before
+    life.push(2_000, "b")
+    assert len(life.told()["seen"]) == 2
+    assert life.told()["counts"] == before["counts"]
+    monkeypatch.undo()
+    life.engine.patch("counts", {"state": "running"})
+    life.push(3_000, "c")
+    assert life.told()["counts"][0][0] == before["counts"][-1][0] + 1, "ids go on when it runs again"
+    life.stop()
+
+
+def test_a_timer_refresh_and_one_by_hand_are_replayed(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.register("named", refresh="manual", output="changes")
+    life.register("static", refresh={"every": "10s"})
+    life.push(1_000, "a")
+    life.store.update(P + 'INSERT DATA { :a :name "1" }')
+    life.engine.sync()
+    assert life.told()["named"] == []
+    life = life.crash()
+    assert life.told()["named"] == [], "what was not refreshed is not after a crash either"
+    life.engine.refresh("named")
+    life.clock.advance(11_000)
+    life.engine.tick()
+    before = life.told()
+    assert [kind for _, kind, _ in before["named"]] == ["insert"]
+    assert before["static"]
+    life = life.crash()
+    assert life.told() == before
+    life.store.update(P + 'INSERT DATA { :a :name "2" }')
+    life = life.crash()
+    life.push(1_500, "a")
+    document = json.loads(life.told()["named"][-1][2])
+    assert document["version"] == 1, "the version that was read by hand, not the newest"
+    assert [row["n"]["value"] for row in document["results"]["bindings"]] == ["1"]
     life.stop()
