@@ -13,6 +13,7 @@ written when there is space again; until then the log says that it cannot be wri
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import struct
@@ -206,8 +207,13 @@ class SegmentedLog:
         return self._segments[0]
 
     def size(self) -> int:
-        """Size of all files."""
-        return sum(self._path(first).stat().st_size for first in list(self._segments))
+        """Size of all files in bytes."""
+        total = 0
+        for first in list(self._segments):
+            # A file may just be forgotten in another thread.
+            with contextlib.suppress(FileNotFoundError):
+                total += self._path(first).stat().st_size
+        return total
 
     def read(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
         """The durable records behind number ``after``, oldest first.
