@@ -34,13 +34,17 @@ class MediaType:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A format that we can write: its media type, other names that clients use, and its content type."""
+    """A format that we can write: its media type, other names that clients use, and its content type.
+
+    With a ``codec`` the format ``rdf`` is written at first and then turned into that one.
+    """
 
     name: str
     media_type: str
     aliases: tuple[str, ...] = ()
     content_type: str = ""
     rdf: RdfFormat | None = None
+    codec: str | None = None
     results: QueryResultsFormat | None = None
 
     @property
@@ -86,8 +90,13 @@ N_QUADS = Offer("nq", "application/n-quads", ("text/x-nquads", "text/nquads"), r
 TRIG = Offer(
     "trig", "application/trig", ("application/x-trig",), "application/trig; charset=utf-8", rdf=RdfFormat.TRIG
 )
+# Written by rdflib out of N-Quads (codecs.py).
+TRIX = Offer("trix", "application/trix", rdf=RdfFormat.N_QUADS, codec="trix")
+HEXTUPLES = Offer("hext", "application/hex+x-ndjson", rdf=RdfFormat.N_QUADS, codec="hext")
+CODEC_OFFERS = (TRIX, HEXTUPLES)
 GRAPH_OFFERS = (TURTLE, N_TRIPLES, RDF_XML, JSON_LD, N_QUADS, TRIG)
-DATASET_OFFERS = (N_QUADS, TRIG, JSON_LD)
+ALL_GRAPH_OFFERS = (*GRAPH_OFFERS, *CODEC_OFFERS)
+DATASET_OFFERS = (N_QUADS, TRIG, JSON_LD, *CODEC_OFFERS)
 
 # Parameters that do not ask for another format than the one we write.
 _HARMLESS = frozenset({"q", "charset", "version", "profile"})

@@ -7,13 +7,14 @@ from typing import Any
 
 from quadrill.store.formats import RDF_TYPES as READABLE
 
-from .negotiation import GRAPH_OFFERS, RESULT_OFFERS
+from .negotiation import ALL_GRAPH_OFFERS, CODEC_OFFERS, RESULT_OFFERS
 
 SPARQL_TEXTS = ("application/sparql-query",)
-RESULT_TYPES = tuple(offer.media_type for offer in (*RESULT_OFFERS, *GRAPH_OFFERS))
-GRAPH_TYPES = tuple(offer.media_type for offer in GRAPH_OFFERS)
-RDF_TYPES = tuple(kind.media_type for kind in READABLE)
-PUSH_TYPES = (*(each for each in RDF_TYPES if each != "application/rdf+xml"), "application/x-ndjson")
+RESULT_TYPES = tuple(offer.media_type for offer in (*RESULT_OFFERS, *ALL_GRAPH_OFFERS))
+GRAPH_TYPES = tuple(offer.media_type for offer in ALL_GRAPH_OFFERS)
+READ_TYPES = tuple(kind.media_type for kind in READABLE)
+RDF_TYPES = (*READ_TYPES, *(offer.media_type for offer in CODEC_OFFERS))
+PUSH_TYPES = (*(each for each in READ_TYPES if each != "application/rdf+xml"), "application/x-ndjson")
 JSON = ("application/json",)
 EVENTS = ("text/event-stream",)
 FORM = ("application/x-www-form-urlencoded",)

@@ -19,9 +19,9 @@ from quadrill.store.changes import Commit
 from quadrill.store.errors import NotFoundError
 from quadrill.store.formats import RdfType, guess_rdf_format, parse_rdf
 
-from .. import negotiation
+from .. import codecs, negotiation
+from ..codecs import Transcoder, transcoded
 from ..errors import HttpError
-from ..streaming import Sink, count_rows
 from . import preconditions
 from . import requests as incoming
 from .requests import services
@@ -42,7 +42,7 @@ def get_graph(path: str = "") -> Response:
     store, settings = services().store, services().settings
     if isinstance(target, NamedNode) and not store.graph_exists(target):
         raise _no_graph(target)
-    offers = negotiation.DATASET_OFFERS if target is None else negotiation.GRAPH_OFFERS
+    offers = negotiation.DATASET_OFFERS if target is None else negotiation.ALL_GRAPH_OFFERS
     chosen = negotiation.choose(request.headers.get("Accept"), offers)
     preconditions.check_reading(store.version)
     if preconditions.is_known(store.version):
@@ -50,12 +50,12 @@ def get_graph(path: str = "") -> Response:
     user = g.identity.label if g.get("identity") else ""
     process = services().processes.begin("dump", str(target or "dataset"), user)
 
-    def body(sink: Sink) -> None:
+    def body(sink: Transcoder) -> None:
         def started(version: int) -> None:
             answer.headers["ETag"] = f'"{version}"'
 
         assert chosen.rdf is not None
-        count_rows(sink, chosen.name)
+        sink.begin(chosen)
         store.dump(
             sink,  # type: ignore[arg-type]  # it only calls write
             chosen.rdf,
@@ -64,7 +64,7 @@ def get_graph(path: str = "") -> Response:
             prefixes=negotiation.prefixes_for(chosen, services().prefixes.all()),
         )
 
-    answer = streamed(body, settings.query_timeout, process)
+    answer = streamed(transcoded(body), settings.query_timeout, process)
     answer.headers["Content-Type"] = chosen.header
     return answer
 
@@ -190,8 +190,7 @@ def _quads(graph: GraphName | None) -> Iterator[Quad]:
 def _documents() -> Iterator[_Document]:
     limit = services().settings.max_body_bytes
     if request.mimetype != _MULTIPART:
-        kind = negotiation.rdf_type(request.headers.get("Content-Type"))
-        yield _Document(incoming.body_bytes(limit), kind)
+        yield _document(request.headers.get("Content-Type"), lambda: incoming.body_bytes(limit))
         return
     length = request.content_length
     if length is not None and length > limit:
@@ -205,6 +204,15 @@ def _documents() -> Iterator[_Document]:
         yield _Document(
             file.read(), negotiation.rdf_type(file.content_type) if is_told or named is None else named
         )
+
+
+def _document(content_type: str | None, read: Callable[[], bytes]) -> _Document:
+    """The body with its format; what Oxigraph does not read as N-Quads."""
+    codec = codecs.READABLE.get(negotiation.content_media_type(content_type).essence)
+    if codec is None:
+        kind = negotiation.rdf_type(content_type)
+        return _Document(read(), kind)
+    return _Document(codecs.read(read(), codec), negotiation.rdf_type(negotiation.N_QUADS.media_type))
 
 
 def _is_dataset(media_type: str) -> bool:

@@ -15,12 +15,13 @@ from pyoxigraph import NamedNode, serialize
 from quadrill.store.query_worker import WorkerRequest
 
 from .. import description, lanes, negotiation
+from ..codecs import Transcoder, transcoded
 from ..columns import with_ordered_columns
 from ..errors import HttpError
 from ..extensions import extended
 from ..processes import Process
 from ..security import needs
-from ..streaming import Body, Limits, Sink, StreamedAnswer, count_rows
+from ..streaming import Body, Limits, Sink, StreamedAnswer
 from . import requests as incoming
 from .requests import services
 
@@ -154,7 +155,7 @@ def answer_query(call: Call, text: str) -> Response:
             version=0,
             text=text,
             results_format=_format_name(accept, negotiation.RESULT_OFFERS),
-            graph_format=_format_name(accept, negotiation.GRAPH_OFFERS),
+            graph_format=_format_name(accept, negotiation.ALL_GRAPH_OFFERS),
             base_iri=settings.base_iri,
             default_graphs=_names(default_graphs),
             named_graphs=_names(named_graphs),
@@ -164,7 +165,7 @@ def answer_query(call: Call, text: str) -> Response:
         )
         return _in_worker(wanted, seconds, process, accept)
 
-    def body(sink: Sink) -> None:
+    def body(sink: Transcoder) -> None:
         with store.query(
             with_ordered_columns(asked.text),
             base_iri=settings.base_iri,
@@ -176,11 +177,11 @@ def answer_query(call: Call, text: str) -> Response:
         ) as result:
             graph = result.kind == "graph"
             chosen = negotiation.choose(
-                accept, negotiation.GRAPH_OFFERS if graph else negotiation.RESULT_OFFERS
+                accept, negotiation.ALL_GRAPH_OFFERS if graph else negotiation.RESULT_OFFERS
             )
             answer.headers["Content-Type"] = chosen.header
             answer.headers["ETag"] = f'"{result.version}"'
-            count_rows(sink, chosen.name)
+            sink.begin(chosen)
             format_ = chosen.rdf if graph else chosen.results
             assert format_ is not None
             prefixes = negotiation.prefixes_for(chosen, services().prefixes.all())
@@ -191,7 +192,7 @@ def answer_query(call: Call, text: str) -> Response:
     def timed(sink: Sink) -> None:
         started = time.monotonic()
         try:
-            body(sink)
+            transcoded(body)(sink)
         finally:
             slow_texts.ended(text, time.monotonic() - started)
 
@@ -203,19 +204,19 @@ def _in_worker(wanted: WorkerRequest, seconds: float, process: Process, accept: 
     """The answer of a query that may be heavy: a worker process evaluates it and can be killed."""
     workers = services().workers
 
-    def body(sink: Sink) -> None:
+    def body(sink: Transcoder) -> None:
         def begin(head: dict[str, Any]) -> None:
             graph = head["kind"] == "graph"
             chosen = negotiation.choose(
-                accept, negotiation.GRAPH_OFFERS if graph else negotiation.RESULT_OFFERS
+                accept, negotiation.ALL_GRAPH_OFFERS if graph else negotiation.RESULT_OFFERS
             )
             answer.headers["Content-Type"] = chosen.header
             answer.headers["ETag"] = f'"{head["version"]}"'
-            count_rows(sink, chosen.name)
+            sink.begin(chosen)
 
         workers.run(wanted, sink, begin, process, seconds)
 
-    answer = streamed(body, seconds, process)
+    answer = streamed(transcoded(body), seconds, process)
     return answer
 
 
@@ -325,7 +326,9 @@ def _seconds(text: str | None) -> float:
 
 def _format_name(accept: str | None, offers: Sequence[negotiation.Offer]) -> str | None:
     found = negotiation.best_offer(accept, offers)
-    return None if found is None else found.name
+    if found is None:
+        return None
+    return found.name if found.codec is None else negotiation.N_QUADS.name
 
 
 def _names(graphs: Sequence[NamedNode] | None) -> tuple[str, ...] | None:

@@ -1,0 +1,76 @@
+"""TriX and HexTuples in and out."""
+
+from __future__ import annotations
+
+import pytest
+from pyoxigraph import CanonicalizationAlgorithm, Dataset, RdfFormat, parse
+
+from tests.app.conftest import LiveServer, problem_of
+
+# rdflib's codecs use parts of its Dataset that it has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:Dataset:DeprecationWarning")
+
+TYPES = ("application/trix", "application/hex+x-ndjson")
+DATA = """<urn:a> <urn:p> "x"@en , 1 , _:b . _:b <urn:p> "q\\"<&\\n" .
+<urn:g> { <urn:a> <urn:p> _:b , 2.5 }"""
+
+
+def canonical(quads: str, form: RdfFormat = RdfFormat.N_QUADS) -> Dataset:
+    dataset = Dataset(parse(quads.encode(), form))
+    dataset.canonicalize(CanonicalizationAlgorithm.RDFC_1_0)
+    return dataset
+
+
+@pytest.mark.parametrize("media_type", TYPES)
+def test_a_dataset_goes_out_and_comes_back(server: LiveServer, media_type: str) -> None:
+    server.client.put("/store", content=DATA, headers={"Content-Type": "application/trig"}).raise_for_status()
+    before = server.client.get("/store", headers={"Accept": "application/n-quads"}).text
+    written = server.client.get("/store", headers={"Accept": media_type})
+    assert written.headers["Content-Type"] == media_type, written.text
+    assert "x-rdflib" not in written.text
+    server.client.delete("/store").raise_for_status()
+    posted = server.client.post("/store", content=written.content, headers={"Content-Type": media_type})
+    assert posted.status_code == 204, posted.text
+    after = server.client.get("/store", headers={"Accept": "application/n-quads"}).text
+    assert canonical(after) == canonical(before)
+
+
+@pytest.mark.parametrize("media_type", TYPES)
+@pytest.mark.parametrize("marker", ["", "VALUES ?m { 1 }"])
+def test_graphs_of_queries_and_single_graphs_are_written(
+    server: LiveServer, media_type: str, marker: str
+) -> None:
+    server.client.put("/store", content=DATA, headers={"Content-Type": "application/trig"}).raise_for_status()
+    built = server.query(
+        f"CONSTRUCT {{ ?s <urn:q> ?o }} {{ {marker} ?s <urn:p> ?o FILTER(?o = 1) }}", media_type
+    )
+    assert built.headers["Content-Type"] == media_type
+    headers = {"Content-Type": media_type}
+    assert (
+        server.client.put("/store?graph=urn:new", content=built.content, headers=headers).status_code == 201
+    )
+    assert server.boolean("ASK { GRAPH <urn:new> { <urn:a> <urn:q> 1 } }")
+    assert "2.5" in server.client.get("/store?graph=urn:g", headers={"Accept": media_type}).text
+
+
+@pytest.mark.parametrize(
+    ("media_type", "body"),
+    [
+        (TYPES[0], b"<TriX><graph>"),
+        (TYPES[0], b"<!DOCTYPE a [<!ENTITY x 'y'>]><TriX/>"),
+        (TYPES[1], b'["urn:a", "urn:b"]'),
+        (TYPES[1], b"nonsense"),
+        (TYPES[1], b"\xff\xfe["),
+    ],
+)
+def test_malformed_documents_are_refused(server: LiveServer, media_type: str, body: bytes) -> None:
+    answer = server.client.post("/store", content=body, headers={"Content-Type": media_type})
+    assert answer.status_code in (400, 413), answer.text
+    problem_of(answer, answer.status_code)
+    assert server.services.store.quad_count == 0
+
+
+@pytest.mark.parametrize("media_type", TYPES)
+def test_triple_terms_have_no_form_there(server: LiveServer, media_type: str) -> None:
+    server.update("INSERT DATA { <urn:a> <urn:p> <<( <urn:a> <urn:b> 1 )>> }")
+    problem_of(server.client.get("/store", headers={"Accept": media_type}), 501)
