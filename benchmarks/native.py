@@ -31,9 +31,8 @@ def recomputed(
     seen = StreamTime()
     spent = 0.0
     for number, element in enumerate(islice(elements, warm_up + sample)):
-        for step in timeline.handle(
-            Arrival(timeline.streams[0], (element,), seen, StreamTime(element.event_time))
-        ):
+        after = StreamTime(element.event_time)
+        for step in timeline.handle(Arrival(timeline.streams[0], (element,), seen, after)):
             if number < warm_up or not isinstance(step, Evaluation):
                 continue
             start = time.thread_time()
@@ -41,7 +40,7 @@ def recomputed(
             spent += time.thread_time() - start
         if number == warm_up - 1:
             evaluator.answer(element.event_time, timeline.contents())
-        seen = StreamTime(element.event_time)
+        seen = after
     return spent / sample * 1e6
 
 

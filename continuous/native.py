@@ -28,7 +28,7 @@ from .expressions.values import ValueTable
 from .language.write import write_pattern
 from .planner.compiled import CompiledPlan
 from .planner.physical import Compilation, StaticTable, build_plan
-from .planner.plan import Plan, SourceKey
+from .planner.plan import Plan, SourceKey, source_key
 from .r2r.ordering import OrderKeys
 from .r2r.reifiers import CanonicalReifiers
 from .r2r.source import WindowSource
@@ -155,6 +155,10 @@ class NativeEvaluator:
             for var in self._columns
         ]
         self._sources: dict[WindowKey, WindowSource] = {}
+        self._inputs = {
+            each.name: (source_key("triples", each.name), source_key("quads", each.name))
+            for each in self._query.windows
+        }
         self._reified: dict[WindowKey, CanonicalReifiers] = {}
         self._held: dict[WindowKey, dict[Quad, int]] = {}
         self._rows: list[list[Row]] = [[] for _ in self._parts]
@@ -190,7 +194,7 @@ class NativeEvaluator:
             change = self._plan.tables[part.name].replace(counted)
             if change:
                 changed = True
-                key = SourceKey("table", part.name)
+                key = source_key("table", part.name)
                 self._pending[key] = merge(self._pending.get(key, {}), change)
         self.static_version = version
         return changed
@@ -338,9 +342,8 @@ class NativeEvaluator:
             last = self._terms.dictionary.ids[stream]
             triples = {(*row, last): weight for row, weight in triples.items()}
             named = {(*row, last): weight for row, weight in named.items()}
-        for kind, delta in (("triples", triples), ("quads", named)):
+        for place, delta in zip(self._inputs[name], (triples, named), strict=True):
             if delta:
-                place = SourceKey(kind, name)
                 given[place] = {**given[place], **delta} if place in given else delta
 
     def _fed(self, key: WindowKey, source: WindowSource, quads: Mapping[Quad, int]) -> Delta:

@@ -63,7 +63,7 @@ from .exists import correlation, has_exists
 from .functions import accumulator_factory
 from .implied import bound_when_true
 from .patterns import Patterns, Scope
-from .plan import Built, Plan, PlanBuilder, SourceKey
+from .plan import Built, Plan, PlanBuilder, source_key
 
 Names = frozenset[str]
 NO_NAMES: Names = frozenset()
@@ -325,17 +325,18 @@ class _Planner:
         """The changes of a window: its triples, or the quads of its named graphs."""
         assert scope.window is not None
         names = ("s", "p", "o", *(("g",) if quads else ()), *(("stream",) if scope.stream else ()))
-        key = SourceKey("quads" if quads else "triples", scope.window)
+        key = source_key("quads" if quads else "triples", scope.window)
         declaration = self._declared[scope.window]
         stream = declaration.stream
         shown = f"?{stream.name}" if isinstance(stream, Var) else str(stream)
-        return self.builder.source(key, Schema(names, frozenset(names)), "window", f"{shown} ({key.kind})")
+        detail = f"{shown} ({'quads' if quads else 'triples'})"
+        return self.builder.source(key, Schema(names, frozenset(names)), "window", detail)
 
     def _table(self, name: str) -> Built:
         table = self.compilation.tables[name]
         schema = Schema(table.vars, table.certain)
         self.sources.setdefault(name, TableSource(schema, self.compilation.terms))
-        return self.builder.source(SourceKey("table", name), schema, "table", name)
+        return self.builder.source(source_key("table", name), schema, "table", name)
 
     def _values(self, variables: Sequence[Var], rows: Sequence[Sequence[Any]]) -> Built:
         encode = self.compilation.terms.encode

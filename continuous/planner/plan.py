@@ -17,12 +17,13 @@ WindowKey = tuple[NamedNode, NamedNode | None]
 """A window and, where its stream is a variable, one of its streams."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceKey:
-    """One input of a plan: the triples or the named graphs' quads of a window, or a static table."""
+SourceKey = str
+"""One input of a plan: the triples or the named graphs' quads of a window, or a static table."""
 
-    kind: str
-    name: NamedNode | str
+
+def source_key(kind: str, name: NamedNode | str) -> SourceKey:
+    """The key of an input; ``kind`` is ``triples``, ``quads`` or ``table``."""
+    return f"{kind} {name}"
 
 
 @dataclass(slots=True)
