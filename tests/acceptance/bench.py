@@ -289,14 +289,16 @@ class Bench:
 
     # -- the store -------------------------------------------------------------------------------
 
-    def update(self, text: str) -> int:
-        """Commits an update and gives the version of the store after it."""
+    def update(self, text: str, settle: bool = True) -> int:
+        """Commits an update, by default waits for what follows from it, and gives the version after it."""
         answer = self.client.post(
             "/update",
             content=(SPARQL_HEAD + text).encode(),
             headers={"Content-Type": "application/sparql-update"},
         )
         assert answer.status_code == 204, answer.text
+        if settle:
+            self.settle()
         return int(answer.headers["ETag"].strip('"'))
 
     def query(self, text: str, accept: str = "application/sparql-results+json", **params: Any) -> Any:

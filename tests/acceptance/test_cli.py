@@ -53,7 +53,7 @@ def test_serve_stops_cleanly_with_open_feeds_and_keeps_what_it_accepted(
     bench = Bench(server)
     s = bench.stream()
     bench.update("INSERT DATA { :kept :p 1 }")
-    q = bench.register("SELECT ?s WHERE { STREAM <%s> [RANGE 1h] { ?s :p ?o } }" % s)
+    q = bench.register(f"SELECT ?s WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?s :p ?o }} }}")
     assert bench.push(s, 1, ":a :p 1 .")["durable"] is True
     bench.push(s, 2, ":b :p 1 .")
     before = [(event.id, event.raw) for event in bench.events(q)]
@@ -83,7 +83,7 @@ def test_after_a_crash_the_feed_is_the_same(tmp_path: Path, started: Starter) ->
     server = started("--data", data)
     bench = Bench(server)
     s = bench.stream()
-    q = bench.register("SELECT ?s WHERE { STREAM <%s> [RANGE 5 ms] { ?s :p ?o } }" % s, output="changes")
+    q = bench.register(f"SELECT ?s WHERE {{ STREAM <{s}> [RANGE 5 ms] {{ ?s :p ?o }} }}", output="changes")
     for at in range(0, 40, 2):
         bench.push(s, at, f":a{at} :p 1 .")
     before = [(event.id, event.raw) for event in bench.events(q)]
@@ -166,7 +166,7 @@ def test_the_clients_of_a_running_server(bench: Bench, tmp_path: Path) -> None:
 
 def test_watch_follows(bench: Bench) -> None:
     s = bench.stream()
-    q = bench.register("SELECT ?s WHERE { STREAM <%s> [NOW] { ?s :p ?o } }" % s)
+    q = bench.register(f"SELECT ?s WHERE {{ STREAM <{s}> [NOW] {{ ?s :p ?o }} }}")
     process = start_cli("watch", "--server", bench.server.url, "--from", "0", q)
     try:
         assert process.stdout is not None
@@ -262,15 +262,14 @@ def test_backup_restore_export_migrate(tmp_path: Path, started: Starter) -> None
         restored = str(tmp_path / f"restored-{backup}")
         code, _, error = run_cli("restore", "--data", restored, str(tmp_path / backup))
         assert code == 0, error
-        code, _, error = run_cli("migrate", "--data", restored)
-        assert code == 0, error
         code, out, error = run_cli("export", "--data", restored, "--format", "nq")
         assert code == 0, error
         assert out.strip() == "<http://e/a> <http://e/p> <http://e/b> <http://e/g> ."
-        server = Server("--data", restored)
-        names = [query["name"] for query in server.client.get("/queries").json()["queries"]]
-        assert server.stop() == 0
-        assert names == ["kept"]
+    code, _, error = run_cli("migrate", "--data", restored)
+    assert code == 0, error
+    server = started("--data", restored)
+    names = [query["name"] for query in server.client.get("/queries").json()["queries"]]
+    assert names == ["kept"]
 
 
 def test_export_of_a_running_server(bench: Bench) -> None:

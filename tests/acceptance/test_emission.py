@@ -196,7 +196,8 @@ def test_one_commit_with_deletes_and_inserts_is_one_transaction(bench: Bench) ->
 def test_other_queries_read_the_new_version_at_their_next_evaluation(bench: Bench) -> None:
     s = bench.stream()
     q = bench.register(
-        f"SELECT ?s ?l FROM NAMED WINDOW :w ON <{s}> [RANGE 10] WHERE {{ WINDOW :w {{ ?s :p ?o }} ?s :label ?l }}"
+        f"SELECT ?s ?l FROM NAMED WINDOW :w ON <{s}> [RANGE 10] WHERE {{ WINDOW :w {{ ?s :p ?o }} "
+        f"?s :label ?l }}"
     )
     bench.push(s, 1, ":a :p 1 .")
     first = bench.update("INSERT DATA { :a :label 1 }")

@@ -18,7 +18,7 @@ def put(bench: Bench, name: str, body: str, kind: str = "text/plain", **params: 
     return bench.client.put(f"/queries/{name}", content=body, params=params, headers={"Content-Type": kind})
 
 
-# -- registering ---------------------------------------------------------------------------------------
+# -- registering --------
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/sparql-query", "text/plain; charset=utf-8"])
@@ -43,7 +43,7 @@ def test_json_registers(bench: Bench) -> None:
 def test_every_member_of_a_registration(bench: Bench) -> None:
     body = {
         "name": "all",
-        "query": 'PREFIX : <http://e/> SELECT ?s WHERE { STREAM <x> [RANGE 10 ms SLIDE 5 ms] { ?s :p "$v$" } }',
+        "query": 'PREFIX : <http://e/> SELECT ?s WHERE { STREAM <x> [RANGE 10 SLIDE 5] { ?s :p "$v$" } }',
         "dialect": "cqels",
         "output": "rstream",
         "report": {"periodic": "10s"},
@@ -165,7 +165,7 @@ def test_a_wrong_body_type_is_415(bench: Bench) -> None:
     problem(answer, 415)
 
 
-# -- describing ------------------------------------------------------------------------------------------
+# -- describing --------
 
 
 def test_the_list(bench: Bench) -> None:
@@ -183,8 +183,8 @@ def test_a_description(bench: Bench) -> None:
     q = bench.register(f"SELECT ?s WHERE {{ STREAM <{s}> [RANGE 10 ms] {{ ?s :p ?o }} ?s :label ?l }}")
     found = bench.describe(q)
     for member in (
-        "name", "query", "profile", "streams", "windows", "static_parts", "sharing_group", "state_size", "counters",
-        "waiting_for",
+        "name", "query", "profile", "streams", "windows", "static_parts", "sharing_group", "state_size",
+        "counters", "waiting_for",
     ):  # fmt: skip
         assert member in found, member
     assert found["waiting_for"]
@@ -246,7 +246,7 @@ def test_a_name_never_used_is_404_everywhere(bench: Bench) -> None:
     problem(bench.client.patch("/queries/never-used", json={"state": "paused"}), 404)
 
 
-# -- the feed -----------------------------------------------------------------------------------------------
+# -- the feed --------
 
 
 def test_after_delete_the_feed_ends_and_answers_204_until_the_name_is_taken_again(bench: Bench) -> None:
@@ -419,3 +419,27 @@ def test_answers_of_one_grid_query_via_feed_and_current_agree(bench: Bench) -> N
     document = bench.client.get(f"/queries/{q}/results").json()
     assert rows_of(document) == ["a"]
     assert SPARQL_HEAD  # the prologue that `register` puts before a text
+
+
+def test_settings_may_be_patched_and_unknown_ones_are_refused(bench: Bench) -> None:
+    put(bench, "q", NOW % "http://e/s")
+    problem(bench.client.patch("/queries/q", json={"stat": "paused"}), 400)
+    assert bench.client.patch("/queries/q", json={"refresh": "manual"}).status_code in (200, 400)
+
+
+def test_an_ask_feed_and_answer(bench: Bench) -> None:
+    s = bench.stream()
+    q = bench.register(f"ASK {{ STREAM <{s}> [RANGE 1h] {{ ?s :p ?o }} }}")
+    bench.push(s, 1, ":a :p 1 .")
+    (event,) = bench.events(q)
+    assert (event.kind, event.data["boolean"], event.data["at"]) == ("answer", True, 1)
+    assert bench.client.get(f"/queries/{q}/results").json()["boolean"] is True
+
+
+def test_cross_site_pages_may_not_read_without_cors(bench: Bench) -> None:
+    answer = bench.client.get("/queries", headers={"Origin": "http://evil.example"})
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+def test_unknown_parameters_are_told(bench: Bench) -> None:
+    problem(bench.client.get("/queries?nam=x"), 400)

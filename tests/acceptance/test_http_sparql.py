@@ -24,7 +24,7 @@ def subjects(answer: Any) -> list[str]:
     return sorted(row["s"]["value"].rsplit("/", 1)[1] for row in answer.json()["results"]["bindings"])
 
 
-# -- query ------------------------------------------------------------------------------------------------
+# -- query --------
 
 
 def test_query_by_get_form_and_direct(filled: Bench) -> None:
@@ -116,7 +116,7 @@ def test_unknown_content_types_are_415(bench: Bench) -> None:
         problem(bench.client.post(path, content="x", headers={"Content-Type": "application/pdf"}), 415)
 
 
-# -- update -------------------------------------------------------------------------------------------------
+# -- update --------
 
 
 def test_an_update_is_204_with_the_version_as_etag(bench: Bench) -> None:
@@ -210,7 +210,7 @@ def test_the_root_is_a_page_for_browsers_and_a_description_for_rdf_clients(bench
         assert "sparql-service-description#" in found.text
 
 
-# -- graph store ----------------------------------------------------------------------------------------------
+# -- graph store --------
 
 
 def test_indirect_graphs(bench: Bench) -> None:
@@ -273,7 +273,7 @@ def test_a_malformed_graph_is_400_with_its_place(bench: Bench) -> None:
     assert problem(answer, 400)["line"] == 2
 
 
-# -- changes -----------------------------------------------------------------------------------------------------
+# -- changes --------
 
 
 def test_one_event_per_commit(bench: Bench) -> None:
@@ -332,7 +332,7 @@ def test_an_update_that_changes_nothing_is_no_event(bench: Bench) -> None:
         assert feed.one().id == str(start + 1)
 
 
-# -- everywhere ------------------------------------------------------------------------------------------------------
+# -- everywhere --------
 
 
 def test_unknown_paths_and_methods(bench: Bench) -> None:

@@ -67,7 +67,7 @@ def test_window_clauses_are_never_dataset_clauses(bench: Bench) -> None:
     assert bench.now(q) == ["d"]
 
 
-# -- aliases of the papers ---------------------------------------------------------------------------
+# -- aliases of the papers --------
 
 ALIASES = (
     "SELECT ?g (?o + 1 AS ?v) (COUNT(?s) AS ?n) WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?s :p ?o ; :g ?g }} }} "
@@ -143,7 +143,7 @@ def test_a_parameter_without_a_value_is_refused(bench: Bench) -> None:
     assert "Name" in found["detail"]
 
 
-# -- where SPARQL leaves a choice ------------------------------------------------------------------------
+# -- where SPARQL leaves a choice --------
 
 
 def test_limit_without_order_by_is_as_if_ordered_by_all_columns(bench: Bench) -> None:
@@ -176,7 +176,8 @@ def test_sums_of_doubles_are_correctly_rounded(bench: Bench) -> None:
 def test_sums_of_decimals_are_exact(bench: Bench) -> None:
     s = bench.stream()
     q = bench.register(
-        f"SELECT (SUM(?o) AS ?sum) (DATATYPE(SUM(?o)) AS ?type) WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?s :p ?o }} }}"
+        f"SELECT (SUM(?o) AS ?sum) (DATATYPE(SUM(?o)) AS ?type) WHERE {{ STREAM <{s}> [RANGE 1h] {{ "
+        f"?s :p ?o }} }}"
     )
     bench.push(s, 1, "".join(f":a{i} :p 0.1 . :b{i} :v {i}, 0.2 ; :p 0.{i}1 ." for i in range(1, 10)))
     # 0.1 once per subject a1 … a9, then 0.11 + 0.21 + … + 0.91
@@ -206,7 +207,7 @@ def test_rand_and_uuid_are_repeated_by_equal_queries_at_equal_instants_of_one_na
     assert len(rows) == 2 and len({row.split()[1] for row in rows}) == 2
 
 
-# -- triple terms ------------------------------------------------------------------------------------------
+# -- triple terms --------
 
 
 def test_several_annotations_of_one_triple_join(bench: Bench) -> None:
@@ -253,7 +254,8 @@ def test_variables_bind_triples_which_group_and_serialise(bench: Bench) -> None:
     s = bench.stream()
     q = bench.register(
         "PREFIX rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> "
-        f"SELECT ?t (COUNT(*) AS ?n) WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?r rdf:reifies ?t ; :by ?w }} }} GROUP BY ?t"
+        f"SELECT ?t (COUNT(*) AS ?n) WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?r rdf:reifies ?t ; :by ?w "
+        f"}} }} GROUP BY ?t"
     )
     bench.push(s, 1, "<< :a :p 1 ~ :r1 >> :by :x . << :a :p 1 ~ :r2 >> :by :y .")
     (row,) = bench.now(q)
@@ -274,7 +276,7 @@ def test_equal_annotated_triples_are_one(bench: Bench) -> None:
     assert bench.now(q) == ["1"]
 
 
-# -- a FILTER or BIND moves to the nearest enclosing group that binds its variables --------------------------
+# -- a FILTER or BIND moves to the nearest enclosing group that binds its variables --------
 
 TWO = (
     "SELECT %s FROM NAMED WINDOW :w1 ON <%s> [RANGE 10] FROM NAMED WINDOW :w2 ON <%s> [RANGE 10] WHERE { %s }"
@@ -339,16 +341,18 @@ def test_filters_in_stream_and_graph_blocks_move(bench: Bench) -> None:
     s = bench.stream()
     bench.update("INSERT DATA { GRAPH :limits { :a :max 3 . :b :max 3 } }")
     q = bench.register(
-        f"SELECT ?s WHERE {{ STREAM <{s}> [NOW] {{ ?s :p ?x FILTER(?x < ?max) }} GRAPH :limits {{ ?s :max ?max }} }}"
+        f"SELECT ?s WHERE {{ STREAM <{s}> [NOW] {{ ?s :p ?x FILTER(?x < ?max) }} GRAPH :limits {{ "
+        f"?s :max ?max }} }}"
     )
     z = bench.register(
-        f"SELECT ?s WHERE {{ STREAM <{s}> [NOW] {{ ?s :p ?x }} GRAPH :limits {{ ?s :max ?max FILTER(?x < ?max) }} }}"
+        f"SELECT ?s WHERE {{ STREAM <{s}> [NOW] {{ ?s :p ?x }} GRAPH :limits {{ ?s :max ?max "
+        f"FILTER(?x < ?max) }} }}"
     )
     bench.push(s, 1, ":a :p 1 . :b :p 7 .")
     assert (bench.feed(q), bench.feed(z)) == ([ins(1, "a")], [ins(1, "a")])
 
 
-# -- complete SPARQL over windows -----------------------------------------------------------------------------
+# -- complete SPARQL over windows --------
 
 
 @pytest.mark.parametrize(
@@ -385,7 +389,7 @@ def test_blank_nodes_are_scoped_to_their_element(bench: Bench) -> None:
     assert bench.now(q) == ["2"]
 
 
-# -- what is refused -------------------------------------------------------------------------------------------
+# -- what is refused --------
 
 
 def test_service_reaches_no_host_by_default(bench: Bench) -> None:
@@ -438,3 +442,103 @@ def test_rstream_of_the_first_row_in_document_order(bench: Bench) -> None:
     (event,) = bench.events(q)
     assert set(event.data["head"]["vars"]) == {"s", "o", "l"}
     assert sorted(rows_of(event.data)[0].split()) == ["1", "7", "a"]
+
+
+def test_a_union_of_windows_and_static_data(bench: Bench) -> None:
+    s = bench.stream()
+    bench.update("INSERT DATA { :d :in :static }")
+    q = bench.register(
+        f"SELECT ?s WHERE {{ {{ STREAM <{s}> [RANGE 1h] {{ ?s :p ?o }} }} UNION {{ ?s :in ?x }} }}"
+    )
+    bench.push(s, 1, ":a :p 1 .")
+    assert bench.now(q) == ["a", "d"]
+
+
+def test_exists_is_correlated(bench: Bench) -> None:
+    body = "WINDOW :w1 { ?s :p ?x } FILTER EXISTS { WINDOW :w2 { ?s :q ?y FILTER(?y > ?x) } }"
+    assert two_windows(bench, "?s", body) == ["a"]
+
+
+def test_a_window_inside_graph_or_graph_of_the_store_inside_a_window(bench: Bench) -> None:
+    # GRAPH inside a window ranges over the elements' graphs, never over the store's
+    s = bench.stream()
+    bench.update("INSERT DATA { GRAPH :g { :x :p 1 } }")
+    q = bench.register(f"SELECT ?s WHERE {{ STREAM <{s}> [RANGE 1h] {{ GRAPH :g {{ ?s :p ?o }} }} }}")
+    bench.push(s, 1, ":h { :a :p 1 }")
+    assert bench.now(q) == []
+    bench.push(s, 2, ":g { :b :p 1 }")
+    assert bench.now(q) == ["b"]
+
+
+def test_a_variable_stream_is_bound_for_the_row(bench: Bench) -> None:
+    s, z = bench.stream(), bench.stream()
+    bench.update(f"INSERT DATA {{ :one :stream <{s}> . :two :stream <{z}> }}")
+    q = bench.register("SELECT ?sensor ?s WHERE { ?sensor :stream ?st . STREAM ?st [RANGE 1h] { ?s :p ?o } }")
+    bench.push(s, 1, ":a :p 1 .")
+    bench.push(z, 1, ":b :p 1 .")
+    bench.beat(s, 2)
+    bench.beat(z, 2)
+    assert bench.now(q) == ["one a", "two b"]
+
+
+def test_a_csparql_graph_pattern_ranges_over_the_store(bench: Bench) -> None:
+    s = bench.stream()
+    bench.update("INSERT DATA { GRAPH :g { :a :label 7 } }")
+    text = (
+        f"REGISTER QUERY Q AS PREFIX : <http://e/> SELECT ?s ?l FROM STREAM <{s}> [RANGE 10ms STEP 10ms] "
+        "WHERE { ?s :p ?x . GRAPH :g { ?s :label ?l } }"
+    )
+    assert bench.client.post("/queries", json={"query": text}).status_code == 201
+    bench.push(s, 1, ":a :p 1 .")
+    bench.beat(s, 10)
+    assert bench.now("Q") == ["a 7"]
+
+
+def test_having_in_a_subquery_over_a_window(bench: Bench) -> None:
+    s = bench.stream()
+    q = bench.register(
+        f"SELECT ?o ?n WHERE {{ {{ SELECT ?o (COUNT(?s) AS ?n) WHERE {{ STREAM <{s}> [RANGE 1h] {{ "
+        f"?s :p ?o }} }} "
+        "GROUP BY ?o HAVING (COUNT(?s) > 1) } }",
+        output="changes",
+    )
+    bench.push(s, 1, ":a :p :x . :b :p :y .")
+    bench.push(s, 2, ":c :p :x .")
+    assert bench.feed(q) == [ins(2, "x 2")]
+
+
+def test_distinct(bench: Bench) -> None:
+    s = bench.stream()
+    q = bench.register(f"SELECT DISTINCT ?o WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?s :p ?o }} }}")
+    bench.push(s, 1, ":a :p :x . :b :p :x .")
+    bench.push(s, 2, ":c :p :x . :d :p :y .")
+    assert bench.feed(q) == [ins(1, "x"), ins(2, "y")]
+
+
+def test_offset_and_limit_over_a_window(bench: Bench) -> None:
+    s = bench.stream()
+    q = bench.register(
+        f"SELECT ?s WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?s :p ?o }} }} ORDER BY ?o OFFSET 1 LIMIT 2",
+        output="rstream",
+    )
+    bench.push(s, 1, ":a :p 3 . :b :p 1 . :c :p 2 . :d :p 4 .")
+    (event,) = bench.events(q)
+    assert rows_of(event.data) == ["c", "a"]
+
+
+def test_construct_of_an_rspql_query_gives_the_full_graph_at_each_close(bench: Bench) -> None:
+    s = bench.stream()
+    q = bench.register(
+        f"REGISTER RSTREAM :out AS CONSTRUCT {{ ?s :seen ?o }} FROM NAMED WINDOW :w ON <{s}> [RANGE 10] "
+        "WHERE { WINDOW :w { ?s :p ?o } }"
+    )
+    bench.push(s, 1, ":a :p :b .")
+    bench.push(s, 11, ":a :p :b .")
+    bench.beat(s, 30)
+    assert bench.feed(q) == [ans(10, "a seen b"), ans(20, "a seen b"), ans(30)]
+
+
+def test_a_query_text_whose_dialect_is_told_wrongly_is_400(bench: Bench) -> None:
+    found = bench.refused(400, "SELECT ?s WHERE { STREAM <x> [NOW] { ?s :p ?o } }", dialect="rspql")
+    assert found["detail"]
+    bench.refused(400, "SELECT ?s WHERE { STREAM <x> [NOW] { ?s :p ?o } }", dialect="sparql")

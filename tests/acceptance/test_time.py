@@ -69,7 +69,8 @@ def test_an_old_heartbeat_never_moves_the_watermark_back(bench: Bench) -> None:
 def test_a_query_waits_for_the_least_watermark_of_its_streams(bench: Bench) -> None:
     s, z = bench.stream(), bench.stream()
     q = bench.register(
-        f"SELECT ?s WHERE {{ {{ STREAM <{s}> [NOW] {{ ?s :p ?o }} }} UNION {{ STREAM <{z}> [NOW] {{ ?s :p ?o }} }} }}"
+        f"SELECT ?s WHERE {{ {{ STREAM <{s}> [NOW] {{ ?s :p ?o }} }} UNION {{ STREAM <{z}> [NOW] {{ "
+        f"?s :p ?o }} }} }}"
     )
     # z has had nothing since registration and holds nothing back
     bench.push(s, 5, ":a :p 1 .")
@@ -85,7 +86,8 @@ def test_a_query_waits_for_the_least_watermark_of_its_streams(bench: Bench) -> N
 def test_equal_times_go_in_the_order_of_the_streams_in_the_text(bench: Bench) -> None:
     s, z = bench.stream(), bench.stream()
     q = bench.register(
-        f"SELECT ?s WHERE {{ {{ STREAM <{s}> [NOW] {{ ?s :p ?o }} }} UNION {{ STREAM <{z}> [NOW] {{ ?s :p ?o }} }} }}"
+        f"SELECT ?s WHERE {{ {{ STREAM <{s}> [NOW] {{ ?s :p ?o }} }} UNION {{ STREAM <{z}> [NOW] {{ "
+        f"?s :p ?o }} }} }}"
     )
     bench.push(s, 1, ":s1 :p 1 .")
     bench.push(z, 1, ":z1 :p 1 .")
@@ -97,7 +99,8 @@ def test_equal_times_go_in_the_order_of_the_streams_in_the_text(bench: Bench) ->
 def test_an_idle_stream_holds_nothing_back(bench: Bench) -> None:
     s, z = bench.stream(), bench.stream(idle_timeout="200ms")
     q = bench.register(
-        f"SELECT ?s WHERE {{ {{ STREAM <{s}> [NOW] {{ ?s :p ?o }} }} UNION {{ STREAM <{z}> [NOW] {{ ?s :p ?o }} }} }}"
+        f"SELECT ?s WHERE {{ {{ STREAM <{s}> [NOW] {{ ?s :p ?o }} }} UNION {{ STREAM <{z}> [NOW] {{ "
+        f"?s :p ?o }} }} }}"
     )
     bench.push(z, 1, ":z :p 1 .")
     with Sse(bench.client, f"/queries/{q}/results", **{"from": "0"}) as feed:
@@ -117,7 +120,7 @@ def test_idle_timeout_defaults_to_five_seconds(bench: Bench) -> None:
 def test_late_elements_are_dropped_counted_and_kept(bench: Bench) -> None:
     s = bench.stream()
     name = s.rsplit("/", 1)[1]
-    q = bench.register("SELECT ?s WHERE { STREAM <%s> [RANGE 1h] { ?s :p ?o } }" % s)
+    q = bench.register(f"SELECT ?s WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?s :p ?o }} }}")
     bench.push(s, 100, ":a :p 1 .")
     answer = bench.push(s, 99, ":late :p 1 .")
     assert (answer["accepted"], answer["late"]) == (1, 1) or (answer["accepted"], answer["late"]) == (0, 1)
@@ -133,7 +136,7 @@ def test_late_elements_are_dropped_counted_and_kept(bench: Bench) -> None:
 
 def test_admitted_late_elements_correct_the_windows_that_still_hold_their_time(bench: Bench) -> None:
     s = bench.stream(late="admit")
-    q = bench.register("SELECT ?s WHERE { STREAM <%s> [RANGE 10 ms] { ?s :p ?o } }" % s, output="changes")
+    q = bench.register(f"SELECT ?s WHERE {{ STREAM <{s}> [RANGE 10 ms] {{ ?s :p ?o }} }}", output="changes")
     bench.push(s, 100, ":a :p 1 .")
     assert bench.push(s, 95, ":b :p 1 .")["late"] == 1
     bench.push(s, 80, ":too-old :p 1 .")
@@ -144,7 +147,8 @@ def test_admitted_late_elements_correct_the_windows_that_still_hold_their_time(b
 def test_admitted_late_elements_retract(bench: Bench) -> None:
     s = bench.stream(late="admit")
     q = bench.register(
-        "SELECT (COUNT(*) AS ?n) WHERE { STREAM <%s> [RANGE 10 ms] { ?s :p ?o } }" % s, output="changes"
+        f"SELECT (COUNT(*) AS ?n) WHERE {{ STREAM <{s}> [RANGE 10 ms] {{ ?s :p ?o }} }}",
+        output="changes",
     )
     bench.push(s, 100, ":a :p 1 .")
     bench.push(s, 95, ":b :p 1 .")
@@ -167,7 +171,7 @@ def test_a_corrected_report_names_the_one_that_it_revises(bench: Bench) -> None:
 
 def test_late_error_refuses_the_push(bench: Bench) -> None:
     s = bench.stream(late="error")
-    q = bench.register("SELECT ?s WHERE { STREAM <%s> [RANGE 1h] { ?s :p ?o } }" % s)
+    q = bench.register(f"SELECT ?s WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?s :p ?o }} }}")
     bench.push(s, 100, ":a :p 1 .")
     answer = bench.client.post(
         "/streams",
@@ -226,7 +230,7 @@ def test_an_element_without_a_time_has_its_arrival_as_event_time(bench: Bench) -
 
 def test_the_watermark_of_an_arrival_stamped_stream_moves_by_the_wall_clock(bench: Bench) -> None:
     s = bench.stream()
-    q = bench.register("SELECT ?s WHERE { STREAM <%s> [RANGE 300 ms] { ?s :p ?o } }" % s, output="changes")
+    q = bench.register(f"SELECT ?s WHERE {{ STREAM <{s}> [RANGE 300 ms] {{ ?s :p ?o }} }}", output="changes")
     bench.push(s, None, ":a :p 1 .")
     came, went = bench.events(q, 2)
     assert (came.kind, went.kind) == ("insert", "delete")
@@ -261,7 +265,7 @@ def test_a_lateness_of_the_query_delays_that_query_only(bench: Bench) -> None:
 
 def test_now_is_the_instant_of_the_evaluation(bench: Bench) -> None:
     s = bench.stream()
-    q = bench.register("SELECT ?s (NOW() AS ?t) WHERE { STREAM <%s> [NOW] { ?s :p ?o } }" % s)
+    q = bench.register(f"SELECT ?s (NOW() AS ?t) WHERE {{ STREAM <{s}> [NOW] {{ ?s :p ?o }} }}")
     bench.push(s, "2024-06-01T10:00:00Z", ":a :p 1 .")
     (row,) = [row for _, _, rows in bench.feed(q) for row in rows]
     assert row.split()[1].rstrip("Z").startswith("2024-06-01T10:00:00")
@@ -274,3 +278,34 @@ def test_the_idle_mark_is_shown(bench: Bench) -> None:
     eventually(lambda: bench.describe_stream(s)["idle"])
     bench.push(s, 2, ":a :p 1 .")
     assert bench.describe_stream(s)["idle"] is False
+
+
+def test_admitted_late_elements_of_a_grid_name_each_report_that_they_revise(bench: Bench) -> None:
+    # sliding windows [0,10) and [5,15) both hold 7: two corrections, each at its own close
+    s = bench.stream(late="admit")
+    q = bench.register(
+        f"SELECT ?s FROM NAMED WINDOW :w ON <{s}> [RANGE 10 STEP 5] WHERE {{ WINDOW :w {{ ?s :p ?o }} }}"
+    )
+    bench.push(s, 6, ":a :p 1 .")
+    bench.beat(s, 15)
+    bench.push(s, 7, ":b :p 1 .")
+    found = [(e.data["at"], sorted(rows_of(e.data)), e.data.get("revises")) for e in bench.events(q)]
+    assert found[:2] == [(10, ["a"], None), (15, ["a"], None)]
+    # the windows that still hold that time: at least the last closed one
+    assert (15, ["a", "b"], 2) in [(at, rows, revised and int(revised)) for at, rows, revised in found[2:]]
+
+
+def test_the_answer_of_a_late_push_says_how_many_were_late(bench: Bench) -> None:
+    s = bench.stream()
+    bench.push(s, 100, ":a :p 1 .")
+    answer = bench.push_lines(s, (90, ":b :p 1"), (95, ":c :p 1"), (101, ":d :p 1"))
+    assert answer["late"] == 2
+    assert answer["last_seq"] - answer["first_seq"] + 1 in (1, 3)
+
+
+def test_a_push_with_an_element_too_far_ahead_is_refused_whole(bench: Bench) -> None:
+    s = bench.stream()
+    q = bench.register(NOW % s)
+    bench.push_lines(s, (1, ":a :p 1"), (wall_ms() + 2 * DAY_MS, ":b :p 1"), status=400)
+    bench.push(s, 5, ":c :p 1 .")
+    assert bench.feed(q) == [ins(5, "c")]

@@ -75,7 +75,8 @@ def test_minus_keeps_match_counts(bench: Bench) -> None:
     # two blockers: the row comes back when the second has left, not the first
     s = bench.stream()
     q = bench.register(
-        f"SELECT ?a WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?a :p ?x }} MINUS {{ STREAM <{s}> [RANGE 2 ms] {{ ?a :q ?y }} }} }}",
+        f"SELECT ?a WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?a :p ?x }} MINUS {{ STREAM <{s}> [RANGE 2 "
+        f"ms] {{ ?a :q ?y }} }} }}",
         output="changes",
     )
     bench.push(s, 1, ":a :p 1 .")
@@ -104,7 +105,8 @@ def test_order_by_a_maximum_puts_the_most_recent_first_and_the_window_is_open_cl
     # the challenge of 2015: descending by frequency, ties most recent first, (now - w, now]
     s = bench.stream()
     q = bench.register(
-        f"SELECT ?route (COUNT(?trip) AS ?freq) WHERE {{ STREAM <{s}> [RANGE 10 ms] {{ ?trip :route ?route ; :time ?time }} }} "
+        f"SELECT ?route (COUNT(?trip) AS ?freq) WHERE {{ STREAM <{s}> [RANGE 10 ms] {{ ?trip :route "
+        f"?route ; :time ?time }} }} "
         "GROUP BY ?route ORDER BY DESC(?freq) DESC(MAX(?time)) LIMIT 2",
         output="rstream",
         bounds="open-closed",
@@ -238,7 +240,8 @@ def test_range_1h_parses(bench: Bench) -> None:
 def test_count_without_group_by_over_an_empty_window_is_zero(bench: Bench) -> None:
     s = bench.stream()
     q = bench.register(
-        f"SELECT (COUNT(*) AS ?n) FROM NAMED WINDOW :w ON <{s}> [RANGE 10] WHERE {{ WINDOW :w {{ ?s :p ?o }} }}"
+        f"SELECT (COUNT(*) AS ?n) FROM NAMED WINDOW :w ON <{s}> [RANGE 10] WHERE {{ WINDOW :w {{ ?s "
+        f":p ?o }} }}"
     )
     bench.push(s, 1, ":a :p 1 .")
     bench.beat(s, 20)
@@ -248,7 +251,8 @@ def test_count_without_group_by_over_an_empty_window_is_zero(bench: Bench) -> No
 def test_two_windows_with_no_shared_variable_give_the_product(bench: Bench) -> None:
     s, z = bench.stream(), bench.stream()
     q = bench.register(
-        f"SELECT ?a ?b WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?a :p ?x }} STREAM <{z}> [RANGE 1h] {{ ?b :p ?y }} }}"
+        f"SELECT ?a ?b WHERE {{ STREAM <{s}> [RANGE 1h] {{ ?a :p ?x }} STREAM <{z}> [RANGE 1h] {{ "
+        f"?b :p ?y }} }}"
     )
     bench.push(s, 1, ":a1 :p 1 . :a2 :p 1 .")
     bench.push(z, 1, ":b1 :p 1 . :b2 :p 1 .")

@@ -1,4 +1,4 @@
-"""Section 3 and the rspql profile of section 4: windows on a grid, closes, empty windows, instants of reports."""
+"""Section 3 and the rspql profile of section 4: grids, closes, empty windows, instants."""
 
 from __future__ import annotations
 
