@@ -93,7 +93,7 @@ def _changes(spark: Any, file: Path) -> Any:
     if not file.stat().st_size:
         return None
     keep = Rules(None, None, "")
-    return parsed(spark, find_sources([file]), keep, keep_labels=True).where("s is not null")
+    return parsed(spark, find_sources([file]), keep, keep_labels=True).where("s is not null").persist()
 
 
 def _of(changes: Any, predicate: str | None) -> Any:

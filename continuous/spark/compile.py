@@ -187,9 +187,9 @@ class Compiler:
                 return self._pattern(TriplePattern(subject, iri, object), graph)
             case Inverse(inner):
                 return self._path(object, inner, subject, graph)
-            case Alternative(left, right):
-                one = self._path(subject, left, object, graph)
-                return one.unionByName(self._path(subject, right, object, graph))
+            case Alternative():
+                # The store gives each pair once, SPARQL 1.1 (section 18.4) as often as it is found.
+                raise UnsupportedError("the path operator | on the mirror")
             case Sequence(left, right):
                 self._fresh += 1
                 middle = Var(f"_:path{self._fresh}")

@@ -22,6 +22,8 @@ from .parsing import Rules, parse_chunk
 from .sources import Source, cut, find_sources
 from .work import Done, Work, write_whole
 
+SALT_ROWS = 500_000
+"""The mirror has one more task and file of a predicate for each of these."""
 SCHEMA = (
     "chunk int, s string, p string, o string, g string, lines long, line long, reason string, text string"
 )
@@ -181,12 +183,13 @@ def mirror(dump: Path, target: Path, version: int) -> None:
         .orderBy("p")
         .collect()
     )
-    keys = spark.createDataFrame([(row.p, number) for number, row in enumerate(facts)], "p string, k int")
-    # Several tasks share a large predicate: without the salt each would be one task's work.
-    salt = f.pmod(f.hash("s"), f.lit(4 * (os.cpu_count() or 1)))
-    placed = (
-        quads.join(f.broadcast(keys), "p").drop("p").repartition("k", salt).sortWithinPartitions("k", "s")
+    keys = spark.createDataFrame(
+        [(row.p, number, 1 + row.rows // SALT_ROWS) for number, row in enumerate(facts)],
+        "p string, k int, tasks long",
     )
+    # Several tasks share a large predicate: without the salt each would be one task's work.
+    salted = quads.join(f.broadcast(keys), "p").withColumn("salt", f.expr("pmod(hash(s), tasks)"))
+    placed = salted.repartition("k", "salt").drop("p", "salt", "tasks").sortWithinPartitions("k", "s")
     placed.write.partitionBy("k").parquet(uri(draft / "quads"))
     shutil.rmtree(draft / "flat")
     predicates = {
