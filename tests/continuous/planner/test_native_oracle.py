@@ -28,7 +28,7 @@ def both(
     chosen = EvaluationOptions(name="q", window_default_graph=options.get("window_default_graph", "union"))
     try:
         reference = ReferenceEvaluator(query, store, chosen)
-    except (UnsupportedError, QueryTextError, SyntaxError):
+    except (UnsupportedError, QueryTextError):
         assume(False)
     try:
         native = NativeEvaluator(query, store, chosen, order=options.get("order"))
