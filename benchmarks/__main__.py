@@ -1,0 +1,38 @@
+"""``python -m benchmarks [NAME ...]``: runs the named benchmarks, all of them without a name.
+
+Each prints its own table: ratios measured side by side in one run. Nothing is kept; docs/performance.md holds
+figures together with the machine and the command that gave them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+# Modules that only help others.
+PARTS = {"__init__", "__main__", "conference", "drive", "taxi"}
+
+
+def names() -> list[str]:
+    """The benchmarks that can be run."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in PARTS)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs them one after the other, each in a process of its own; the number of those that failed."""
+    unknown = set(arguments) - set(names())
+    if unknown:
+        print(
+            f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(names())}", file=sys.stderr
+        )
+        return 2
+    failed = 0
+    for name in arguments or names():
+        print(f"== {name}", flush=True)
+        failed += subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode != 0
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
