@@ -341,7 +341,7 @@ class Engine:
         prepared = prepare(registration, self.settings, _parse)
         with self._admin:
             name = prepared.name or self._catalogue.free_name()
-            prepared = replace_name(prepared, name)
+            prepared = prepared.under_name(name)
             existing = self._catalogue.find(name)
             if existing is not None and not replace:
                 self._catalogue.require_same(existing, prepared.registration)
@@ -641,7 +641,7 @@ class Engine:
         if registration is None or record.state == "failed":
             return
         try:
-            prepared = replace_name(prepare(registration, self.settings, _parse), record.name)
+            prepared = prepare(registration, self.settings, _parse).under_name(record.name)
             self._check_streams(prepared)
             evaluator = self._evaluator(prepared)
             self._run(entry, prepared, evaluator, paused=record.state == "paused", reset=reset)
@@ -657,7 +657,7 @@ class Engine:
         if running is not None and running.state == "running":
             return
         # A failed query begins anew, with new windows.
-        prepared = replace_name(prepare(entry.registration, self.settings, _parse), entry.name)
+        prepared = prepare(entry.registration, self.settings, _parse).under_name(entry.name)
         evaluator = self._evaluator(prepared)
         self._detach(entry)
         self._catalogue.set_state(entry, "running", None)
@@ -732,11 +732,6 @@ class Engine:
     def _check_running(self) -> None:
         if not self.running:
             raise EngineStoppedError("the engine is not running")
-
-
-def replace_name(prepared: PreparedQuery, name: str) -> PreparedQuery:
-    """The prepared query under its final name."""
-    return replace(prepared, name=name, registration=prepared.registration.named(name))
 
 
 def _sentence(error: Exception) -> str:

@@ -272,11 +272,9 @@ class Keeper:
             self._restore(each, made.get(each["name"]))
 
     def _evaluator_of(self, kept: dict[str, Any]) -> tuple[PreparedQuery, Evaluator] | Exception:
-        from .engine import replace_name
-
         try:
             prepared = prepare(_registration(kept), self._engine.settings, _parse)
-            prepared = replace_name(prepared, kept["name"])
+            prepared = prepared.under_name(kept["name"])
             return prepared, self._engine._evaluator(prepared)
         except Exception as error:
             return error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
 from pyoxigraph import NamedNode, Quad
@@ -115,7 +115,7 @@ class PreparedQuery:
     """Everything decided about a registration before it runs.
 
     ``result_iri`` names the stream of a CONSTRUCT query's output; for a SELECT it is the name of a feed that
-    no window may read. ``named`` says that text or registration gave that IRI.
+    no window may read. ``base_iri`` completes the names of streams.
     """
 
     registration: Registration
@@ -128,6 +128,7 @@ class PreparedQuery:
     t0_ms: int | None
     result_iri: str | None
     warnings: tuple[str, ...]
+    base_iri: str
 
     @property
     def windows(self) -> tuple[WindowDeclaration, ...]:
@@ -138,6 +139,20 @@ class PreparedQuery:
     def open_closed(self) -> bool:
         """``bounds: open-closed``."""
         return self.registration.bounds == "open-closed"
+
+    def under_name(self, name: str) -> PreparedQuery:
+        """The query under its final name, which also names the stream that a CONSTRUCT query makes.
+
+        A text or registration that names the stream itself goes before; a query never makes what it reads.
+        """
+        iri = self.result_iri
+        if (
+            iri is None
+            and self.query.form == "construct"
+            and self.base_iri + name not in streams_read(self.query)
+        ):
+            iri = self.base_iri + name
+        return replace(self, name=name, registration=self.registration.named(name), result_iri=iri)
 
     @property
     def makes_stream(self) -> bool:
@@ -181,6 +196,7 @@ def prepare(registration: Registration, settings: EngineSettings, parse: Parse) 
         t0_ms=t0,
         result_iri=iri,
         warnings=(*query.warnings, *_warnings(query)),
+        base_iri=settings.base_iri,
     )
 
 
