@@ -169,7 +169,9 @@ def _require_reader() -> None:
     identity: Identity | None = g.get("identity")
     if identity is None:
         raise HttpError(
-            401, "this server needs a token", code="unauthorised",
+            401,
+            "this server needs a token",
+            code="unauthorised",
             hint="Send it as `Authorization: Bearer TOKEN`, or log in on the page.",
             headers={"WWW-Authenticate": 'Bearer realm="quadrill"'},
         )

@@ -19,8 +19,14 @@ from selenium.webdriver.support.ui import WebDriverWait
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
 FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
     "--window-size=1360,1000",
 )
 PATIENCE_SECONDS = 30
@@ -60,10 +66,12 @@ class Page:
         return self.driver.find_elements(By.CSS_SELECTOR, css)
 
     def text(self, css: str) -> str:
-        return str(self.driver.execute_script(
-            "return [...document.querySelectorAll(arguments[0])].map((node) => node.innerText).join('\\n')",
-            css,
-        ))
+        return str(
+            self.driver.execute_script(
+                "return [...document.querySelectorAll(arguments[0])].map((node) => node.innerText).join('\\n')",
+                css,
+            )
+        )
 
     def click(self, css: str) -> None:
         self.one(css).click()
@@ -75,6 +83,7 @@ class Page:
 
     def until(self, what: Callable[[], T], hint: str) -> T:
         """Wait until ``what`` gives something true."""
+
         def look(_driver: Any) -> T:
             return what()
 
@@ -91,6 +100,7 @@ class Page:
     def complaints(self) -> list[str]:
         """What the browser's console holds against the page; refused requests are the tests' own."""
         return [
-            entry["message"] for entry in self.driver.get_log("browser")
+            entry["message"]
+            for entry in self.driver.get_log("browser")
             if entry["level"] in ("SEVERE", "WARNING") and "Failed to load resource" not in entry["message"]
         ]

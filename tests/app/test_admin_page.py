@@ -31,8 +31,11 @@ LIVE = PREFIX + (
     "  GRAPH ex:rooms { ?sensor ex:in ?room }\n"
     "}"
 )
-ROOMS = PREFIX + """INSERT DATA { GRAPH ex:rooms {
+ROOMS = (
+    PREFIX
+    + """INSERT DATA { GRAPH ex:rooms {
     ex:s1 ex:in "kitchen" . ex:s2 ex:in "<script>document.title=1</script>" } }"""
+)
 
 
 @contextlib.contextmanager
@@ -84,17 +87,21 @@ def _register(client: httpx.Client, name: str, text: str, **options: object) -> 
 
 def _push(client: httpx.Client, turtle: str, at: int, stream: str = "http://example.org/readings") -> None:
     client.post(
-        "/streams", params={"iri": stream, "at": at, "wait": "true"}, content=turtle,
+        "/streams",
+        params={"iri": stream, "at": at, "wait": "true"},
+        content=turtle,
         headers={"Content-Type": "text/turtle"},
     ).raise_for_status()
 
 
 def _error_place(page: Page) -> str:
     """The text that is selected in the editor."""
-    return str(page.driver.execute_script(
-        "const area = document.getElementById('text');"
-        "return area.value.slice(area.selectionStart, area.selectionEnd)"
-    ))
+    return str(
+        page.driver.execute_script(
+            "const area = document.getElementById('text');"
+            "return area.value.slice(area.selectionStart, area.selectionEnd)"
+        )
+    )
 
 
 def test_a_wrong_query_shows_its_error_at_the_place_and_a_right_one_shows_its_rows_live(
@@ -185,9 +192,13 @@ def test_a_query_whose_name_is_taken_can_replace_the_other(page: Page, client: h
 
 
 def test_the_sparql_tab_shows_rows_terms_booleans_and_graphs(page: Page, client: httpx.Client) -> None:
-    _update(client, PREFIX + """INSERT DATA {
+    _update(
+        client,
+        PREFIX
+        + """INSERT DATA {
         ex:a ex:p 7 , "sept"@fr , "2013-01-06"^^<http://www.w3.org/2001/XMLSchema#gDay> , "<b>bold</b>" ,
-             <<( ex:x ex:y "z" )>> , _:blank }""")
+             <<( ex:x ex:y "z" )>> , _:blank }""",
+    )
     page.open("/ui/sparql")
     page.write("#text", PREFIX + "SELECT ?v ?none WHERE { ex:a ex:p ?v } ORDER BY ?v")
     page.click("#run")
@@ -219,8 +230,11 @@ def test_the_sparql_tab_marks_errors_and_updates_the_store(page: Page, client: h
     page.click("#run")
     page.until_text("#result", "The update is done")
     assert int(page.text("#store-version")) == before + 1
-    asked = client.get("/query", params={"query": PREFIX + "ASK { GRAPH ex:g { ex:a ex:b ex:c } }"},
-                       headers={"Accept": "application/sparql-results+json"})
+    asked = client.get(
+        "/query",
+        params={"query": PREFIX + "ASK { GRAPH ex:g { ex:a ex:b ex:c } }"},
+        headers={"Accept": "application/sparql-results+json"},
+    )
     assert asked.json()["boolean"] is True
 
 
@@ -243,8 +257,11 @@ def test_the_store_page_shows_sizes_and_commits_as_they_happen(page: Page, clien
     page.open("/ui/store")
     page.until_text("#feed-state", "live")
     page.until_text("#graphs", "http://example.org/rooms")
-    _update(client, PREFIX + "DELETE DATA { GRAPH ex:rooms { ex:s1 ex:in 'kitchen' } };"
-                    "INSERT DATA { ex:a ex:b 1, 2, 3 . GRAPH ex:new { ex:a ex:b 1 } }")
+    _update(
+        client,
+        PREFIX + "DELETE DATA { GRAPH ex:rooms { ex:s1 ex:in 'kitchen' } };"
+        "INSERT DATA { ex:a ex:b 1, 2, 3 . GRAPH ex:new { ex:a ex:b 1 } }",
+    )
     page.until_text("#changes tbody", "http://example.org/new")
     assert "+0 −1 http://example.org/rooms" in page.text("#changes tbody")
     assert "+3 −0 default graph" in page.text("#changes tbody")
@@ -323,7 +340,8 @@ def test_a_hidden_page_closes_its_feed_and_resumes_where_it_was(page: Page, clie
     def hide(hidden: bool) -> None:
         page.driver.execute_script(
             "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});"
-            "document.dispatchEvent(new Event('visibilitychange'))", hidden
+            "document.dispatchEvent(new Event('visibilitychange'))",
+            hidden,
         )
 
     def subscribers() -> int:

@@ -166,8 +166,14 @@ def test_without_tokens_the_login_page_leads_on(client: FlaskClient) -> None:
 @pytest.mark.parametrize(
     "target",
     [
-        "//evil.example/", "/\\evil.example", "https://evil.example/", "javascript:alert(1)", "ui/store", "",
-        None, "/a\nb",
+        "//evil.example/",
+        "/\\evil.example",
+        "https://evil.example/",
+        "javascript:alert(1)",
+        "ui/store",
+        "",
+        None,
+        "/a\nb",
     ],
 )
 def test_signing_in_never_leads_to_another_site(target: str | None) -> None:
