@@ -52,7 +52,9 @@ def read(body: bytes, codec: str) -> bytes:
         else q
         for q in parse(text.encode(), RdfFormat.N_QUADS)
     ]
-    return serialize(quads, format=RdfFormat.N_QUADS)
+    written = serialize(quads, format=RdfFormat.N_QUADS)
+    assert written is not None  # without an output it gives the bytes
+    return written
 
 
 def write(quads: bytes, codec: str) -> bytes:

@@ -68,7 +68,8 @@ class Page:
     def text(self, css: str) -> str:
         return str(
             self.driver.execute_script(
-                "return [...document.querySelectorAll(arguments[0])].map((node) => node.innerText).join('\\n')",
+                "const found = [...document.querySelectorAll(arguments[0])];"
+                "return found.map((node) => node.innerText).join('\\n')",
                 css,
             )
         )
