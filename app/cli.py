@@ -61,7 +61,8 @@ def _fail(error: QuadrillError) -> int:
     )
     for fault in faults:
         line, column, message = fault["line"], fault["column"], fault["message"]
-        place = "" if line is None else f"line {line}" + ("" if column is None else f", column {column}") + ": "
+        place = f"line {line}: " if column is None else f"line {line}, column {column}: "
+        place = "" if line is None else place
         print(f"quadrill: {'' if message.startswith(place) else place}{message}", file=sys.stderr)
         if fault["excerpt"]:
             print(fault["excerpt"], file=sys.stderr)
