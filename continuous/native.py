@@ -25,7 +25,6 @@ from .algebra.variables import certain
 from .element import Row, WindowContent
 from .expressions.compile import ExpressionContext
 from .expressions.values import ValueTable
-from .language.write import write_pattern
 from .planner.compiled import CompiledPlan
 from .planner.physical import Compilation, StaticTable, build_plan
 from .planner.plan import Plan, SourceKey, source_key
@@ -36,6 +35,7 @@ from .r2r.topk import TopK
 from .reference.answer import Answer, EvaluationOptions, StaticPart
 from .reference.background import Background, projected
 from .reference.functions import Functions
+from .reference.parts import described, streams_of_variable
 from .reference.prepare import prepare
 from .reference.template import Template
 from .rows import Delta, merge
@@ -210,30 +210,11 @@ class NativeEvaluator:
 
     def static_parts(self) -> list[StaticPart]:
         """What each static part is and how many rows it has."""
-        return [
-            StaticPart(
-                part.name,
-                write_pattern(part.pattern, self._query.prefixes, self._query.dialect),
-                tuple(var.name for var in part.vars),
-                len(rows),
-                self.static_version,
-            )
-            for part, rows in zip(self._parts, self._rows, strict=True)
-        ]
+        return described(self._query, self._parts, self._rows, self.static_version)
 
     def streams_of_variable(self, window_name: NamedNode) -> frozenset[NamedNode] | None:
         """The streams to which static data bind a window's variable stream; None when they do not bind it."""
-        variable = next((each.stream for each in self._query.windows if each.name == window_name), None)
-        if not isinstance(variable, Var):
-            return frozenset() if variable is None else frozenset((variable,))
-        found: set[NamedNode] = set()
-        bound = False
-        for part, rows in zip(self._parts, self._rows, strict=True):
-            if variable in part.vars:
-                bound = True
-                place = part.vars.index(variable)
-                found |= {term for row in rows if isinstance(term := row[place], NamedNode)}
-        return frozenset(found) if bound else None
+        return streams_of_variable(self._query, self._parts, self._rows, window_name)
 
     # --- steps ------------------------------------------------------------------------------------
 

@@ -23,12 +23,12 @@ from ..algebra.static import StaticPattern, is_static, split_static
 from ..algebra.text import SparqlText
 from ..algebra.timestamps import uses_timestamps
 from ..element import Row, WindowContent
-from ..language.write import write_pattern
 from ..uncertainty import custom_functions
 from .answer import Answer, EvaluationOptions, StaticPart
 from .background import Background, merged_background, projected
 from .functions import Functions
 from .joins import JoinOrder
+from .parts import described, streams_of_variable
 from .plan import MERGED, GraphNames, WindowKey, WindowPlan, windows_with_graphs
 from .prepare import is_ordered, prepare
 from .template import Template
@@ -121,30 +121,11 @@ class ReferenceEvaluator:
 
     def static_parts(self) -> list[StaticPart]:
         """What each static part is and how many rows it has."""
-        return [
-            StaticPart(
-                part.name,
-                write_pattern(part.pattern, self._query.prefixes, self._query.dialect),
-                tuple(var.name for var in part.vars),
-                len(rows),
-                self.static_version,
-            )
-            for part, rows in zip(self._parts, self._rows, strict=True)
-        ]
+        return described(self._query, self._parts, self._rows, self.static_version)
 
     def streams_of_variable(self, window_name: NamedNode) -> frozenset[NamedNode] | None:
         """The streams to which static data bind a window's variable stream; None when they do not bind it."""
-        variable = next((each.stream for each in self._query.windows if each.name == window_name), None)
-        if not isinstance(variable, Var):
-            return frozenset() if variable is None else frozenset((variable,))
-        found: set[NamedNode] = set()
-        bound = False
-        for part, rows in zip(self._parts, self._rows, strict=True):
-            if variable in part.vars:
-                bound = True
-                index = part.vars.index(variable)
-                found |= {term for row in rows if isinstance(term := row[index], NamedNode)}
-        return frozenset(found) if bound else None
+        return streams_of_variable(self._query, self._parts, self._rows, window_name)
 
     # --- preparation ---------------------------------------------------------------------------
 
