@@ -27,7 +27,7 @@ imports: ## the import directions
 	$(BIN)/lint-imports
 
 test: ## the tests of the README
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-all: ## everything, the slow sweeps too
 	$(BIN)/python -m pytest -m "slow or not slow"
