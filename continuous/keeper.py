@@ -14,7 +14,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadrill.store.changes import Commit
 from quadrill.store.errors import (
@@ -29,11 +29,10 @@ from .catalogue import Entry
 from .checkpoint import query_state, read_checkpoint, restore_query, write_checkpoint
 from .ingest.retained import MemoryLog
 from .journal import Journal, JournalRecord
-from .prepare import Evaluator, PreparedQuery, prepare
+from .parts import EngineParts
+from .prepare import Evaluator, PreparedQuery
+from .query_life import QueryLife, sentence_of
 from .registration import Registration
-
-if TYPE_CHECKING:
-    from .engine import Engine
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -46,8 +45,9 @@ _FAR = 10_000
 class Keeper:
     """Recovery and checkpoints of one engine. Everything is called in the loop or before it runs."""
 
-    def __init__(self, engine: Engine, journal: Journal) -> None:
-        self._engine = engine
+    def __init__(self, parts: EngineParts, life: QueryLife, journal: Journal) -> None:
+        self._parts = parts
+        self._life = life
         self._journal = journal
         self._path = journal.folder / "checkpoint"
         self._next_s = 0.0
@@ -63,12 +63,16 @@ class Keeper:
 
     def after_start(self) -> None:
         """Write what a replay has led to, so that the next start does not replay it again."""
-        if self._engine._turns.processed != self._checkpointed:
+        if self._parts.turns.processed != self._checkpointed:
             self.checkpoint()
 
-    def due(self) -> bool:
-        """True when it is time and something happened."""
-        turns = self._engine._turns
+    def checkpoint_when_due(self) -> None:
+        """Write the state when it is time and something happened. Called between inputs."""
+        if self._due():
+            self.checkpoint()
+
+    def _due(self) -> bool:
+        turns = self._parts.turns
         return (
             time.monotonic() >= self._next_s
             and turns.processed != self._checkpointed
@@ -84,29 +88,29 @@ class Keeper:
         except StoreUnwritableError as error:
             log.warning("no checkpoint: %s", error.message)
         self.took = time.monotonic() - began
-        self._next_s = time.monotonic() + max(self._engine.settings.checkpoint_ms / 1000, _CHEAP * self.took)
+        self._next_s = time.monotonic() + max(self._parts.settings.checkpoint_ms / 1000, _CHEAP * self.took)
 
     def _checkpoint(self) -> None:
-        engine, journal, turns = self._engine, self._journal, self._engine._turns
+        parts, journal, turns = self._parts, self._journal, self._parts.turns
         turns.settle()
-        with engine._acceptor.lock:
+        with parts.acceptor.lock:
             state: dict[str, Any] = {
                 "processed": turns.processed,
                 "last": journal.last,
                 "version": turns.version,
-                "keys": engine._acceptor.keys(),
+                "keys": parts.acceptor.keys(),
                 "streams": {
                     each.iri: {
                         "created": each.record.created_ms,
                         "figures": each.figures(),
                         "dead_letters": list(each.dead_letters),
                     }
-                    for each in engine._book
+                    for each in parts.book
                 },
             }
-            logs = [each.log for each in engine._book if isinstance(each.log, MemoryLog)]
+            logs = [each.log for each in parts.book if isinstance(each.log, MemoryLog)]
             retained = [order for each in logs if (order := each.earliest_order) is not None]
-        state["queries"] = [self._entry_state(entry) for entry in engine._catalogue.entries()]
+        state["queries"] = [self._entry_state(entry) for entry in parts.catalogue.entries()]
         journal.log.sync()
         journal.results.sync()
         journal.reached("before-checkpoint")
@@ -166,8 +170,8 @@ class Keeper:
 
     def _recover(self) -> None:
         began = time.monotonic()
-        engine, journal = self._engine, self._journal
-        engine._book.restore()
+        parts, journal = self._parts, self._journal
+        parts.book.restore()
         journal.silent = True
         state: dict[str, Any] | None = None
         problem: str | None = None
@@ -191,23 +195,23 @@ class Keeper:
             for record in rest:
                 journal.reached("in-replay")
                 self._replay(record, counted=record.number <= last)
-            engine._acceptor.begin_at(journal.last)
+            parts.acceptor.begin_at(journal.last)
             journal.silent = False
             self._take_commits()
         else:
-            engine._turns.version = engine._store.logged_version
+            parts.turns.version = parts.store.logged_version
         self._finish()
-        for stream in engine._book:
+        for stream in parts.book:
             # The time that the server was away is no silence of the stream.
             if stream.last_input_ms is not None:
-                stream.last_input_ms = engine._clock.now_ms()
-        engine._acceptor.begin_at(journal.last)
-        engine._turns.processed = journal.last
+                stream.last_input_ms = parts.clock.now_ms()
+        parts.acceptor.begin_at(journal.last)
+        parts.turns.processed = journal.last
         journal.silent = False
         if state is not None and not rest and journal.last == last:
             # What was read is the state: it need not be written again.
-            self._checkpointed = engine._turns.processed
-            self._next_s = time.monotonic() + engine.settings.checkpoint_ms / 1000
+            self._checkpointed = parts.turns.processed
+            self._next_s = time.monotonic() + parts.settings.checkpoint_ms / 1000
         self.report = {
             "seconds": round(time.monotonic() - began, 3),
             "records": len(rest),
@@ -220,8 +224,8 @@ class Keeper:
         self, processed: int, last: int, state: dict[str, Any] | None, *, usable: bool
     ) -> list[JournalRecord]:
         """Restore streams and what they retain; the records that have to take their turns again."""
-        engine = self._engine
-        acceptor, book = engine._acceptor, engine._book
+        parts = self._parts
+        acceptor, book = parts.acceptor, parts.book
         for iri, kept in (state or {"streams": {}})["streams"].items():
             stream = book.find(iri)
             if stream is not None and stream.record.created_ms == kept["created"]:
@@ -247,8 +251,8 @@ class Keeper:
 
     def _begin(self, state: dict[str, Any] | None, rest: list[JournalRecord]) -> None:
         """Make the queries of the checkpoint, each over the version that its static parts reflected."""
-        engine = self._engine
-        store, turns = engine._store, engine._turns
+        parts = self._parts
+        store, turns = parts.store, parts.turns
         if state is None:
             # The first start writes a checkpoint, so this is the start, or the checkpoint is damaged and
             # the journal whole: before its first record there was no query.
@@ -273,9 +277,8 @@ class Keeper:
 
     def _evaluator_of(self, kept: dict[str, Any]) -> tuple[PreparedQuery, Evaluator] | Exception:
         try:
-            prepared = prepare(_registration(kept), self._engine.settings, _parse)
-            prepared = prepared.under_name(kept["name"])
-            return prepared, self._engine._evaluator(prepared)
+            prepared = self._life.prepare(_registration(kept)).under_name(kept["name"])
+            return prepared, self._life.evaluator(prepared)
         except Exception as error:
             return error
 
@@ -283,35 +286,35 @@ class Keeper:
         self, kept: dict[str, Any], made: tuple[PreparedQuery, Evaluator] | Exception | None
     ) -> None:
         """One query of the checkpoint; one that cannot run any more is shown as failed with the reason."""
-        engine = self._engine
-        feed = engine._new_feed(kept["name"])
+        parts = self._parts
+        feed = self._life.new_feed(kept["name"])
         feed.restore(kept["feed"], self._journal.results.events(kept["feed"][0]))
         entry = Entry(
             kept["name"], _registration(kept), feed, kept["created"], None, kept["state"], kept["error"]
         )
-        engine._catalogue.add(entry)
+        parts.catalogue.add(entry)
         if made is None:
             return
         try:
             if isinstance(made, Exception):
                 raise made
-            running = engine._make_running(entry, *made, paused=kept["state"] == "paused")
+            running = self._life.make_running(entry, *made, paused=kept["state"] == "paused")
             restore_query(running, kept["query"])
-            engine._dispatcher.adopt(running)
+            parts.dispatcher.adopt(running)
         except Exception as error:
             entry.running = None
             log.warning("the query %s cannot be restored: %s", entry.name, error)
-            engine._catalogue.set_state(entry, "failed", _sentence(error))
+            parts.catalogue.set_state(entry, "failed", sentence_of(error))
 
     def _rewind_to(self, version: int) -> None:
         try:
-            self._engine._store.rewind(version)
+            self._parts.store.rewind(version)
         except (GoneError, UnsupportedError) as error:
             log.warning("the replay reads the newest version of the dataset: %s", error.message)
 
     def _forward(self, name: str) -> None:
         """A query of the replay is about to refresh its static parts."""
-        turns, store = self._engine._turns, self._engine._store
+        turns, store = self._parts.turns, self._parts.store
         version = self._seen.get((turns.number, name), turns.version)
         store.forward(min(version, store.logged_version))
 
@@ -323,16 +326,16 @@ class Keeper:
             work = self._work_of(record, counted=counted)
             if work is not None:
                 at = record.members.get("now", 0)
-                self._engine._turns.run(record.number, at, work)
+                self._parts.turns.run(record.number, at, work)
         except QuadrillError as error:
             log.error("record %d of the journal (%s) failed: %s", record.number, record.kind, error.message)
 
     def _work_of(self, record: JournalRecord, *, counted: bool) -> Callable[[], Any] | None:
-        engine, members = self._engine, record.members
-        dispatcher = engine._dispatcher
+        parts, members = self._parts, record.members
+        dispatcher = parts.dispatcher
         match record.kind:
             case "input":
-                event = engine._acceptor.replay(record, engine._book.find(members["stream"]), counted=counted)
+                event = parts.acceptor.replay(record, parts.book.find(members["stream"]), counted=counted)
                 return None if event is None else lambda: dispatcher.dispatch(event)
             case "commit":
                 return lambda: self._commit(Commit(members["version"], members["at"]))
@@ -343,7 +346,7 @@ class Keeper:
                 return None
             case "attach":
                 return self._attach(record)
-        entry = engine._catalogue.find(members["name"])
+        entry = parts.catalogue.find(members["name"])
         if entry is None:
             return None
         running = entry.running
@@ -351,58 +354,58 @@ class Keeper:
             case "detach":
                 entry.running = None
                 if members["dropped"]:
-                    engine._catalogue.discard(entry)
-                return lambda: engine._leave(entry, running, dropped=members["dropped"])
+                    parts.catalogue.discard(entry)
+                return lambda: self._life.leave(entry, running, dropped=members["dropped"])
             case "state" if running is not None:
                 entry.state = members["state"]
                 return lambda: dispatcher.set_state(running, members["state"])
             case "registration" if running is not None:
                 entry.registration = _registration({**_named(entry), "options": members["options"]})
-                return lambda: engine._set_registration(running, entry.registration)
+                return lambda: self._life.set_registration(running, entry.registration)
             case "refresh" if running is not None:
                 return lambda: dispatcher.refresh(running, members["cause"])
         return None
 
     def _commit(self, commit: Commit) -> None:
-        store = self._engine._store
+        store = self._parts.store
         store.forward(min(commit.version, store.logged_version))
-        self._engine._commit(commit)
+        self._parts.commit(commit)
 
     def _take_commits(self) -> None:
         """Commits that were durable before anybody noted their turn take it now, one by one."""
-        engine = self._engine
-        store = engine._store
-        for version in range(engine._turns.version + 1, store.logged_version + 1):
+        parts = self._parts
+        store = parts.store
+        for version in range(parts.turns.version + 1, store.logged_version + 1):
             store.forward(version)
             try:
                 at = next(store.commits_after(version - 1, 1)).at_ms
             except (GoneError, StopIteration):
-                at = engine._clock.now_ms()
-            number = engine._acceptor.note("commit", now=at, version=version, at=at)
+                at = parts.clock.now_ms()
+            number = parts.acceptor.note("commit", now=at, version=version, at=at)
             commit = Commit(version, at)
-            engine._turns.run(number, at, lambda commit=commit: self._commit(commit))  # type: ignore[misc]
+            parts.turns.run(number, at, lambda commit=commit: self._commit(commit))  # type: ignore[misc]
 
     def _attach(self, record: JournalRecord) -> Callable[[], Any] | None:
-        engine, members = self._engine, record.members
-        existing = engine._catalogue.find(members["name"])
+        parts, members = self._parts, record.members
+        existing = parts.catalogue.find(members["name"])
         if existing is not None and members["reset"]:
             feed = existing.feed
         else:
-            feed = engine._new_feed(members["name"])
+            feed = self._life.new_feed(members["name"])
             feed.restore([record.number, 0, 0, 0, 0], self._journal.results.events(record.number))
-            engine._turns.keep_name(feed)
+            parts.turns.keep_name(feed)
         entry = Entry(members["name"], _registration(members), feed, members["created"])
-        engine._catalogue.add(entry)
+        parts.catalogue.add(entry)
         made = self._evaluator_of(members)
         if isinstance(made, Exception):
-            engine._catalogue.set_state(entry, "failed", _sentence(made))
+            parts.catalogue.set_state(entry, "failed", sentence_of(made))
             return None
-        running = engine._make_running(entry, *made, paused=members["paused"])
-        return lambda: engine._attach(running, reset=members["reset"])
+        running = self._life.make_running(entry, *made, paused=members["paused"])
+        return lambda: self._life.attach(running, reset=members["reset"])
 
     def _drop_stream(self, record: JournalRecord) -> None:
         """A stream was dropped; the one of that IRI now, if any, was declared later."""
-        stream = self._engine._book.find(record.members["stream"])
+        stream = self._parts.book.find(record.members["stream"])
         if stream is None:
             return
         stream.restore_figures([None, None, False, 1, 0, 0, 0, 0, None])
@@ -412,40 +415,40 @@ class Keeper:
 
     def _finish(self) -> None:
         """The store is at its newest version again, and nothing that was published is missing."""
-        engine = self._engine
-        engine._turns.replaying = None
-        engine._store.forward(engine._store.logged_version)
+        parts = self._parts
+        parts.turns.replaying = None
+        parts.store.forward(parts.store.logged_version)
         self._seen.clear()
-        for entry in engine._catalogue.entries():
+        for entry in parts.catalogue.entries():
             if not entry.feed.end_of_replay():
                 log.error("the end of the journal is lost: the feed %s begins anew", entry.name)
-        engine._turns.settle()
+        parts.turns.settle()
 
     # --- after the replay -----------------------------------------------------------------------
 
     def reconcile(self) -> None:
         """The registry decides: what it has and the journal has not begins, what it has not ends."""
-        engine = self._engine
-        stored = {record.name: record for record in engine._catalogue.stored()}
-        for entry in engine._catalogue.entries():
+        parts = self._parts
+        stored = {record.name: record for record in parts.catalogue.stored()}
+        for entry in parts.catalogue.entries():
             if entry.name not in stored:
-                engine._catalogue.discard(entry)
-                engine._detach(entry, dropped=True)
+                parts.catalogue.discard(entry)
+                self._life.detach(entry, dropped=True)
         for name, record in stored.items():
-            existing = engine._catalogue.find(name)
+            existing = parts.catalogue.find(name)
             if existing is None:
                 newest = self._journal.results.newest(name)
-                engine._restore(record, newest)
+                self._life.restore(record, newest)
             elif existing.created_ms != record.created_ms:
-                engine._detach(existing)
-                engine._restore(record, None, existing.feed)
+                self._life.detach(existing)
+                self._life.restore(record, None, existing.feed)
             elif existing.registration.options() != dict(record.options):
                 document = {"query": record.text, "dialect": record.dialect, **record.options}
                 existing.registration = Registration.from_json(document, name=name)
                 if existing.running is not None:
-                    engine._set_registration(existing.running, existing.registration)
-        numbers = [entry.feed.number for entry in engine._catalogue.entries()]
-        engine._loop.call(lambda: self._journal.results.keep_only(numbers))
+                    self._life.set_registration(existing.running, existing.registration)
+        numbers = [entry.feed.number for entry in parts.catalogue.entries()]
+        parts.loop.call(lambda: self._journal.results.keep_only(numbers))
 
 
 def _registration(members: dict[str, Any]) -> Registration:
@@ -455,13 +458,3 @@ def _registration(members: dict[str, Any]) -> Registration:
 
 def _named(entry: Entry) -> dict[str, Any]:
     return {"name": entry.name, "text": entry.registration.query, "dialect": entry.registration.dialect}
-
-
-def _sentence(error: Exception) -> str:
-    return error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
-
-
-def _parse(text: str, **options: Any) -> Any:
-    from .language.parser import parse
-
-    return parse(text, **options)

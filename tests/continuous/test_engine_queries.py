@@ -277,7 +277,7 @@ def test_a_failing_query_stops_alone() -> None:
 def test_a_failure_inside_the_evaluator_is_told_without_its_trace(caplog: pytest.LogCaptureFixture) -> None:
     with bench() as b:
         b.register("q", RANGE)
-        running = b.engine._catalogue.get("q").running
+        running = b.engine.parts.catalogue.get("q").running
         assert running is not None
         running.evaluator.step = lambda at, changes: 1 / 0  # type: ignore[attr-defined]
         b.push(1, "a")

@@ -87,13 +87,13 @@ class Life:
         return self.engine.push(E + "s", body.encode(), "application/n-triples", at=at, **options)
 
     def checkpoint(self) -> None:
-        assert self.engine._keeper is not None
-        self.engine._keeper.checkpoint()
+        assert self.engine.keeper is not None
+        self.engine.keeper.checkpoint()
 
     def told(self) -> dict[str, list[tuple[Any, ...]]]:
         """All feeds: (id, kind, data)."""
         found: dict[str, list[tuple[Any, ...]]] = {}
-        for entry in self.engine._catalogue.entries():
+        for entry in self.engine.parts.catalogue.entries():
             events = entry.feed.subscribe(0).take()
             found[entry.name] = [(event.id, event.kind, event.data) for event in events]
         return found
@@ -101,7 +101,7 @@ class Life:
     def answers(self) -> dict[str, Any]:
         return {
             entry.name: ordered(self.engine.current_answer(entry.name))
-            for entry in self.engine._catalogue.entries()
+            for entry in self.engine.parts.catalogue.entries()
         }
 
 
@@ -285,7 +285,7 @@ def test_a_damaged_checkpoint_is_told_and_no_id_is_given_twice(tmp_path: Path) -
     data[-5] ^= 1
     path.write_bytes(data)
     life = Life(life.folder, life.clock, retention_ms=0)
-    assert life.engine._keeper is not None and "check sum" in life.engine._keeper.report["problem"]
+    assert life.engine.keeper is not None and "check sum" in life.engine.keeper.report["problem"]
     assert life.push(300_000, "z")["first_seq"] == 301
     assert life.told()["seen"][0][0] == last + 1
     life.stop()
@@ -301,7 +301,7 @@ def test_a_record_cut_off_by_a_power_failure_is_cut_away(tmp_path: Path) -> None
     newest = sorted((copy / "engine" / "input").glob("*.log"))[-1]
     newest.write_bytes(newest.read_bytes() + b"\x99\x00\x00\x00torn")
     life = Life(copy, life.clock)
-    assert life.engine._keeper is not None and life.engine._keeper.report["cut_bytes"] == 8
+    assert life.engine.keeper is not None and life.engine.keeper.report["cut_bytes"] == 8
     assert life.push(2_000, "b")["first_seq"] == 2
     assert [number for number, _, _ in life.told()["seen"]] == [1, 2]
     life.stop()

@@ -1,0 +1,151 @@
+"""What an engine is made of: its queue, its streams, its queries, and the one order of everything."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.changes import Commit
+
+from .accept import Acceptor
+from .catalogue import QueryCatalogue
+from .choice import EvaluatorChoice
+from .clock import Clock
+from .dispatch import Dispatcher
+from .errors import EngineStoppedError
+from .inputs import StreamInput
+from .journal import Journal
+from .loop import Ticket, WorkLoop
+from .prepare import Evaluator, PreparedQuery
+from .running import RunningQuery
+from .settings import EngineSettings
+from .streambook import StreamBook
+from .streams import StreamState
+from .turns import Turns
+
+if TYPE_CHECKING:
+    from quadrill.store.quads import QuadStore
+    from quadrill.store.registry import Registry
+
+MakeEvaluator = Callable[["PreparedQuery", "QuadStore", frozenset[NamedNode]], Evaluator]
+
+
+class EngineParts:
+    """The parts, connected; nothing runs yet.
+
+    Attributes:
+        turns: the order of everything that moves a query, and its journal.
+        acceptor: decides what enters a stream; its lock guards streams and order.
+        book: the streams.
+        catalogue: the registered queries.
+        dispatcher: gives inputs to the queries that read them.
+        loop: the queue and its thread.
+        admin: held while something is registered, dropped or declared: these come one at a time.
+        on_tick: called in the loop between inputs, before the clock is looked at.
+    """
+
+    def __init__(
+        self,
+        store: QuadStore,
+        registry: Registry | None,
+        *,
+        clock: Clock,
+        settings: EngineSettings,
+        make_evaluator: MakeEvaluator | None,
+        journal: Journal | None,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.settings = settings
+        self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice()
+        self.turns = turns = Turns(clock, journal)
+        self.loop = WorkLoop(threaded=settings.threaded, tick=self._tick, settle=turns.settle)
+        self.acceptor = Acceptor(clock, settings, self._enqueue, lambda: self.loop.weight, journal)
+        turns.connect(self.loop, self.acceptor)
+        self.book = StreamBook(registry, clock, settings, self.acceptor.lock)
+        self.acceptor.on_stamped = self.book.stamp
+        self.catalogue = QueryCatalogue(registry, clock, settings)
+        self.dispatcher = Dispatcher(self.acceptor, self.book, turns, self._query_failed, self._refresh_timed)
+        self.admin = threading.RLock()
+        self.on_tick: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] | None = None
+
+    # --- life -----------------------------------------------------------------------------------
+
+    @property
+    def listening(self) -> bool:
+        """True while commits of the store are inputs."""
+        return self._unsubscribe is not None
+
+    def listen(self) -> None:
+        """From now on commits of the store are inputs."""
+        self._unsubscribe = self.store.subscribe(self._on_commit)
+
+    def deafen(self) -> None:
+        """Commits are no inputs any more."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+
+    @property
+    def running(self) -> bool:
+        """True while inputs are worked off."""
+        return self.listening and self.loop.alive
+
+    def require_running(self) -> None:
+        """Raise EngineStoppedError while they are not."""
+        if not self.running:
+            raise EngineStoppedError("the engine is not running")
+
+    # --- what takes its turn --------------------------------------------------------------------
+
+    def commit(self, commit: Commit) -> None:
+        """In its turn: the store has a new version."""
+        self.turns.version = max(self.turns.version, commit.version)
+        self.dispatcher.commit(commit)
+
+    def tell_new_stream(self, state: StreamState) -> None:
+        """Queries whose windows read every stream get a new one in its turn."""
+        members = {"stream": state.iri, "created": state.record.created_ms}
+        self.turns.call("stream", members, lambda: self.dispatcher.new_stream(state.iri))
+
+    def wait_durable(self) -> None:
+        """Return when everything accepted so far is in the journal."""
+        if self.turns.journal is not None:
+            self.turns.journal.wait()
+
+    def _on_commit(self, commit: Commit) -> None:
+        """Called by the store in a writer's thread: the commit takes its turn as an input."""
+        members = {"version": commit.version, "at": commit.at_ms}
+        try:
+            self.turns.submit("commit", members, lambda: self.commit(commit))
+        except EngineStoppedError:
+            return
+
+    def _enqueue(self, event: StreamInput, order: int) -> Ticket[None]:
+        elements = getattr(event, "elements", ())
+        at = self.clock.now_ms()
+        return self.loop.submit(
+            lambda: self.turns.run(order, at, lambda: self.dispatcher.dispatch(event)),
+            weight=len(elements),
+            order=order,
+        )
+
+    def _refresh_timed(self, running: RunningQuery) -> None:
+        members = {"name": running.name, "cause": "timer"}
+        self.turns.submit("refresh", members, lambda: self.dispatcher.refresh(running, "timer"))
+
+    def _query_failed(self, running: RunningQuery) -> None:
+        entry = self.catalogue.find(running.name)
+        if entry is not None:
+            self.catalogue.set_state(entry, "failed", running.error)
+
+    def _tick(self) -> float:
+        """Look at the clock; the seconds until the next look is due. Called by the loop."""
+        self.turns.retry()
+        self.on_tick()
+        self.dispatcher.look_at_clock()
+        return self.dispatcher.wait_ms(self.settings.tick_ms) / 1000

@@ -1,0 +1,206 @@
+"""How a registered query begins, pauses, goes on and ends, each in its turn; the replay does the same."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.errors import QuadrillError
+from quadrill.store.registry.records import QueryRecord, QueryState
+
+from .catalogue import Entry
+from .feeds import Feed
+from .inputs import StreamInput
+from .parts import EngineParts
+from .prepare import Evaluator, PreparedQuery, prepare
+from .registration import Registration
+from .running import RunningQuery
+
+log = logging.getLogger("quadrill.continuous")
+
+
+class QueryLife:
+    """The life of the queries of one engine. Whatever moves a query takes its turn."""
+
+    def __init__(self, parts: EngineParts) -> None:
+        self.parts = parts
+
+    def prepare(self, registration: Registration) -> PreparedQuery:
+        """Read a text with its options; raises QueryTextError, UnsupportedError or InputError."""
+        return prepare(registration, self.parts.settings, _parse)
+
+    def evaluator(self, prepared: PreparedQuery) -> Evaluator:
+        """What computes the answers of a query, over the present version of the store."""
+        asserted = frozenset(
+            NamedNode(state.iri) for state in self.parts.book if state.record.quoted_asserted
+        )
+        return self.parts.make_evaluator(prepared, self.parts.store, asserted)
+
+    def new_feed(self, name: str) -> Feed:
+        """An empty feed."""
+        settings = self.parts.settings
+        return Feed(
+            name,
+            history=settings.feed_history,
+            subscriber_buffer=settings.subscriber_buffer,
+            outbox=None if self.parts.turns.journal is None else self.parts.turns.outbox,
+        )
+
+    def check_streams(self, prepared: PreparedQuery) -> None:
+        """What a query reads and makes must be possible."""
+        self.parts.catalogue.refuse_solution_streams(prepared)
+        self.parts.catalogue.refuse_cycles(prepared)
+        self.parts.book.check_output(prepared)
+        self.parts.book.require_known(prepared)
+
+    def run(
+        self,
+        entry: Entry,
+        prepared: PreparedQuery,
+        evaluator: Evaluator,
+        *,
+        paused: bool = False,
+        reset: bool = False,
+    ) -> None:
+        """Attach a query in its turn: it sees what is accepted from now on."""
+        for state in self.parts.book.open_for(prepared):
+            self.parts.tell_new_stream(state)
+        running = self.make_running(entry, prepared, evaluator, paused=paused)
+        registration = prepared.registration
+        members = {
+            "name": entry.name,
+            "text": registration.query,
+            "dialect": registration.dialect,
+            "options": registration.options(),
+            "created": entry.created_ms,
+            "paused": paused,
+            "reset": reset,
+        }
+        self.parts.turns.call("attach", members, lambda: self.attach(running, reset=reset))
+
+    def make_running(
+        self, entry: Entry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
+    ) -> RunningQuery:
+        """A query that is not attached yet, as its entry's."""
+        emit = None
+        if prepared.makes_stream:
+            emit = self.parts.dispatcher.emitter(self.parts.book.open_output(prepared, entry.name))
+        running = RunningQuery(
+            entry.name,
+            prepared,
+            evaluator,
+            entry.feed,
+            self.parts.settings,
+            created_ms=entry.created_ms,
+            emit_element=emit,
+        )
+        running.before_refresh = self.parts.turns.before_refresh
+        running.after_refresh = self.parts.turns.after_refresh
+        if paused:
+            running.state = "paused"
+        entry.running = running
+        return running
+
+    def attach(self, running: RunningQuery, *, reset: bool) -> None:
+        """In its turn: the query begins."""
+        self.parts.turns.name_feed(running.feed)
+        if reset:
+            running.feed.reset()
+        start = running.prepared.registration.start_from
+        if start is None:
+            self.parts.dispatcher.attach(running, None)
+        else:
+            self.parts.dispatcher.attach(running, lambda: self._retained(running, start))
+
+    def _retained(self, running: RunningQuery, start: int) -> Iterable[StreamInput]:
+        """What the streams of a query retain, without what waits in the queue and comes anyway."""
+        return self.parts.book.retained(running.timeline.streams, start, self.parts.loop.waiting_orders())
+
+    def detach(self, entry: Entry, *, dropped: bool = False) -> None:
+        """End a query in its turn; ``dropped`` ends its feed, too."""
+        running = entry.running
+        if running is None and not dropped:
+            return
+        entry.running = None
+        members = {"name": entry.name, "dropped": dropped}
+        self.parts.turns.call("detach", members, lambda: self.leave(entry, running, dropped=dropped))
+
+    def leave(self, entry: Entry, running: RunningQuery | None, *, dropped: bool) -> None:
+        """In its turn: the query ends."""
+        if running is not None:
+            self.parts.dispatcher.forget(running)
+            self.parts.book.release(running.name)
+        if dropped:
+            self.parts.turns.drop_feed(entry.feed)
+
+    def restore(
+        self, record: QueryRecord, before: tuple[int, int, int] | None = None, feed: Feed | None = None
+    ) -> None:
+        """A query of the registry; one that cannot run is shown as failed with the reason.
+
+        Args:
+            record: the registration.
+            before: number, place and last id of an earlier feed of the query; its ids are not given again.
+            feed: goes on with a reset.
+        """
+        reset = feed is not None or before is not None
+        if feed is None:
+            feed = self.new_feed(record.name)
+        if before is not None:
+            number, place, last_id = before
+            feed.restore([number, last_id, place, place, last_id], [])
+        entry, registration = self.parts.catalogue.restored(record, feed)
+        if registration is None or record.state == "failed":
+            return
+        try:
+            prepared = self.prepare(registration).under_name(record.name)
+            self.check_streams(prepared)
+            evaluator = self.evaluator(prepared)
+            self.run(entry, prepared, evaluator, paused=record.state == "paused", reset=reset)
+        except Exception as error:
+            log.warning("the query %s cannot be restored: %s", record.name, error)
+            self.parts.catalogue.set_state(entry, "failed", sentence_of(error))
+
+    def resume(self, entry: Entry) -> None:
+        """A paused query goes on, a failed one begins anew."""
+        running = entry.running
+        if running is not None and running.state == "paused":
+            self.set_state(entry, running, "running")
+            return
+        if running is not None and running.state == "running":
+            return
+        # A failed query begins anew, with new windows.
+        prepared = self.prepare(entry.registration).under_name(entry.name)
+        evaluator = self.evaluator(prepared)
+        self.detach(entry)
+        self.parts.catalogue.set_state(entry, "running", None)
+        self.run(entry, prepared, evaluator, reset=True)
+
+    def set_state(self, entry: Entry, running: RunningQuery, state: QueryState) -> None:
+        """Pause a query or let it go on, in its turn."""
+        members = {"name": entry.name, "state": state}
+        self.parts.turns.call("state", members, lambda: self.parts.dispatcher.set_state(running, state))
+        self.parts.catalogue.set_state(entry, state, None)
+
+    def set_registration(self, running: RunningQuery, registration: Registration) -> None:
+        """In its turn: other settings."""
+        running.prepared = replace(running.prepared, registration=registration)
+        self.parts.dispatcher.set_timer(running)
+
+
+def sentence_of(error: Exception) -> str:
+    """What a failed query shows as its reason."""
+    return error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
+
+
+def _parse(text: str, **options: Any) -> Any:
+    from .language.parser import parse
+
+    return parse(text, **options)
+
+
+__all__ = ["QueryLife", "sentence_of"]

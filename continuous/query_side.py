@@ -1,0 +1,212 @@
+"""What an engine offers about queries: register, describe, change, drop, and where their feeds are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from quadrill.store.errors import ConflictError, NotFoundError
+
+from . import describe
+from .catalogue import Entry
+from .errors import FeedGoneError
+from .feeds import Feed
+from .parts import EngineParts
+from .query_life import QueryLife
+from .registration import Registration
+from .running import RunningQuery
+
+
+class QuerySide:
+    """The half of an engine that deals with queries. Every method may be called from any thread."""
+
+    parts: EngineParts
+    life: QueryLife
+
+    def register(self, registration: Registration, *, replace: bool = False) -> tuple[dict[str, Any], bool]:
+        """Register a query; its description and whether it is new.
+
+        Args:
+            registration: text and options.
+            replace: drop the query that has the name, if any; its feed goes on with a reset.
+
+        Raises:
+            QueryTextError, UnsupportedError, InputError: the text or an option is wrong.
+            ConflictError: the name is taken by another text or other options.
+        """
+        self.parts.require_running()
+        prepared = self.life.prepare(registration)
+        with self.parts.admin:
+            name = prepared.name or self.parts.catalogue.free_name()
+            prepared = prepared.under_name(name)
+            existing = self.parts.catalogue.find(name)
+            if existing is not None and not replace:
+                self.parts.catalogue.require_same(existing, prepared.registration)
+                return self.describe(name), False
+            self.parts.catalogue.check_room(existing)
+            self.life.check_streams(prepared)
+            evaluator = self.life.evaluator(prepared)
+            self.parts.turns.require_writable()
+            # The registry first: it decides after a crash what there is.
+            record = self.parts.catalogue.keep(name, prepared.registration, replacing=existing is not None)
+            if existing is not None:
+                self.life.detach(existing)
+            feed = existing.feed if existing is not None else self.life.new_feed(name)
+            entry = Entry(name, prepared.registration, feed, record.created_ms)
+            self.parts.catalogue.add(entry)
+            self.life.run(entry, prepared, evaluator, reset=existing is not None)
+            return self.describe(name), True
+
+    def validate(self, registration: Registration) -> dict[str, Any]:
+        """What registering would give: description, plan and warnings; nothing is registered."""
+        prepared = self.life.prepare(registration)
+        with self.parts.admin:
+            self.life.check_streams(prepared)
+        evaluator = self.life.evaluator(prepared)
+        trial = RunningQuery(
+            prepared.name or "",
+            prepared,
+            evaluator,
+            Feed("", history=1),
+            self.parts.settings,
+            created_ms=self.parts.clock.now_ms(),
+        )
+        document = describe.describe_prepared(prepared, self.parts.book.find)
+        shown = describe.describe_running(trial, self.parts.book.find, self.parts.clock.now_ms())
+        for member in ("engine", "streams", "windows", "version"):
+            document[member] = shown[member]
+        document["static_parts"] = shown["static_parts"]
+        document["algebra"] = describe.algebra_text(prepared.query)
+        text = describe.query_text(prepared.query)
+        document["plan"] = describe.explain_text(document, document["algebra"], text)
+        return document
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """The description of a query.
+
+        Raises:
+            NotFoundError: no such query.
+        """
+        entry = self.parts.catalogue.get(name)
+        if entry.running is None:
+            return self.parts.catalogue.describe_failed(entry)
+        with self.parts.loop.pause():
+            return describe.describe_running(entry.running, self.parts.book.find, self.parts.clock.now_ms())
+
+    def queries(self) -> list[dict[str, Any]]:
+        """The descriptions of all queries in the order of their registration."""
+        found = []
+        for entry in self.parts.catalogue.entries():
+            try:
+                found.append(self.describe(entry.name))
+            except NotFoundError:  # dropped in the meantime
+                continue
+        return found
+
+    def explain(self, name: str, analyze: bool = False, as_json: bool | None = None) -> dict[str, Any] | str:
+        """The plan of a query: text, or a document with live figures.
+
+        Args:
+            name: the query.
+            analyze: with live figures.
+            as_json: a document rather than text; by default when analyzing.
+        """
+        document = self.describe(name)
+        entry = self.parts.catalogue.get(name)
+        if entry.running is None:
+            algebra, text = f"none: {document['error']}", ""
+        else:
+            query = entry.running.prepared.query
+            algebra, text = describe.algebra_text(query), describe.query_text(query)
+            document["plan"] = entry.running.plan
+        if not (analyze if as_json is None else as_json):
+            return describe.explain_text(document, algebra, text)
+        return describe.explain_document(document, algebra, analyze=analyze)
+
+    def patch(self, name: str, changes: dict[str, Any]) -> dict[str, Any]:
+        """Pause or resume a query, change how its static parts are refreshed or its memory limit.
+
+        Raises:
+            InputError: another member or a wrong value.
+            NotFoundError: no such query.
+        """
+        with self.parts.admin:
+            entry = self.parts.catalogue.get(name)
+            state, registration = self.parts.catalogue.changed(entry, changes)
+            if registration != entry.registration:
+                entry.registration = registration
+                self.parts.catalogue.update(entry)
+                running = entry.running
+                if running is not None:
+                    self.parts.turns.call(
+                        "registration",
+                        {"name": name, "options": registration.options()},
+                        lambda: self.life.set_registration(running, registration),
+                    )
+            if state == "paused" and entry.running is not None and entry.running.state == "running":
+                self.life.set_state(entry, entry.running, "paused")
+            elif state == "running":
+                self.life.resume(entry)
+            return self.describe(name)
+
+    def refresh(self, name: str) -> dict[str, Any]:
+        """Refresh a query's static parts now; its description.
+
+        Raises:
+            NotFoundError: no such query.
+            ConflictError: the query has failed.
+        """
+        entry = self.parts.catalogue.get(name)
+        running = entry.running
+        if running is None or running.state == "failed":
+            raise ConflictError(f"the query {name} has failed", code="query-failed")
+        self.parts.turns.call(
+            "refresh",
+            {"name": name, "cause": "request"},
+            lambda: self.parts.dispatcher.refresh(running, "request"),
+        )
+        return self.describe(name)
+
+    def drop(self, name: str) -> None:
+        """Drop a query; its feed ends.
+
+        Raises:
+            NotFoundError: no such query.
+        """
+        with self.parts.admin:
+            entry = self.parts.catalogue.get(name)
+            self.parts.turns.require_writable()
+            self.parts.catalogue.remove(entry)
+            self.life.detach(entry, dropped=True)
+            entry.feed.close()
+
+    def current_answer(self, name: str) -> dict[str, Any]:
+        """The current answer: SPARQL Results JSON with ``at`` and ``version``, or quads, or a boolean.
+
+        Raises:
+            FeedGoneError: the query was dropped.
+            NotFoundError: the name was never used.
+        """
+        feed = self.feed(name)
+        line = feed.current()
+        if line is not None:
+            document: dict[str, Any] = json.loads(line)
+            return document
+        running = self.parts.catalogue.get(name).running
+        if running is None:
+            raise ConflictError(f"the query {name} has failed and has no answer", code="query-failed")
+        return running.empty_answer()
+
+    def feed(self, name: str) -> Feed:
+        """The feed of a query.
+
+        Raises:
+            FeedGoneError: the query was dropped.
+            NotFoundError: the name was never used.
+        """
+        entry = self.parts.catalogue.find(name)
+        if entry is not None:
+            return entry.feed
+        if self.parts.catalogue.was_dropped(name):
+            raise FeedGoneError(f"the query {name} was dropped")
+        return self.parts.catalogue.get(name).feed

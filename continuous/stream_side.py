@@ -1,0 +1,175 @@
+"""What an engine offers about streams: declare, push, move their time, look at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrill.store.errors import ConflictError
+
+from . import describe
+from .accept import fingerprint_of
+from .ingest.decode import DecodeOptions, decode
+from .ingest.times import instant_ms
+from .parts import EngineParts
+from .streams import StreamState
+
+
+class StreamSide:
+    """The half of an engine that deals with streams. Every method may be called from any thread."""
+
+    parts: EngineParts
+
+    def declare_stream(
+        self, iri: str | None = None, *, name: str | None = None, **options: Any
+    ) -> tuple[dict[str, Any], bool]:
+        """Declare a stream or change its options; its description and whether it is new.
+
+        Raises:
+            InputError: a wrong option, neither name nor IRI.
+            ConflictError: the name belongs to another IRI or the other way round.
+        """
+        with self.parts.admin:
+            state, created = self.parts.book.declare(iri, name, options)
+            if created:
+                self.parts.tell_new_stream(state)
+            return self.stream(state.iri), created
+
+    def drop_stream(self, name_or_iri: str) -> None:
+        """Forget a stream and what it retains.
+
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: a query reads or makes it.
+        """
+        with self.parts.admin:
+            state = self.parts.book.get(name_or_iri)
+            readers = self._reader_names(state.iri)
+            if readers:
+                raise ConflictError(
+                    f"stream {state.name} is read by {', '.join(readers)}",
+                    code="stream-in-use",
+                    hint="Drop the queries first",
+                )
+            if state.derived_from is not None:
+                raise ConflictError(
+                    f"stream {state.name} is made by the query {state.derived_from}", code="stream-in-use"
+                )
+            self.parts.book.remove(state)
+            members = {"stream": state.iri, "created": state.record.created_ms}
+            self.parts.turns.call("unstream", members, lambda: None)
+
+    def stream(self, name_or_iri: str) -> dict[str, Any]:
+        """The description of one stream.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        state = self.parts.book.get(name_or_iri)
+        with self.parts.acceptor.lock:
+            return describe.describe_stream(state, self._reader_names(state.iri), self.parts.clock.now_ms())
+
+    def streams(self) -> list[dict[str, Any]]:
+        """The descriptions of all streams, by name."""
+        names = sorted(state.name for state in self.parts.book)
+        return [self.stream(name) for name in names if self.parts.book.find(name) is not None]
+
+    def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
+        """The late elements kept of a stream, oldest first."""
+        state = self.parts.book.get(name_or_iri)
+        with self.parts.acceptor.lock:
+            return describe.describe_dead_letters(state)
+
+    def push(
+        self,
+        stream_ref: str,
+        body: bytes,
+        media_type: str,
+        *,
+        at: int | str | None = None,
+        each: str | None = None,
+        partial: bool = False,
+        wait: bool = False,
+        idempotency_key: str | None = None,
+        timeout: float | None = 60.0,
+    ) -> dict[str, Any]:
+        """Accept the elements of a body; the JSON answer of the push.
+
+        Args:
+            stream_ref: name or IRI; an unknown stream is declared.
+            body: the bytes.
+            media_type: value of Content-Type, parameters included.
+            at: the event time of every element that has none of its own line.
+            each: ``triple`` makes one element of each triple.
+            partial: accept the good elements and list the bad ones.
+            wait: answer once every result that the push causes is in the feeds.
+            idempotency_key: the same key and body get the same answer and nothing is accepted twice.
+            timeout: seconds to wait at most.
+
+        Raises:
+            RdfSyntaxError, InputError, MediaTypeError, LimitError: the push is wrong; nothing was accepted.
+            IdempotencyError: the key was used with another body.
+            BackPressureError: the queue is full.
+            NotFoundError: an unknown stream where streams are not declared by themselves.
+        """
+        self.parts.require_running()
+        self.parts.turns.require_writable()
+        fingerprint = fingerprint_of(body, media_type, at=at, each=each, partial=partial)
+        state = self._open_stream(stream_ref)
+        again = self.parts.acceptor.remembered(state.iri, idempotency_key, fingerprint)
+        if again is not None:
+            self.parts.wait_durable()
+            return again.to_json()
+        if state.derived_from is not None:
+            raise ConflictError(
+                f"stream {state.name} is made by the query {state.derived_from}, nothing else can enter it",
+                code="derived-stream",
+            )
+        options = DecodeOptions(
+            base_iri=self.parts.settings.base_iri,
+            at=None if at is None else instant_ms(at, "at"),
+            each_triple=each == "triple",
+            timestamp_property=state.timestamp_property,
+            partial=partial,
+        )
+        decoded = decode(body, media_type, options)
+        receipt, ticket = self.parts.acceptor.push(
+            state, decoded, partial=partial, key=idempotency_key, fingerprint=fingerprint
+        )
+        self.parts.wait_durable()
+        if wait and ticket is not None:
+            ticket.wait(timeout)
+        return receipt.to_json()
+
+    def heartbeat(self, stream_ref: str, at_ms: int, *, wait: bool = False) -> None:
+        """Move a stream's watermark without data.
+
+        Raises:
+            InputError: too far in the future.
+            NotFoundError: an unknown stream where streams are not declared by themselves.
+        """
+        self.parts.require_running()
+        state = self._open_stream(stream_ref)
+        if state.derived_from is not None:
+            raise ConflictError(
+                f"the watermark of stream {state.name} follows the query {state.derived_from}",
+                code="derived-stream",
+            )
+        self.parts.turns.require_writable()
+        ticket = self.parts.acceptor.heartbeat(state, at_ms)
+        self.parts.wait_durable()
+        if wait:
+            ticket.wait(60.0)
+
+    def _open_stream(self, stream_ref: str) -> StreamState:
+        """The stream of a reference, declared by itself when it is new."""
+        state = self.parts.book.find(stream_ref)
+        if state is not None:
+            return state
+        with self.parts.admin:
+            state, created = self.parts.book.open(stream_ref)
+        if created:
+            self.parts.tell_new_stream(state)
+        return state
+
+    def _reader_names(self, iri: str) -> list[str]:
+        return [running.name for running in self.parts.dispatcher.readers(iri)]
