@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from quadrill.continuous import keeper
+from quadrill.continuous import query_life
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import FeedGoneError, IdempotencyError
@@ -374,14 +374,14 @@ def test_a_query_that_cannot_be_restored_is_shown_as_failed_and_the_others_run(
     life.register("counts")
     life.push(1_000, "a")
     life.checkpoint()
-    original = keeper.prepare
+    original = query_life.prepare
 
     def prepare(registration: Registration, *rest: Any) -> Any:
         if registration.name == "counts":
             raise UnsupportedError("COUNT")
         return original(registration, *rest)
 
-    monkeypatch.setattr(keeper, "prepare", prepare)
+    monkeypatch.setattr(query_life, "prepare", prepare)
     before = life.told()
     life = life.crash()
     described = life.engine.describe("counts")
