@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 # Modules that only help others.
-PARTS = {"__init__", "__main__", "conference", "drive", "taxi"}
+PARTS = {"__init__", "__main__", "conference", "drive", "plots", "taxi"}
 
 
 def names() -> list[str]:
