@@ -1,7 +1,7 @@
 """Small plots for the documentation: lines and bars as SVG in ``docs/plots/``.
 
-Needs the extra ``bench`` (matplotlib). The same figures give the same bytes: text stays text, and nothing in a
-file depends on the time, the machine or the installed fonts.
+Needs the extra ``bench`` (matplotlib). The same figures give the same bytes: text stays text, and nothing in
+a file depends on the time, the machine or the installed fonts.
 
     line_plot("memory", {"window of 10 s": [(0, 90), (1, 91)]}, title="Resident memory",
               x="elements (million)", y="MB")
