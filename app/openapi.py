@@ -43,7 +43,7 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
     "name": ("string", "name of the query"),
     "replace": ("boolean", "drop the query that has the name"),
     "analyze": ("boolean", "JSON with live figures per operator"),
-    "from": ("integer", "event id after which to begin; 0 is the oldest kept"),
+    "from": ("string", "event id after which to begin, 0 is the oldest kept; of a replay the event time"),
     "snapshot": ("boolean", "begin with the current answer"),
     "format": ("string", "short name of a format, in place of Accept"),
 }
@@ -224,6 +224,15 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "post", "/queries/{name}/refresh", "refresh the static parts now", (200,), answers=JSON, role="write"
+    ),
+    Operation(
+        "post",
+        "/queries/{name}/replay",
+        "evaluate once more over the retained elements, into a new epoch of the feed",
+        (200,),
+        ("from",),
+        answers=JSON,
+        role="write",
     ),
     Operation(
         "get",

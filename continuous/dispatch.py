@@ -14,7 +14,7 @@ from quadrill.store.errors import QuadrillError
 
 from .accept import Acceptor
 from .clock import Clock
-from .inputs import StreamInput
+from .inputs import Arrival, StreamInput
 from .running import RunningQuery
 from .streambook import StreamBook
 from .streams import StreamState
@@ -59,16 +59,23 @@ class Dispatcher:
 
     # --- queries --------------------------------------------------------------------------------
 
-    def attach(self, running: RunningQuery, replay: Callable[[], Iterable[StreamInput]] | None) -> None:
-        """From now on the query gets inputs; those of ``replay``, what its streams retain, come first."""
+    def attach(self, running: RunningQuery, replay: Callable[[], Iterable[StreamInput]] | None) -> int:
+        """From now on the query gets inputs; those of ``replay``, what its streams retain, come first.
+
+        Returns:
+            How many elements ``replay`` gave.
+        """
         self._enter(running)
         self._try(running, lambda: running.begin(self._clock.now_ms()))
         self._index(running)
+        replayed = 0
         for event in replay() if replay is not None else ():
+            replayed += len(event.elements) if isinstance(event, Arrival) else 0
             self._hand(running, event)
         self._follow(running)
         self.set_timer(running)
         self._work_off_derived()
+        return replayed
 
     def adopt(self, running: RunningQuery) -> None:
         """A query goes on where it was before a restart."""
@@ -92,6 +99,12 @@ class Dispatcher:
         for readers in self._readers.values():
             if running in readers:
                 readers.remove(running)
+
+    def forget_name(self, name: str) -> None:
+        """Whatever runs under a name gets no more inputs."""
+        running = self._attached.get(name)
+        if running is not None:
+            self.forget(running)
 
     def set_state(self, running: RunningQuery, state: Any) -> None:
         """Pause or resume a query."""
@@ -164,10 +177,15 @@ class Dispatcher:
 
     # --- derived streams ------------------------------------------------------------------------
 
-    def emitter(self, output: StreamState) -> Callable[[int, list[Quad]], None]:
-        """What a query calls with the quads of an evaluation: one element of its stream."""
+    def emitter(self, output: StreamState) -> Callable[[int, list[Quad], bool], None]:
+        """What a query calls with the quads of an evaluation: one element of its stream.
 
-        def emit(at: int, quads: list[Quad]) -> None:
+        While the query repeats the past, instants that the stream has got are not told to its readers again.
+        """
+
+        def emit(at: int, quads: list[Quad], repeats: bool) -> None:
+            if repeats and output.seen is not None and at <= output.seen:
+                return
             event = self._acceptor.derive(output, at, quads)
             if event is not None:
                 self._derived.append(event)

@@ -186,6 +186,11 @@ class Feed:
         return self._dropped_to + 1
 
     @property
+    def epoch_id(self) -> int:
+        """The last id before the query began anew; 0 when it never did."""
+        return self._reset_id
+
+    @property
     def subscribers(self) -> int:
         """How many are attached."""
         return len(self._subscribers)
@@ -275,8 +280,11 @@ class Feed:
         subscription = Subscription(self, self._buffer)
         with self._lock:
             first: list[FeedEvent] = []
+            # The last event before a reset is of another epoch than those behind it.
             out_of_reach = after_id is not None and (
-                0 < after_id < self._dropped_to or after_id > self._last_id
+                0 < after_id < self._dropped_to
+                or 0 < after_id <= self._reset_id
+                or after_id > self._last_id
             )
             if out_of_reach:
                 data = one_line({"earliest": self.earliest_id})

@@ -120,6 +120,10 @@ class Keeper:
         needed = turns.processed + 1
         journal.log.trim(min([needed, *retained]))
         journal.log.trim_to_size(journal.keep_bytes, needed)
+        with parts.acceptor.lock:
+            # A replay must find the same elements before and after a crash.
+            for each in logs:
+                each.forget_before(journal.log.earliest)
         journal.reached("after-trim")
 
     def _entry_state(self, entry: Entry) -> dict[str, Any]:
@@ -398,10 +402,13 @@ class Keeper:
         parts.catalogue.add(entry)
         made = self._evaluator_of(members)
         if isinstance(made, Exception):
+            parts.dispatcher.forget_name(entry.name)
             parts.catalogue.set_state(entry, "failed", sentence_of(made))
             return None
         running = self._life.make_running(entry, *made, paused=members["paused"])
-        return lambda: self._life.attach(running, reset=members["reset"])
+        return lambda: self._life.attach(
+            running, reset=members["reset"], replay_from=members.get("from")
+        )
 
     def _drop_stream(self, record: JournalRecord) -> None:
         """A stream was dropped; the one of that IRI now, if any, was declared later."""

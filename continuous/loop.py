@@ -45,11 +45,10 @@ class Ticket(Generic[T]):
 
 @dataclass(slots=True)
 class Item:
-    """One unit of work. ``weight`` counts the elements in it, ``order`` is that of its log record."""
+    """One unit of work. ``weight`` counts the elements in it."""
 
     work: Callable[[], Any]
     weight: int = 0
-    order: int = 0
     ticket: Ticket[Any] = field(default_factory=Ticket)
 
 
@@ -111,20 +110,19 @@ class WorkLoop:
         return self._thread is not None and self._thread.is_alive()
 
     def submit(
-        self, work: Callable[[], T], *, weight: int = 0, order: int = 0, later: bool = False
+        self, work: Callable[[], T], *, weight: int = 0, later: bool = False
     ) -> Ticket[T]:
         """Queue some work.
 
         Args:
             work: called in the loop; its exception goes to the ticket.
             weight: elements in it.
-            order: the order of its log record.
             later: do not work it off in this call even when not threaded.
 
         Raises:
             EngineStoppedError: the loop was stopped.
         """
-        item = Item(work, weight, order)
+        item = Item(work, weight)
         with self._ready:
             if self._stopping:
                 raise EngineStoppedError("the engine is stopped")
@@ -169,11 +167,6 @@ class WorkLoop:
         """Keep the loop between two items while the caller looks."""
         with self._working:
             yield
-
-    def waiting_orders(self) -> set[int]:
-        """The log orders of the items that wait."""
-        with self._ready:
-            return {item.order for item in self._items if item.order}
 
     def _next(self) -> Item | None:
         with self._ready:

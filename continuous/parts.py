@@ -131,7 +131,6 @@ class EngineParts:
         return self.loop.submit(
             lambda: self.turns.run(order, at, lambda: self.dispatcher.dispatch(event)),
             weight=len(elements),
-            order=order,
         )
 
     def _refresh_timed(self, running: RunningQuery) -> None:

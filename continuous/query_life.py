@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from quadrill.store.registry.records import QueryRecord, QueryState
 
 from .catalogue import Entry
 from .feeds import Feed
-from .inputs import StreamInput
+from .ingest.retained import LogRecord
 from .parts import EngineParts
 from .prepare import Evaluator, PreparedQuery, prepare
 from .registration import Registration
@@ -65,13 +64,27 @@ class QueryLife:
         *,
         paused: bool = False,
         reset: bool = False,
-    ) -> None:
-        """Attach a query in its turn: it sees what is accepted from now on."""
+        replay_from: int | None = None,
+    ) -> int:
+        """Attach a query in its turn: it sees what is accepted from now on.
+
+        Args:
+            entry: whose it is; what ran under its name before ends in the same turn.
+            prepared: the query.
+            evaluator: computes its answers.
+            paused: it begins paused.
+            reset: its feed goes on, with a reset.
+            replay_from: the event time from which retained elements come first; by default that of ``start``.
+
+        Returns:
+            How many retained elements came first.
+        """
         for state in self.parts.book.open_for(prepared):
             self.parts.tell_new_stream(state)
         running = self.make_running(entry, prepared, evaluator, paused=paused)
         registration = prepared.registration
-        members = {
+        start = registration.start_from if replay_from is None else replay_from
+        members: dict[str, Any] = {
             "name": entry.name,
             "text": registration.query,
             "dialect": registration.dialect,
@@ -80,7 +93,15 @@ class QueryLife:
             "paused": paused,
             "reset": reset,
         }
-        self.parts.turns.call("attach", members, lambda: self.attach(running, reset=reset))
+        if replay_from is not None:
+            members["from"] = replay_from
+        kept: dict[str, list[LogRecord]] = {}
+        return self.parts.turns.call(
+            "attach",
+            members,
+            lambda: self.attach(running, reset=reset, replay_from=replay_from, kept=kept),
+            None if start is None else lambda: kept.update(self.parts.book.kept_now()),
+        )
 
     def make_running(
         self, entry: Entry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
@@ -105,20 +126,29 @@ class QueryLife:
         entry.running = running
         return running
 
-    def attach(self, running: RunningQuery, *, reset: bool) -> None:
-        """In its turn: the query begins."""
+    def attach(
+        self,
+        running: RunningQuery,
+        *,
+        reset: bool,
+        replay_from: int | None = None,
+        kept: dict[str, list[LogRecord]] | None = None,
+    ) -> int:
+        """In its turn: the query begins, see `run`. ``kept`` is what its streams retained at its place."""
+        self.parts.dispatcher.forget_name(running.name)
         self.parts.turns.name_feed(running.feed)
         if reset:
             running.feed.reset()
-        start = running.prepared.registration.start_from
+        start = running.prepared.registration.start_from if replay_from is None else replay_from
         if start is None:
-            self.parts.dispatcher.attach(running, None)
-        else:
-            self.parts.dispatcher.attach(running, lambda: self._retained(running, start))
-
-    def _retained(self, running: RunningQuery, start: int) -> Iterable[StreamInput]:
-        """What the streams of a query retain, without what waits in the queue and comes anyway."""
-        return self.parts.book.retained(running.timeline.streams, start, self.parts.loop.waiting_orders())
+            return self.parts.dispatcher.attach(running, None)
+        running.repeats = replay_from is not None
+        try:
+            return self.parts.dispatcher.attach(
+                running, lambda: self.parts.book.retained(running.timeline.streams, start, kept)
+            )
+        finally:
+            running.repeats = False
 
     def detach(self, entry: Entry, *, dropped: bool = False) -> None:
         """End a query in its turn; ``dropped`` ends its feed, too."""
@@ -173,12 +203,25 @@ class QueryLife:
             return
         if running is not None and running.state == "running":
             return
-        # A failed query begins anew, with new windows.
+        self.begin_anew(entry)
+
+    def begin_anew(self, entry: Entry, replay_from: int | None = None) -> int:
+        """New windows and a new epoch of the feed; with ``replay_from`` retained elements come first.
+
+        Returns:
+            How many retained elements came first.
+
+        Raises:
+            QuadrillError: it cannot; what ran goes on.
+        """
         prepared = self.prepare(entry.registration).under_name(entry.name)
+        self.check_streams(prepared)
         evaluator = self.evaluator(prepared)
-        self.detach(entry)
+        self.parts.turns.require_writable()
         self.parts.catalogue.set_state(entry, "running", None)
-        self.run(entry, prepared, evaluator, reset=True)
+        # The order of the queries is that of their beginnings, as a recovery finds them.
+        self.parts.catalogue.add(entry)
+        return self.run(entry, prepared, evaluator, reset=True, replay_from=replay_from)
 
     def set_state(self, entry: Entry, running: RunningQuery, state: QueryState) -> None:
         """Pause a query or let it go on, in its turn."""

@@ -16,6 +16,9 @@ from .query_life import QueryLife
 from .registration import Registration
 from .running import RunningQuery
 
+_EARLIEST = -(2**62)
+"""Before every event time."""
+
 
 class QuerySide:
     """The half of an engine that deals with queries. Every method may be called from any thread."""
@@ -166,6 +169,43 @@ class QuerySide:
             lambda: self.parts.dispatcher.refresh(running, "request"),
         )
         return self.describe(name)
+
+    def replay(self, name: str, from_ms: int | None = None) -> dict[str, Any]:
+        """Evaluate a query once more over what its streams retain, into a new epoch of its feed.
+
+        Windows begin empty, the feed gets a reset and its ids go on. The elements take the order in which
+        they were accepted; the static parts are those of the present version. A stream that the query makes
+        gets only instants that it has not got yet. A paused or failed query runs again.
+
+        Args:
+            name: the query.
+            from_ms: the event time to begin at; by default that of the oldest retained element.
+
+        Returns:
+            ``from``, ``retained_from`` (the oldest retained event time, None without), ``elements`` that were
+            evaluated, ``first_id`` of the new epoch and the query's ``state``.
+
+        Raises:
+            NotFoundError: no such query.
+            QuadrillError: it cannot begin anew; what ran goes on.
+        """
+        self.parts.require_running()
+        with self.parts.admin:
+            entry = self.parts.catalogue.get(name)
+            elements = self.life.begin_anew(entry, _EARLIEST if from_ms is None else from_ms)
+            running = entry.running
+            streams = [] if running is None else running.timeline.streams
+            with self.parts.acceptor.lock:
+                states = [state for iri in streams if (state := self.parts.book.find(iri)) is not None]
+                oldest = [at for state in states if (at := state.log.retained()[1]) is not None]
+            return {
+                "name": name,
+                "from": from_ms,
+                "retained_from": min(oldest, default=None),
+                "elements": elements,
+                "first_id": entry.feed.epoch_id + 1,
+                "state": "failed" if running is None else running.state,
+            }
 
     def drop(self, name: str) -> None:
         """Drop a query; its feed ends.

@@ -24,7 +24,7 @@ from .settings import EngineSettings
 from .timeline import QueryTimeline
 
 State = OneOf["running", "paused", "failed"]
-EmitElement = Callable[[int, list[Quad]], None]
+EmitElement = Callable[[int, list[Quad], bool], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ class RunningQuery:
         self.error: str | None = None
         self._settings = settings
         self._emit_element = emit_element
+        # True while retained elements are evaluated once more.
+        self.repeats = False
         self.timeline = QueryTimeline(
             prepared.windows,
             prepared.report,
@@ -323,7 +325,7 @@ class RunningQuery:
         if self.prepared.output == "dstream":
             streamed = [quad for _, quads in signs for quad in quads]
         if streamed and self._emit_element is not None and not step.skipped:
-            self._emit_element(step.at, list(dict.fromkeys(streamed)))
+            self._emit_element(step.at, list(dict.fromkeys(streamed)), self.repeats)
         return events
 
     def _quads_of(self, step: Evaluation, answer: AnswerLike) -> list[tuple[EventKind, Sequence[Quad]]]:

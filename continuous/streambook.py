@@ -13,6 +13,7 @@ from quadrill.store.registry.records import Stamping, StreamRecord
 
 from .clock import Clock
 from .errors import InputError
+from .ingest.retained import LogRecord, since
 from .inputs import StreamInput
 from .prepare import PreparedQuery, streams_read
 from .settings import EngineSettings
@@ -181,13 +182,31 @@ class StreamBook:
                 if state.derived_from == reader:
                     state.derived_from = None
 
-    def retained(self, iris: Iterable[str], from_ms: int, waiting: set[int]) -> Iterator[StreamInput]:
-        """The retained inputs of some streams in the order of acceptance, without those in the queue."""
+    def kept_now(self) -> dict[str, list[LogRecord]]:
+        """What each stream that is pushed to retains at this place in the order; called under the lock."""
+        return {state.iri: state.log.records() for state in self._table if state.derived_from is None}
+
+    def retained(
+        self, iris: Iterable[str], from_ms: int, kept: dict[str, list[LogRecord]] | None = None
+    ) -> Iterator[StreamInput]:
+        """The retained inputs of some streams in the order of acceptance.
+
+        Args:
+            iris: the streams.
+            from_ms: the event time from which on.
+            kept: what `kept_now` gave; of other streams it is what they retain now.
+        """
+        logs = []
         with self._lock:
-            logs = [list(state.log.since(from_ms)) for iri in iris if (state := self._table.find(iri))]
-        for record in heapq.merge(*logs, key=lambda record: record.order):
-            if record.order not in waiting:
-                yield record.input
+            for iri in iris:
+                state = self._table.find(iri)
+                if kept is not None and iri in kept:
+                    logs.append(kept[iri])
+                elif state is not None:
+                    logs.append(state.log.records())
+        chosen = [since(records, from_ms) for records in logs]
+        for record in heapq.merge(*chosen, key=lambda record: record.order):
+            yield record.input
 
     def _add(self, record: StreamRecord) -> StreamState:
         state = self._table.add(record)

@@ -71,15 +71,32 @@ class Turns:
 
     # --- taking a turn --------------------------------------------------------------------------
 
-    def submit(self, kind: str, members: dict[str, Any], work: Callable[[], T]) -> Ticket[T]:
-        """Queue some work behind all that was accepted so far."""
+    def submit(
+        self,
+        kind: str,
+        members: dict[str, Any],
+        work: Callable[[], T],
+        noted: Callable[[], None] | None = None,
+    ) -> Ticket[T]:
+        """Queue some work behind all that was accepted so far.
+
+        ``noted`` is called when the place in the order is given, before anything else can be accepted.
+        """
         at = self._clock.now_ms()
         with self._acceptor.lock:
             number = self._acceptor.note(kind, now=at, **members)
-            return self._loop.submit(lambda: self.run(number, at, work), order=number)
+            if noted is not None:
+                noted()
+            return self._loop.submit(lambda: self.run(number, at, work))
 
-    def call(self, kind: str, members: dict[str, Any], work: Callable[[], T]) -> T:
-        """Do some work in its turn; returns when it is done and durable.
+    def call(
+        self,
+        kind: str,
+        members: dict[str, Any],
+        work: Callable[[], T],
+        noted: Callable[[], None] | None = None,
+    ) -> T:
+        """Do some work in its turn, see `submit`; returns when it is done and durable.
 
         Raises:
             StoreUnwritableError: it cannot be written now.
@@ -87,7 +104,7 @@ class Turns:
         if self._loop.inside:
             return work()
         self.require_writable()
-        result = self.submit(kind, members, work).wait()
+        result = self.submit(kind, members, work, noted).wait()
         if self.journal is not None:
             self.journal.wait()
         return result

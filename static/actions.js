@@ -8,6 +8,7 @@ const STEPS = {
   pause: { run: (name) => call("PATCH", queryPath(name), { json: { state: "paused" } }), done: "is paused" },
   resume: { run: (name) => call("PATCH", queryPath(name), { json: { state: "running" } }), done: "runs again" },
   refresh: { run: (name) => call("POST", queryPath(name, "/refresh")), done: "has fresh static parts" },
+  replay: { run: (name) => call("POST", queryPath(name, "/replay")), done: "was evaluated once more over the retained elements" },
   drop: { run: (name) => call("DELETE", queryPath(name)), done: "is dropped" },
 };
 
@@ -18,6 +19,7 @@ export function listenForActions(root, nameOf, problemPlace, then) {
     if (!button) return;
     const name = nameOf(button);
     const action = button.dataset.action;
+    if (action === "replay" && !window.confirm(`Begin ${name} anew over the retained elements? Its feed begins a new epoch.`)) return;
     if (action === "drop" && !window.confirm(`Drop the query ${name}? Its feed ends and its results are gone.`)) return;
     button.disabled = true;
     try {

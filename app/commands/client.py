@@ -1,4 +1,4 @@
-"""Clients of a running server: query, update, load, push, register, queries, watch, explain, drop."""
+"""Clients of a running server: query, update, load, push, register, queries, watch, explain, replay, drop."""
 
 from __future__ import annotations
 
@@ -78,6 +78,9 @@ def add_commands(commands: Any) -> None:
     )
     watch.add_argument("--snapshot", action="store_true", help="begin with the current answer")
     watch.add_argument("--count", type=int, metavar="N", help="end after that many events")
+    replay = _command(commands, "replay", _replay, "evaluate a query once more over the retained elements")
+    replay.add_argument("name", help="the query's name")
+    replay.add_argument("--from", dest="begin", metavar="TIME", help="milliseconds or xsd:dateTime")
     drop = _command(commands, "drop", _drop, "drop a continuous query")
     drop.add_argument("name", help="the query's name")
 
@@ -251,6 +254,16 @@ def _feed(server: Connection, options: argparse.Namespace) -> Iterator[Any]:
     if options.snapshot:
         parameters["snapshot"] = "true"
     return events(server, f"queries/{quote(options.name, safe='')}/results", parameters)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    parameters = {} if options.begin is None else {"from": options.begin}
+    with connect(options) as server:
+        path = f"queries/{quote(options.name, safe='')}/replay"
+        answer = server.call("POST", path, params=parameters).json()
+    oldest = "nothing is retained" if answer["retained_from"] is None else answer["retained_from"]
+    print(f"{answer['elements']} elements evaluated; retained since {oldest}; ids from {answer['first_id']}")
+    return 0
 
 
 def _drop(options: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
+from quadrill.continuous.ingest.times import instant_ms
 from quadrill.continuous.registration import Registration
 
 from .. import negotiation
@@ -89,6 +90,17 @@ def refresh(name: str) -> Response:
     """Refresh the static parts now."""
     incoming.known_parameters(())
     return incoming.json_response(services().engine.refresh(incoming.check_name(name, "the query name")))
+
+
+@blueprint.post("/queries/<part:name>/replay")
+def replay(name: str) -> Response:
+    """Evaluate once more over the retained elements from ``?from=`` on, into a new epoch of the feed."""
+    incoming.known_parameters({"from"})
+    begin = request.args.get("from")
+    from_ms = None if begin is None else instant_ms(begin, "the parameter from")
+    return incoming.json_response(
+        services().engine.replay(incoming.check_name(name, "the query name"), from_ms)
+    )
 
 
 @blueprint.delete("/queries/<part:name>")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -28,8 +28,8 @@ class InputLog(Protocol):
         """Write one input."""
         ...
 
-    def since(self, from_ms: int) -> Iterator[LogRecord]:
-        """The retained inputs without elements and movements of time before ``from_ms``, in order."""
+    def records(self) -> list[LogRecord]:
+        """The retained inputs in order."""
         ...
 
     def retained(self) -> tuple[int, int | None]:
@@ -59,25 +59,19 @@ class MemoryLog:
         ):
             self._elements -= _count(self._records.popleft())
 
-    def since(self, from_ms: int) -> Iterator[LogRecord]:
-        """Retained inputs from an event time on."""
-        for record in list(self._records):
-            match record.input:
-                case Arrival(elements=elements):
-                    kept = tuple(element for element in elements if element.event_time >= from_ms)
-                    if kept:
-                        yield LogRecord(record.order, replace(record.input, elements=kept))
-                case Idle():
-                    yield record
-                case advance:
-                    watermark = advance.after.watermark()
-                    if watermark is not None and watermark >= from_ms:
-                        yield record
+    def records(self) -> list[LogRecord]:
+        """The retained inputs in order."""
+        return list(self._records)
 
     @property
     def earliest_order(self) -> int | None:
         """The order of the oldest record kept."""
         return self._records[0].order if self._records else None
+
+    def forget_before(self, order: int) -> None:
+        """Forget the inputs of lower orders: what is behind them is forgotten on disk, too."""
+        while self._records and self._records[0].order < order:
+            self._elements -= _count(self._records.popleft())
 
     def clear(self) -> None:
         """Forget everything."""
@@ -90,6 +84,22 @@ class MemoryLog:
             if isinstance(record.input, Arrival):
                 return self._elements, min(element.event_time for element in record.input.elements)
         return 0, None
+
+
+def since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
+    """The inputs without elements and movements of time before ``from_ms``, in order."""
+    for record in records:
+        match record.input:
+            case Arrival(elements=elements):
+                kept = tuple(element for element in elements if element.event_time >= from_ms)
+                if kept:
+                    yield LogRecord(record.order, replace(record.input, elements=kept))
+            case Idle():
+                yield record
+            case advance:
+                watermark = advance.after.watermark()
+                if watermark is not None and watermark >= from_ms:
+                    yield record
 
 
 def _count(record: LogRecord) -> int:

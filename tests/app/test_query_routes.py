@@ -20,6 +20,9 @@ JOINED = (
 )
 
 
+WINDOW = "SELECT ?s ?o WHERE { STREAM <http://localhost/r> [RANGE 1h] { ?s <urn:v> ?o } }"
+
+
 @pytest.fixture
 def fresh(start_server: Start) -> LiveServer:
     return start_server(sse_heartbeat=0.3)
@@ -204,3 +207,17 @@ def test_wrong_requests_are_problems(
     fresh: LiveServer, method: str, path: str, options: dict[str, object], status: int
 ) -> None:
     problem_of(fresh.client.request(method, path, **options), status)  # type: ignore[arg-type]
+
+
+def test_a_replay_begins_a_new_epoch_of_the_feed(fresh: LiveServer) -> None:
+    fresh.client.post("/queries?name=q", content=WINDOW, headers=TEXT)
+    push(fresh, (1_000, '<urn:a> <urn:v> "1" .'), (2_000, '<urn:a> <urn:v> "2" .'))
+    with EventReader(fresh, "/queries/q/results?from=2") as live:
+        answer = fresh.client.post("/queries/q/replay", params={"from": "1970-01-01T00:00:02Z"})
+        assert answer.status_code == 200
+        assert answer.json() == {
+            "name": "q", "from": 2_000, "retained_from": 1_000, "elements": 1, "first_id": 3, "state": "running",
+        }  # fmt: skip
+        assert [(event.kind, event.id) for event in live.take(2)] == [("reset", None), ("insert", "3")]
+    problem_of(fresh.client.post("/queries/q/replay?from=yesterday"), 400)
+    problem_of(fresh.client.post("/queries/nobody/replay"), 404)
