@@ -216,7 +216,8 @@ def test_a_replay_begins_a_new_epoch_of_the_feed(fresh: LiveServer) -> None:
         answer = fresh.client.post("/queries/q/replay", params={"from": "1970-01-01T00:00:02Z"})
         assert answer.status_code == 200
         assert answer.json() == {
-            "name": "q", "from": 2_000, "retained_from": 1_000, "elements": 1, "first_id": 3, "state": "running",
+            "name": "q", "from": 2_000, "retained_from": 1_000, "elements": 1, "first_id": 3,
+            "state": "running",
         }  # fmt: skip
         assert [(event.kind, event.id) for event in live.take(2)] == [("reset", None), ("insert", "3")]
     problem_of(fresh.client.post("/queries/q/replay?from=yesterday"), 400)

@@ -1,4 +1,4 @@
-"""A replay is a new registration that starts in the past: same windows, same answers, a new epoch of the feed."""
+"""A replay is a new registration that starts in the past: a new epoch of its feed."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ def test_a_replay_waits_in_line_and_repeats_what_was_accepted_before_it(tmp_path
         life.push(1_500, "b")
     replay.join()
     life.engine.sync()
-    counts = [json.loads(data)["results"]["bindings"][0]["n"]["value"] for _, _, data in life.told()["counts"]]
-    assert counts == [str(number) for number in range(1, 12)]
+    rows = [json.loads(data)["results"]["bindings"] for _, _, data in life.told()["counts"]]
+    assert [row[0]["n"]["value"] for row in rows] == [str(number) for number in range(1, 12)]
     life.stop()
 
 
@@ -181,7 +181,6 @@ def test_a_crash_in_the_middle_of_a_replay_loses_nothing(
     for each in (undisturbed, life):
         each.push(9_500, "c")
     assert comparable(life.told()) == comparable(undisturbed.told())
-    assert [event[0] for event in life.told()["closes"]] == [event[0] for event in undisturbed.told()["closes"]]
     life.stop()
     undisturbed.stop()
 
