@@ -43,6 +43,7 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
     "name": ("string", "name of the query"),
     "replace": ("boolean", "drop the query that has the name"),
     "analyze": ("boolean", "JSON with live figures per operator"),
+    "code": ("boolean", "the generated source of the plan; as JSON in the member code"),
     "from": ("string", "event id after which to begin, 0 is the oldest kept; of a replay the event time"),
     "snapshot": ("boolean", "begin with the current answer"),
     "format": ("string", "short name of a format, in place of Accept"),
@@ -202,7 +203,13 @@ OPERATIONS: tuple[Operation, ...] = (
         "post", "/queries", "register a continuous query", (200, 201), ("name",), _REGISTRATION, JSON, "write"
     ),
     Operation(
-        "post", "/queries:validate", "what registering would give", (200,), ("name",), _REGISTRATION, JSON
+        "post",
+        "/queries:validate",
+        "what registering would give",
+        (200,),
+        ("name", "code"),
+        _REGISTRATION,
+        JSON,
     ),
     Operation("get", "/queries/{name}", "one continuous query", (200,), answers=JSON),
     Operation(
@@ -220,7 +227,12 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("delete", "/queries/{name}", "drop a continuous query", (204,), role="write"),
     Operation(
-        "get", "/queries/{name}/explain", "the plan", (200,), ("analyze",), answers=("text/plain", *JSON)
+        "get",
+        "/queries/{name}/explain",
+        "the plan",
+        (200,),
+        ("analyze", "code"),
+        answers=("text/plain", *JSON),
     ),
     Operation(
         "post", "/queries/{name}/refresh", "refresh the static parts now", (200,), answers=JSON, role="write"

@@ -266,11 +266,19 @@ def explain_document(document: dict[str, Any], algebra: str, *, analyze: bool) -
         "windows", "static_parts", "warnings", "plan",
     ]  # fmt: skip
     if analyze:
-        members += ["state", "counters", "rates", "state_size", "waiting_for", "last_result", "version",
-                    "instant"]  # fmt: skip
+        members += ["operators", "steps", "timed_steps", "state", "counters", "rates", "state_size",
+                    "waiting_for", "last_result", "version", "instant"]  # fmt: skip
     plan = {member: document.get(member) for member in members}
     plan["algebra"] = algebra
     return plan
+
+
+def code_text(document: dict[str, Any], code: str | None) -> str:
+    """The generated source of a plan as a Python text, under the plan that it runs."""
+    if code is None:
+        return f"# no generated source: the engine {document['engine']} recomputes the answer\n"
+    plan = "".join(f"#   {line}\n" for line in (document.get("plan") or "").splitlines())
+    return f"# {document['name'] or '(no name)'}\n{plan}{code}"
 
 
 def algebra_text(query: ContinuousQuery) -> str:

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
 
@@ -269,9 +269,18 @@ class NativeEvaluator:
             return Answer(self.vars, [self._terms_of(row) for row in operator.rows()], self._ordered)
         return Answer(self.vars, self._decoded(self._answer), self._ordered)
 
-    def explain(self) -> str:
-        """The operators with the rows that they keep."""
-        return self._plan.explain()
+    def explain(self, *, analyze: bool = False) -> str:
+        """The operators with the rows that they keep; with ``analyze`` also what they did."""
+        return self._plan.explain(analyze=analyze)
+
+    def measured(self) -> dict[str, Any]:
+        """Live figures: ``operators`` as in `Plan.measured`, ``steps`` taken and ``timed_steps`` of them."""
+        figures = self._plan.figures
+        return {
+            "operators": self._plan.measured(),
+            "steps": figures.steps,
+            "timed_steps": figures.timed_steps,
+        }
 
     @property
     def code(self) -> str | None:

@@ -60,8 +60,11 @@ class QuerySide:
             self.life.run(entry, prepared, evaluator, reset=existing is not None)
             return self.describe(name), True
 
-    def validate(self, registration: Registration) -> dict[str, Any]:
-        """What registering would give: description, plan and warnings; nothing is registered."""
+    def validate(self, registration: Registration, *, code: bool = False) -> dict[str, Any]:
+        """What registering would give: description, plan and warnings; nothing is registered.
+
+        With ``code`` also the generated source of the plan.
+        """
         prepared = self.life.prepare(registration)
         with self.parts.admin:
             self.life.check_streams(prepared)
@@ -80,6 +83,9 @@ class QuerySide:
             document[member] = shown[member]
         document["static_parts"] = shown["static_parts"]
         document["algebra"] = describe.algebra_text(prepared.query)
+        document["plan"] = trial.plan()
+        if code:
+            document["code"] = describe.code_text(document, trial.code)
         text = describe.query_text(prepared.query)
         document["plan"] = describe.explain_text(document, document["algebra"], text)
         return document
@@ -106,25 +112,34 @@ class QuerySide:
                 continue
         return found
 
-    def explain(self, name: str, analyze: bool = False, as_json: bool | None = None) -> dict[str, Any] | str:
-        """The plan of a query: text, or a document with live figures.
+    def explain(
+        self, name: str, analyze: bool = False, as_json: bool | None = None, *, code: bool = False
+    ) -> dict[str, Any] | str:
+        """The plan of a query: text, or a document.
 
         Args:
             name: the query.
-            analyze: with live figures.
+            analyze: with live figures of each operator.
             as_json: a document rather than text; by default when analyzing.
+            code: with the generated source of the plan; as text it is all there is.
         """
         document = self.describe(name)
-        entry = self.parts.catalogue.get(name)
-        if entry.running is None:
+        running = self.parts.catalogue.get(name).running
+        source = None
+        if running is None:
             algebra, text = f"none: {document['error']}", ""
         else:
-            query = entry.running.prepared.query
+            query = running.prepared.query
             algebra, text = describe.algebra_text(query), describe.query_text(query)
-            document["plan"] = entry.running.plan
-        if not (analyze if as_json is None else as_json):
-            return describe.explain_text(document, algebra, text)
-        return describe.explain_document(document, algebra, analyze=analyze)
+            with self.parts.loop.pause():
+                document["plan"] = running.plan(analyze=analyze)
+                document |= running.measured()
+                source = running.code
+        generated = describe.code_text(document, source)
+        if analyze if as_json is None else as_json:
+            found = describe.explain_document(document, algebra, analyze=analyze)
+            return found | {"code": generated} if code else found
+        return generated if code else describe.explain_text(document, algebra, text)
 
     def patch(self, name: str, changes: dict[str, Any]) -> dict[str, Any]:
         """Pause or resume a query, change how its static parts are refreshed or its memory limit.

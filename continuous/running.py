@@ -177,11 +177,20 @@ class RunningQuery:
         document = {"at": self.timeline.instant, "error": message, "code": code}
         self.feed.publish([("error", one_line(document))])
 
-    @property
-    def plan(self) -> str | None:
+    def plan(self, *, analyze: bool = False) -> str | None:
         """The operators that keep the answer up to date, as text; None where it is recomputed."""
         show = getattr(self.evaluator, "explain", None)
-        return None if show is None else str(show())
+        return None if show is None else str(show(analyze=analyze))
+
+    def measured(self) -> dict[str, Any]:
+        """Live figures of the operators; none where the answer is recomputed."""
+        measured: Callable[[], dict[str, Any]] | None = getattr(self.evaluator, "measured", None)
+        return {"operators": [], "steps": 0, "timed_steps": 0} if measured is None else measured()
+
+    @property
+    def code(self) -> str | None:
+        """The generated function that keeps the answer up to date; None where it is recomputed."""
+        return getattr(self.evaluator, "code", None)
 
     # --- what others ask ------------------------------------------------------------------------
 

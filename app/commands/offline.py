@@ -7,7 +7,6 @@ and no folder is given, or a server holds the folder.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,6 +40,7 @@ def add_commands(commands: Any) -> None:
     explain.add_argument("query", help="a file with a query text, or the name of a registered query")
     explain.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
     explain.add_argument("--analyze", action="store_true", help="JSON with live figures (registered queries)")
+    explain.add_argument("--code", action="store_true", help="the generated source that runs the plan")
     add_server_options(explain)
     _data_option(
         _command(commands, "migrate", _migrate, "bring data folder and registry to this version's format")
@@ -87,7 +87,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 def _explain(options: argparse.Namespace) -> int:
     file = Path(options.query)
     if not file.is_file():
-        parameters = {"analyze": "true"} if options.analyze else {}
+        parameters = {flag: "true" for flag in ("analyze", "code") if getattr(options, flag)}
         with connect(options) as server:
             print(
                 server.call(
@@ -95,20 +95,17 @@ def _explain(options: argparse.Namespace) -> int:
                 ).text.strip()
             )
         return 0
+    if options.analyze:
+        raise OfflineError(f"{file} is a text: it has no live figures", hint="Name a registered query.")
     members: dict[str, Any] = {"query": _read(file), "dialect": options.dialect}
     services = open_services(Settings(data=MEMORY), threaded=False)
     try:
         found = services.engine.validate(
-            Registration.from_json({k: v for k, v in members.items() if v is not None})
+            Registration.from_json({k: v for k, v in members.items() if v is not None}), code=options.code
         )
     finally:
         services.close()
-    plan = found.pop("plan", None) or found.pop("explain", None)
-    print(
-        plan
-        if isinstance(plan, str)
-        else json.dumps(found | ({"plan": plan} if plan else {}), indent=2, ensure_ascii=False)
-    )
+    print(found["code" if options.code else "plan"])
     for warning in found.get("warnings", ()):
         print(f"warning: {warning}", file=sys.stderr)
     return 0

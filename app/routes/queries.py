@@ -47,9 +47,10 @@ def register_by_name(name: str) -> Response:
 @blueprint.post("/queries:validate")
 @needs("read")
 def validate() -> Response:
-    """What registering would give, without doing it."""
-    incoming.known_parameters({"name"})
-    return incoming.json_response(services().engine.validate(_registration(request.args.get("name"))))
+    """What registering would give, without doing it; with ``?code=true`` also the plan's source."""
+    incoming.known_parameters({"name", "code"})
+    registration = _registration(request.args.get("name"))
+    return incoming.json_response(services().engine.validate(registration, code=incoming.flag("code")))
 
 
 @blueprint.get("/queries/<part:name>")
@@ -61,13 +62,15 @@ def describe(name: str) -> Response:
 
 @blueprint.get("/queries/<part:name>/explain")
 def explain(name: str) -> Response:
-    """The plan: JSON when asked for or with ``?analyze=true``, text otherwise."""
-    incoming.known_parameters({"analyze"})
+    """The plan: JSON when asked for or with ``?analyze=true``, text otherwise; ``?code=true`` its source."""
+    incoming.known_parameters({"analyze", "code"})
     incoming.check_name(name, "the query name")
     analyze = incoming.flag("analyze")
     offers = (_PLAN_JSON, _PLAN_TEXT) if analyze else (_PLAN_TEXT, _PLAN_JSON)
     chosen = negotiation.choose(request.headers.get("Accept"), offers)
-    plan = services().engine.explain(name, analyze=analyze, as_json=chosen is _PLAN_JSON)
+    plan = services().engine.explain(
+        name, analyze=analyze, as_json=chosen is _PLAN_JSON, code=incoming.flag("code")
+    )
     if isinstance(plan, str):
         return Response(plan, content_type="text/plain; charset=utf-8")
     return incoming.json_response(plan)

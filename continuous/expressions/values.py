@@ -122,13 +122,13 @@ class ValueTable(dict[int, Maybe]):
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
-        self._dictionary = dictionary
+        self.dictionary = dictionary
         self._integers: dict[int, int] = {}
         self._decimals: dict[int, int] = {}
         self[0] = None
 
     def __missing__(self, term_id: int) -> Maybe:
-        value = value_of(self._dictionary.terms[term_id])
+        value = value_of(self.dictionary.terms[term_id])
         self[term_id] = value
         return value
 
@@ -136,7 +136,7 @@ class ValueTable(dict[int, Maybe]):
         """The id of a value; None (an error, unbound) is 0."""
         if value is None:
             return 0
-        return self._dictionary.ids[term_of(value)]
+        return self.dictionary.ids[term_of(value)]
 
     def clear(self) -> None:
         """Forget everything that can be computed again."""

@@ -3,11 +3,13 @@
 The operators of a plan are its readable form and the test of this one: both give the same deltas.
 Generated are the loops: look-ups of joins nested in each other, filters and expressions in the innermost of
 them, and the rows of a GROUP BY taken in at once, without a delta between any two of these steps. Whatever
-is not a loop over rows (stars, matching, ordering, paths) is called as it is.
+is not a loop over rows (stars, matching, ordering, paths) is called as it is. The function counts the rows
+that each operator gives out; a second form of it, run at one step of many, measures their time too.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +26,7 @@ from .plan import Plan, PlanNode, SourceKey
 _DEEPEST_JOIN = 12
 _REPLAN_FIRST = 16
 _REPLAN_MOST = 4096
+_TIMED_EVERY = 64
 
 
 class CompiledPlan:
@@ -40,6 +43,7 @@ class CompiledPlan:
         self._replan_at = _REPLAN_FIRST
         self.source = ""
         self._step: Any = None
+        self._timed: Any = None
         self._generate()
 
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
@@ -50,24 +54,37 @@ class CompiledPlan:
             self._replan_at = min(2 * self._replan_at, _REPLAN_MOST)
             if any([join.replan() for join in self._joins]):
                 self._generate()
-        delta: Delta = self._step(changes, not self._plan.primed)
+        figures = self._plan.figures
+        figures.steps += 1
+        step = self._step if figures.steps % _TIMED_EVERY else self._with_times()
+        delta: Delta = step(changes, not self._plan.primed)
         self._plan.primed = True
         return delta
 
     def _generate(self) -> None:
         self.source, self._step = generate(self._plan, self._context)
+        self._timed = None
+
+    def _with_times(self) -> Any:
+        """The same function with a look at the clock behind each loop, made when it is first needed."""
+        self._plan.figures.timed_steps += 1
+        if self._timed is None:
+            _, self._timed = generate(self._plan, self._context, timed=True)
+        return self._timed
 
 
-def generate(plan: Plan, context: ExpressionContext) -> tuple[str, Any]:
+def generate(plan: Plan, context: ExpressionContext, *, timed: bool = False) -> tuple[str, Any]:
     """The source text of the plan's function, and the function."""
-    writer = _Writer(plan, context)
+    writer = _Writer(plan, context, timed)
     return writer.write()
 
 
 class _Writer:
-    def __init__(self, plan: Plan, context: ExpressionContext) -> None:
+    def __init__(self, plan: Plan, context: ExpressionContext, timed: bool) -> None:
         self._nodes = plan.nodes
         self._root = plan.root
+        self._figures = plan.figures
+        self._timed = timed
         self._out = Emitter(context)
         self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
         self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
@@ -77,14 +94,34 @@ class _Writer:
         out = self._out
         out.names["EMPTY"] = EMPTY
         out.names["id_of"] = out.context.values.id_of
+        out.names["rows_out"] = self._figures.rows
         out.depth = 1
+        if self._timed:
+            out.names["spent"] = self._figures.spent
+            out.names["clock"] = time.thread_time_ns
+            out.line("before = clock()")
         for place, node in enumerate(self._nodes):
             if place not in self._written:
                 self._node(place, node)
+                if self._timed:
+                    out.line("after = clock()")
+                    out.line(f"spent[{place}] += after - before")
+                    out.line("before = after")
         out.line(f"return d{self._root}")
         head = "def step(changes, first):"
-        source = head + "\n" + "\n".join(out.lines) + "\n"
+        source = "\n".join([head, *self._legend(), *out.lines]) + "\n"
         return source, out.build(head, "step")
+
+    def _legend(self) -> list[str]:
+        """Comments that tell the constants behind names: ids of terms, and values of expressions."""
+        terms = self._out.context.values.dictionary.terms
+        told = []
+        for name, thing in self._out.names.items():
+            if name.startswith("id_") and isinstance(thing, int):
+                told.append(f"    # {name}: {terms[thing]}")
+            elif name.startswith("k_"):
+                told.append(f"    # {name}: {thing}")
+        return [line.replace("\n", " ") for line in told]
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -94,6 +131,7 @@ class _Writer:
         if operator is None:
             key = out.name_of(node.source, "source")
             out.line(f"d{place} = changes.get({key}, EMPTY)  # {node.label} {node.detail}")
+            self._count(place)
             return
         if isinstance(operator, Scan) and operator.simple is not None:
             self._scan(place, node, operator)
@@ -112,6 +150,11 @@ class _Writer:
         given = ", ".join(f"d{each}" for each in node.inputs)
         tests = " or ".join(["first", *(f"d{each}" for each in node.inputs)])
         self._out.line(f"d{place} = {step}.step({given}) if {tests} else EMPTY  # {node.label} {node.detail}")
+        self._count(place)
+
+    def _count(self, place: int) -> None:
+        """Count the rows of a delta that is there as a whole."""
+        self._out.line(f"if d{place}: rows_out[{place}] += len(d{place})")
 
     def _scan(self, place: int, node: PlanNode, scan: Scan) -> None:
         out = self._out
@@ -129,7 +172,7 @@ class _Writer:
         slots: dict[str, str] = {}
         for name, column in zip(scan.schema.vars, scan.simple, strict=True):
             slots[name] = f"quad[{column}]"
-        self._body(chain[1:], slots, "w", chain[-1])
+        self._body_behind(chain, slots, "w")
         out.depth = depth
         self._close_sink(chain)
 
@@ -141,7 +184,7 @@ class _Writer:
         depth = out.depth
         for number, route in enumerate(join.routes):
             given = f"d{self._nodes[place].inputs[number]}"
-            out.line(f"if {given}:  # join")
+            out.line(f"if {given}:  # #{place} join: what came from #{self._nodes[place].inputs[number]}")
             out.depth += 1
             inside = out.depth
             out.line(f"for row{number}, w{number} in {given}.items():")
@@ -150,9 +193,9 @@ class _Writer:
             self._unpack(number, range(len(join.inputs[number].vars)), join, slots)
             weights = [f"w{number}"]
             for probe in route.probes:
-                self._probe(probe, join, slots)
+                self._probe(probe, self._nodes[place], join, slots)
                 weights.append(f"w{probe.input}")
-            self._body(chain[1:], dict(slots), " * ".join(weights), chain[-1])
+            self._body_behind(chain, dict(slots), " * ".join(weights))
             out.depth = inside
             arrangement = out.name_of(join.arrangements[number], "input")
             out.line(f"{arrangement}.update({given})")
@@ -163,7 +206,7 @@ class _Writer:
         for column in columns:
             slots[join.inputs[number].vars[column]] = f"row{number}[{column}]"
 
-    def _probe(self, probe: Probe, join: Join, slots: dict[str, str]) -> None:
+    def _probe(self, probe: Probe, node: PlanNode, join: Join, slots: dict[str, str]) -> None:
         """One look-up: a loop over what it finds."""
         out = self._out
         names = join.inputs[probe.input].vars
@@ -171,7 +214,9 @@ class _Writer:
         texts = [slots[names[column]] for column in probe.key]
         key = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
         number = probe.input
-        out.line(f"for row{number}, w{number} in {index}.get({key}, EMPTY).items():")
+        by = "".join(f" ?{names[column]}" for column in probe.key)
+        told = f"look-up in #{node.inputs[number]} by{by}" if by else f"all of #{node.inputs[number]}"
+        out.line(f"for row{number}, w{number} in {index}.get({key}, EMPTY).items():  # {told}")
         out.depth += 1
         for column, _ in probe.check:
             name, theirs = names[column], f"row{number}[{column}]"
@@ -197,6 +242,11 @@ class _Writer:
                 chain.append(following)
             break
         self._written.update(chain)
+        for each in chain:
+            self._figures.timed_with[each] = place
+            if each != chain[-1] and isinstance(self._nodes[each].operator, linear.Extend | linear.Project):
+                # It gives out as many rows as it takes, so one count serves both.
+                self._figures.counted_at[each] = self._nodes[each].inputs[0]
         return chain
 
     def _chain_over(self, given: int, start: list[int]) -> None:
@@ -230,6 +280,13 @@ class _Writer:
         if isinstance(operator, Aggregate):
             group = self._out.name_of(operator, "group")
             self._out.line(f"d{last} = {group}.show(t{last}) if t{last} else EMPTY")
+        self._count(last)
+
+    def _body_behind(self, chain: list[int], slots: dict[str, str], weight: str) -> None:
+        """What happens to one row that the first operator of the chain gives out."""
+        if len(chain) > 1:
+            self._out.line(f"rows_out[{chain[0]}] += 1")
+        self._body(chain[1:], slots, weight, chain[-1])
 
     def _body(self, chain: list[int], slots: dict[str, str], weight: str, last: int) -> None:
         """What happens to one row: filters, new columns, then the row goes to the sink."""
@@ -242,6 +299,8 @@ class _Writer:
                 assert node.expr is not None
                 for condition in _conjuncts(node.expr):
                     out.line(f"if {out.truth(condition, slots)} is not True: continue")
+                if place != last:
+                    out.line(f"rows_out[{place}] += 1")
             elif isinstance(operator, linear.Extend):
                 self._extend(node, slots)
             elif isinstance(operator, linear.Project):

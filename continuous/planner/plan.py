@@ -44,6 +44,35 @@ class PlanNode:
     extra: Any = None
 
 
+class PlanFigures:
+    """What the operators of a plan did: rows given out, always counted, and CPU time, measured at some steps.
+
+    ``rows`` are read through `rows_out`, since ``counted_at`` may name another operator with the same count.
+    ``spent`` holds nanoseconds of ``timed_steps`` steps. ``timed_with`` names for each operator the first of
+    those that run in one loop with it.
+    """
+
+    __slots__ = ("counted_at", "rows", "spent", "steps", "timed_steps", "timed_with")
+
+    def __init__(self, operators: int) -> None:
+        self.rows = [0] * operators
+        self.spent = [0] * operators
+        self.steps = 0
+        self.timed_steps = 0
+        self.timed_with = list(range(operators))
+        self.counted_at = list(range(operators))
+
+    def rows_out(self, place: int) -> int:
+        """How many changed rows an operator gave out."""
+        while self.counted_at[place] != place:
+            place = self.counted_at[place]
+        return self.rows[place]
+
+    def microseconds(self, place: int) -> float | None:
+        """The mean of the timed steps; None when there was none yet."""
+        return round(self.spent[place] / self.timed_steps / 1000, 2) if self.timed_steps else None
+
+
 @dataclass(slots=True)
 class Plan:
     """Runs operators on changes. ``root`` is the place of the node whose rows are the answer."""
@@ -53,6 +82,10 @@ class Plan:
     tables: dict[str, TableSource] = field(default_factory=dict)
     windows: dict[NamedNode, Algebra | None] = field(default_factory=dict)
     primed: bool = False
+    figures: PlanFigures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.figures = PlanFigures(len(self.nodes))
 
     @property
     def schema(self) -> Schema:
@@ -62,7 +95,11 @@ class Plan:
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
         """One transaction: the changes of all inputs together; the change of the answer."""
         results: list[Delta] = []
+        rows = self.figures.rows
+        self.figures.steps += 1
         for node in self.nodes:
+            if results:
+                rows[len(results) - 1] += len(results[-1])
             if node.operator is None:
                 results.append(changes.get(node.source, EMPTY) if node.source is not None else EMPTY)
                 continue
@@ -71,6 +108,7 @@ class Plan:
                 results.append(EMPTY)
             else:
                 results.append(node.operator.step(*given))
+        rows[-1] += len(results[-1])
         self.primed = True
         return results[self.root]
 
@@ -85,8 +123,38 @@ class Plan:
         """How many rows, entries and groups the operators keep."""
         return sum(node.operator.size() for node in self.nodes if hasattr(node.operator, "size"))  # type: ignore[union-attr]
 
-    def explain(self) -> str:
-        """The operators as an indented tree, the root first; a node used twice is shown once."""
+    def measured(self) -> list[dict[str, Any]]:
+        """What each operator did since the query began to run, as JSON members, the root last.
+
+        ``rows_in`` and ``rows_out`` count changed rows (one that comes and one that goes both count),
+        ``state_rows`` is what the operator keeps now. ``microseconds`` is the mean CPU time of a step,
+        measured at some steps; operators that run as one loop share it under the number ``timed_with``.
+        """
+        figures = self.figures
+        found = []
+        for place, node in enumerate(self.nodes):
+            head = figures.timed_with[place]
+            found.append(
+                {
+                    "number": place,
+                    "operator": node.label,
+                    "detail": node.detail,
+                    "inputs": list(node.inputs),
+                    "columns": list(node.schema.vars),
+                    "rows_in": sum(figures.rows_out(each) for each in node.inputs),
+                    "rows_out": figures.rows_out(place),
+                    "state_rows": _size(node) or 0,
+                    "microseconds": figures.microseconds(place) if head == place else None,
+                    "timed_with": head,
+                }
+            )
+        return found
+
+    def explain(self, *, analyze: bool = False) -> str:
+        """The operators as an indented tree, the root first; a node used twice is shown once.
+
+        With ``analyze`` each line ends with the figures of `measured`.
+        """
         shown: set[int] = set()
         lines: list[str] = []
 
@@ -94,16 +162,38 @@ class Plan:
             node = self.nodes[place]
             again = place in shown and node.operator is not None
             shown.add(place)
-            size = f" [{node.operator.size()}]" if hasattr(node.operator, "size") else ""  # type: ignore[union-attr]
+            rows = _size(node)
+            size = "" if rows is None else f" [{rows}]"
             text = f"{node.label} {node.detail}".rstrip()
             columns = " ".join(f"?{name}" for name in node.schema.vars)
-            lines.append(f"{'  ' * depth}#{place} {text}{size} -> ({columns}){' (above)' if again else ''}")
+            told = self._told(place) if analyze and not again else ""
+            told = " (above)" if again else told
+            lines.append(f"{'  ' * depth}#{place} {text}{size} -> ({columns}){told}")
             if not again:
                 for below in node.inputs:
                     visit(below, depth + 1)
 
         visit(self.root, 0)
         return "\n".join(lines)
+
+    def _told(self, place: int) -> str:
+        """The figures of one operator, for people."""
+        figures = self.figures
+        rows = f"{figures.rows_out(place)} rows"
+        if self.nodes[place].inputs:
+            taken = sum(figures.rows_out(each) for each in self.nodes[place].inputs)
+            rows = f"{taken} rows in, {figures.rows_out(place)} out"
+        head = figures.timed_with[place]
+        mean = figures.microseconds(place)
+        if head != place:
+            return f"  | {rows}, timed with #{head}"
+        return f"  | {rows}" + ("" if mean is None else f", {mean:.1f} µs")
+
+
+def _size(node: PlanNode) -> int | None:
+    """How many rows an operator keeps; None for one that keeps none."""
+    size: Callable[[], int] | None = getattr(node.operator, "size", None)
+    return None if size is None else size()
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,6 @@ def test_explain_is_text_or_json_with_live_figures(bench: Bench) -> None:
     assert live.json()["name"] == q
 
 
-@pytest.mark.xfail(reason="live figures are those of windows and static parts, not of every operator yet")
 def test_explain_analyze_has_figures_per_operator(bench: Bench) -> None:
     s = bench.stream()
     q = bench.register(f"SELECT ?s WHERE {{ STREAM <{s}> [NOW] {{ ?s :p ?o FILTER(?o > 1) }} }}")

@@ -85,3 +85,62 @@ def test_validation_tells_the_same_and_registers_nothing(server: LiveServer) -> 
     assert [warning.split()[0] for warning in found["warnings"]] == ["The", "Nothing"]
     assert WRITTEN in found["plan"]
     assert server.client.get("/queries").json()["queries"] == []
+
+
+JOINED = """PREFIX : <http://example.org/>
+SELECT ?car ?owner WHERE {
+  STREAM :entries [RANGE 10m] { ?car :entered ?gate FILTER(?gate != :back) }
+  ?car :owner ?owner .
+}
+"""
+
+
+def test_the_source_of_a_file_is_shown_without_a_server(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "joined.cqels").write_text(JOINED)
+    assert main(["explain", "--code", str(folder / "joined.cqels")]) == 0
+    printed = capsys.readouterr().out
+    compile(printed, "printed", "exec")
+    assert "def step(changes, first):" in printed
+    assert "<http://example.org/entered>" in printed, "constants are told as comments"
+    assert "look-up in #" in printed
+
+
+def test_live_figures_need_a_registered_query(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--analyze", str(folder / "q.cqels")]) == 1
+    assert "no live figures" in capsys.readouterr().err
+
+
+def test_rows_and_times_of_each_operator_are_told_while_a_query_runs(server: LiveServer) -> None:
+    client = server.client
+    owned = "".join(f"<urn:car{n}> <http://example.org/owner> <urn:owner{n % 3}> .\n" for n in range(100))
+    client.post("/store?default", content=owned, headers={"Content-Type": "text/turtle"}).raise_for_status()
+    client.put("/queries/owners", json={"query": JOINED}).raise_for_status()
+    for n in range(150):
+        gate = "back" if n % 2 else "front"
+        triple = f"<urn:car{n}> <http://example.org/entered> <http://example.org/{gate}> .\n"
+        answer = client.post(
+            "/streams",
+            params={"at": n, "iri": "http://example.org/entries", "wait": "true"},
+            content=triple,
+            headers={"Content-Type": "application/n-triples"},
+        )
+        assert answer.status_code in (200, 202), answer.text
+    found = client.get("/queries/owners/explain", params={"analyze": "true"}).json()
+    operators = {each["operator"]: each for each in found["operators"]}
+    assert found["steps"] >= 150 > found["timed_steps"] >= 2
+    assert operators["window"]["rows_out"] == 150
+    assert operators["join"]["rows_in"] == 75 + 100 and operators["join"]["rows_out"] == 50
+    assert operators["join"]["state_rows"] == 175
+    assert operators["join"]["microseconds"] > 0
+    assert operators["filter"]["rows_in"] == 150 and operators["filter"]["rows_out"] == 75
+    told = client.get(
+        "/queries/owners/explain", params={"analyze": "true"}, headers={"Accept": "text/plain"}
+    ).text
+    assert "150 rows in, 75 out" in told and " µs" in told
+    code = client.get("/queries/owners/explain", params={"code": "true"})
+    assert code.headers["Content-Type"].startswith("text/plain")
+    compile(code.text, "code", "exec")
+    both = client.get("/queries/owners/explain", params={"code": "true", "analyze": "true"}).json()
+    assert "def step(" in both["code"] and both["operators"]
