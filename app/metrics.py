@@ -78,6 +78,11 @@ def _of_journal(state: dict[str, Any] | None) -> Iterable[Metric]:
         "quadrill_input_log_unwritable", "1 while nothing can be written.", int(state["trouble"] is not None)
     )
     yield _gauge("quadrill_checkpoint_seconds", "How long the last one took.", state["checkpoint_seconds"])
+    yield _gauge(
+        "quadrill_checkpoint_pause_seconds",
+        "How long the last one stopped the queries.",
+        state["checkpoint_pause_seconds"],
+    )
     yield _counter("quadrill_results_written", "Times that results were written.", state["settles"])
     yield _counter(
         "quadrill_results_write_seconds",

@@ -1,9 +1,9 @@
 """Checkpoints: the engine's state after some record of the journal, in one file written whole or not at all.
 
 Windows hold most of it, as quads and terms. Those are written once each as N-Quads, a hundred times faster
-than one by one, and the objects around them refer to them by number. What the windows themselves are is
-pickled; only this package's own classes are read back. A checkpoint of another format or of classes that have
-changed is not used: recovery then says so.
+than one by one, and the objects around them refer to them by number (packing.py). What the windows themselves
+are is pickled; only this package's own classes are read back. A checkpoint of another format or of classes
+that have changed is not used: recovery then says so.
 """
 
 from __future__ import annotations
@@ -18,41 +18,42 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
+from pyoxigraph import Quad
 
-from quadrill.store.errors import StoreFormatError, StoreUnwritableError
+from quadrill.store.errors import StoreFormatError
 
 from .journal import from_lines, to_lines
+from .packing import TERMS, Table, packed
 from .s2r.live import LiveQuads
 from .s2r.operator import WindowOperator
 
 if TYPE_CHECKING:
     from .running import RunningQuery
 
-FORMAT = 1
+FORMAT = 2
 _HEAD = struct.Struct("<8sIIQQ")
 _MAGIC = b"quadrill"
-_TERMS = (NamedNode, Literal, BlankNode, Triple)
-_CARRIER = NamedNode("urn:quadrill:term")
 _BUILTINS = {"set", "frozenset", "slice", "range", "complex", "bytearray"}
+_ANCHOR = object()
+_ANCHOR_NUMBER = -1
+"""Stands for the table of quads itself."""
 
 
 class _Writer(pickle.Pickler):
+    """Quads and terms go to a table; objects refer to them by number, and long rows of them are arrays."""
+
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=5)
-        self.quads: list[Quad] = []
-        self._numbers: dict[int, int] = {}
+        self.table = Table()
 
     def persistent_id(self, item: Any) -> int | None:
         kind = type(item)
-        if kind is not Quad and kind not in _TERMS:
-            return None
-        number = self._numbers.get(id(item))
-        if number is None:
-            number = self._numbers[id(item)] = len(self.quads) * 2 + (kind is not Quad)
-            self.quads.append(item if kind is Quad else Quad(_CARRIER, _CARRIER, item))
-            # Kept alive by the list, or by what is pickled: an id is not used twice.
-        return number
+        if kind is Quad or kind in TERMS:
+            return self.table.number(item)
+        return _ANCHOR_NUMBER if item is _ANCHOR else None
+
+    def reducer_override(self, item: Any) -> Any:
+        return packed(item, self.table, _ANCHOR) or NotImplemented
 
 
 class _Reader(pickle.Unpickler):
@@ -61,6 +62,8 @@ class _Reader(pickle.Unpickler):
         self._quads = quads
 
     def persistent_load(self, number: int) -> Any:
+        if number == _ANCHOR_NUMBER:
+            return self._quads
         quad = self._quads[number >> 1]
         return quad.object if number & 1 else quad
 
@@ -77,18 +80,17 @@ class _Reader(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def write_checkpoint(path: Path, state: dict[str, Any]) -> int:
-    """Write a state; its size in bytes.
+def write_draft(draft: Path, state: dict[str, Any]) -> int:
+    """Write a state to a file of its own and sync it; its size in bytes.
 
     Raises:
-        StoreUnwritableError: the old checkpoint, if any, is still there.
+        OSError: it cannot be written; nothing of it is left.
     """
     file = io.BytesIO()
     writer = _Writer(file)
     writer.dump(state)
-    pickled, quads = file.getvalue(), to_lines(writer.quads)
+    pickled, quads = file.getvalue(), to_lines(writer.table.quads)
     check = zlib.crc32(quads, zlib.crc32(pickled))
-    draft = path.with_suffix(".new")
     try:
         with draft.open("wb") as out:
             out.write(_HEAD.pack(_MAGIC, FORMAT, check, len(pickled), len(quads)))
@@ -96,16 +98,24 @@ def write_checkpoint(path: Path, state: dict[str, Any]) -> int:
             out.write(quads)
             out.flush()
             os.fsync(out.fileno())
-        os.replace(draft, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
+    except OSError:
         draft.unlink(missing_ok=True)
-        raise StoreUnwritableError(f"the checkpoint {path} cannot be written: {error.strerror}") from error
+        raise
     return _HEAD.size + len(pickled) + len(quads)
+
+
+def publish(draft: Path, path: Path) -> None:
+    """Let a draft take the place of the checkpoint, as a whole.
+
+    Raises:
+        OSError: the old checkpoint, if any, is still there.
+    """
+    os.replace(draft, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any] | None:
@@ -188,4 +198,4 @@ def _evaluated(operator: WindowOperator) -> dict[Quad, int]:
     return held
 
 
-__all__ = ["query_state", "read_checkpoint", "restore_query", "write_checkpoint"]
+__all__ = ["publish", "query_state", "read_checkpoint", "restore_query", "write_draft"]

@@ -82,7 +82,7 @@ class Engine(StreamSide, QuerySide):
         self.life = QueryLife(self.parts)
         self.keeper = None if journal is None else Keeper(self.parts, self.life, journal)
         if self.keeper is not None:
-            self.parts.on_tick = self.keeper.checkpoint_when_due
+            self.parts.on_tick = self.keeper.checkpoints.when_due
 
     def start(self) -> None:
         """Restore streams and queries from the registry and begin to work."""
@@ -96,7 +96,7 @@ class Engine(StreamSide, QuerySide):
         with parts.admin:
             if self.keeper is not None:
                 self.keeper.reconcile()
-                parts.loop.call(self.keeper.after_start)
+                parts.loop.call(self.keeper.checkpoints.after_start)
                 return
             parts.turns.version = parts.store.version
             parts.book.restore()
@@ -135,7 +135,8 @@ class Engine(StreamSide, QuerySide):
             "trouble": journal.log.failure or self.parts.turns.trouble,
             "settle_seconds": self.parts.turns.settle_seconds,
             "settles": self.parts.turns.settles,
-            "checkpoint_seconds": self.keeper.took,
+            "checkpoint_seconds": self.keeper.checkpoints.took_s,
+            "checkpoint_pause_seconds": self.keeper.checkpoints.stopped_s,
             "recovery": self.keeper.report,
         }
 

@@ -1,4 +1,4 @@
-"""Keeping an engine over restarts and crashes: checkpoints, and the replay of the journal behind one.
+"""Keeping an engine over restarts and crashes: a checkpoint, and the replay of the journal behind it.
 
     start:  checkpoint -> windows, feeds, streams as they were after record n
             the store is rewound to the version of then; records n+1 ... take their turns again, commits too
@@ -26,7 +26,8 @@ from quadrill.store.errors import (
 )
 
 from .catalogue import Entry
-from .checkpoint import query_state, read_checkpoint, restore_query, write_checkpoint
+from .checkpoint import read_checkpoint, restore_query
+from .checkpointer import Checkpointer
 from .ingest.retained import MemoryLog
 from .journal import Journal, JournalRecord
 from .parts import EngineParts
@@ -36,109 +37,22 @@ from .registration import Registration
 
 log = logging.getLogger("quadrill.continuous")
 
-_CHEAP = 20
-"""A checkpoint that takes a second is made every 20 seconds at most: it stops the queries meanwhile."""
 _FAR = 10_000
 """Static parts that reflect a version further back than this are read anew rather than rewound to."""
 
 
 class Keeper:
-    """Recovery and checkpoints of one engine. Everything is called in the loop or before it runs."""
+    """Recovery of one engine. Everything is called in the loop or before it runs."""
 
     def __init__(self, parts: EngineParts, life: QueryLife, journal: Journal) -> None:
         self._parts = parts
         self._life = life
         self._journal = journal
-        self._path = journal.folder / "checkpoint"
-        self._next_s = 0.0
-        self._checkpointed = -1
+        self.checkpoints = Checkpointer(parts, journal)
         self._closed = False
-        # How long the last checkpoint stopped the queries, in seconds.
-        self.took = 0.0
         self._seen: dict[tuple[int, str], int] = {}
         # What the log of the server and its description say about the last start.
         self.report: dict[str, Any] = {}
-
-    # --- checkpoints ----------------------------------------------------------------------------
-
-    def after_start(self) -> None:
-        """Write what a replay has led to, so that the next start does not replay it again."""
-        if self._parts.turns.processed != self._checkpointed:
-            self.checkpoint()
-
-    def checkpoint_when_due(self) -> None:
-        """Write the state when it is time and something happened. Called between inputs."""
-        if self._due():
-            self.checkpoint()
-
-    def _due(self) -> bool:
-        turns = self._parts.turns
-        return (
-            time.monotonic() >= self._next_s
-            and turns.processed != self._checkpointed
-            and turns.trouble is None
-            and self._journal.log.failure is None
-        )
-
-    def checkpoint(self) -> None:
-        """Write the state after the last turn and let the logs forget what it makes needless."""
-        began = time.monotonic()
-        try:
-            self._checkpoint()
-        except StoreUnwritableError as error:
-            log.warning("no checkpoint: %s", error.message)
-        self.took = time.monotonic() - began
-        self._next_s = time.monotonic() + max(self._parts.settings.checkpoint_ms / 1000, _CHEAP * self.took)
-
-    def _checkpoint(self) -> None:
-        parts, journal, turns = self._parts, self._journal, self._parts.turns
-        turns.settle()
-        with parts.acceptor.lock:
-            state: dict[str, Any] = {
-                "processed": turns.processed,
-                "last": journal.last,
-                "version": turns.version,
-                "keys": parts.acceptor.keys(),
-                "streams": {
-                    each.iri: {
-                        "created": each.record.created_ms,
-                        "figures": each.figures(),
-                        "dead_letters": list(each.dead_letters),
-                    }
-                    for each in parts.book
-                },
-            }
-            logs = [each.log for each in parts.book if isinstance(each.log, MemoryLog)]
-            retained = [order for each in logs if (order := each.earliest_order) is not None]
-        state["queries"] = [self._entry_state(entry) for entry in parts.catalogue.entries()]
-        journal.log.sync()
-        journal.results.sync()
-        journal.reached("before-checkpoint")
-        write_checkpoint(self._path, state)
-        journal.reached("after-checkpoint")
-        self._checkpointed = turns.processed
-        needed = turns.processed + 1
-        journal.log.trim(min([needed, *retained]))
-        journal.log.trim_to_size(journal.keep_bytes, needed)
-        with parts.acceptor.lock:
-            # A replay must find the same elements before and after a crash.
-            for each in logs:
-                each.forget_before(journal.log.earliest)
-        journal.reached("after-trim")
-
-    def _entry_state(self, entry: Entry) -> dict[str, Any]:
-        registration = entry.registration
-        return {
-            "name": entry.name,
-            "text": registration.query,
-            "dialect": registration.dialect,
-            "options": registration.options(),
-            "created": entry.created_ms,
-            "state": entry.state,
-            "error": entry.error,
-            "feed": entry.feed.figures(),
-            "query": None if entry.running is None else query_state(entry.running),
-        }
 
     def close(self) -> None:
         """Write the last checkpoint and close the journal."""
@@ -147,8 +61,9 @@ class Keeper:
         self._closed = True
         try:
             # Without a recovery there is nothing in memory that is worth more than the checkpoint on disk.
+            self.checkpoints.stop()
             if self.report:
-                self.checkpoint()
+                self.checkpoints.checkpoint()
         finally:
             try:
                 self._journal.close()
@@ -180,7 +95,7 @@ class Keeper:
         state: dict[str, Any] | None = None
         problem: str | None = None
         try:
-            state = read_checkpoint(self._path)
+            state = read_checkpoint(self.checkpoints.path)
         except StoreFormatError as error:
             problem = error.message
         if state is None and journal.log.earliest > 1 and problem is None:
@@ -214,8 +129,7 @@ class Keeper:
         journal.silent = False
         if state is not None and not rest and journal.last == last:
             # What was read is the state: it need not be written again.
-            self._checkpointed = parts.turns.processed
-            self._next_s = time.monotonic() + parts.settings.checkpoint_ms / 1000
+            self.checkpoints.is_current()
         self.report = {
             "seconds": round(time.monotonic() - began, 3),
             "records": len(rest),

@@ -112,6 +112,8 @@ class Turns:
     def run(self, number: int, at: int, work: Callable[[], T]) -> T:
         """Work off a turn; called in the loop, and by the replay."""
         self.number, self._at = number, at
+        if self.journal is not None:
+            self.journal.reached("before-apply")
         try:
             return work()
         finally:

@@ -79,6 +79,19 @@ class LiveQuads:
         """What `take_changes` would give; it stays."""
         return dict(self._changes or {})
 
+    def parts(self) -> tuple[dict[Quad, int], dict[Quad, int], dict[Quad, int] | None]:
+        """For a checkpoint: occurrences and greatest event time by quad, in one order, and the changes."""
+        return self._counts, self._latest, self._changes
+
+    @classmethod
+    def of(
+        cls, counts: dict[Quad, int], latest: dict[Quad, int], changes: dict[Quad, int] | None
+    ) -> LiveQuads:
+        """The content again from its `parts`."""
+        live = cls()
+        live._counts, live._latest, live._changes = counts, latest, changes
+        return live
+
     def _note(self, quad: Quad, weight: int) -> None:
         if self._changes is None:
             return

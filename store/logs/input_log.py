@@ -255,6 +255,7 @@ class SegmentedLog:
             with self._state:
                 gone = self._segments.pop(0)
             self._path(gone).unlink(missing_ok=True)
+            self._reached("in-trim")
 
     def trim_to_size(self, most: int, before: int) -> None:
         """Delete the oldest files until ``most`` bytes are left, never a record from ``before`` on."""

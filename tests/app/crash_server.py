@@ -1,6 +1,7 @@
 """A server that a test can kill: by itself at a named point, or from outside.
 
-Arguments: data folder, port, name of the point or ``-``, how often to pass it before.
+Arguments: data folder, port, name of the point or ``-``, how often to pass it before, and from how many quads
+on a copy of the process writes the checkpoints.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import Any
 
 from quadrill.app.config import Settings
 from quadrill.app.running import serve
+from quadrill.continuous import checkpointer
 from quadrill.continuous.journal import Journal
 
 
-def main(folder: str, port: str, point: str, passes: str) -> None:
+def main(folder: str, port: str, point: str, passes: str, copy_from: str) -> None:
     """Serve until killed."""
     left = [int(passes)]
+    checkpointer.COPY_FROM = int(copy_from)
 
     def reached(name: str) -> None:
         if name == point:

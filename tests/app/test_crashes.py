@@ -31,10 +31,13 @@ QUERIES = {
 }
 STEP_MS = 100
 START = 1_700_000_000_000
-POINTS = (
-    "before-write", "after-write", "after-sync", "before-results", "after-results", "before-checkpoint",
-    "after-checkpoint", "after-trim",
-)  # fmt: skip
+POINTS = {
+    **dict.fromkeys(("before-write", "after-write", "after-sync"), 12),
+    **dict.fromkeys(("before-apply", "before-results", "after-results"), 12),
+    **dict.fromkeys(("during-checkpoint", "before-checkpoint", "after-checkpoint"), 3),
+    **dict.fromkeys(("in-trim", "after-trim"), 2),
+}
+"""Where a server ends itself, and how often it may pass there before."""
 
 
 class Server:
@@ -46,11 +49,17 @@ class Server:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.child: subprocess.Popen[str] | None = None
+        self.starts = 0
 
     def start(self, point: str = "-", passes: int = 0) -> bool:
-        """Start; False when it died before it answered."""
+        """Start; False when it died before it answered.
+
+        Every other time, and where that is the point, checkpoints are written by a copy of the process.
+        """
+        self.starts += 1
+        copy_from = 0 if self.starts % 2 or point == "during-checkpoint" else 1_000_000
         self.child = subprocess.Popen(
-            [sys.executable, str(CHILD), str(self.folder), str(self.port), point, str(passes)],
+            [sys.executable, *map(str, (CHILD, self.folder, self.port, point, passes, copy_from))],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -193,7 +202,8 @@ def storm(tmp_path: Path, rounds: int, seed: int) -> None:
         else:
             # By itself at a named point, now that it is under load.
             server.kill()
-            started = server.start(chance.choice(POINTS), chance.randrange(12))
+            point = chance.choice(list(POINTS))
+            started = server.start(point, chance.randrange(POINTS[point]))
             server.wait()
             started = server.start()
         while not started:

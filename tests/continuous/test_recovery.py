@@ -88,7 +88,7 @@ class Life:
 
     def checkpoint(self) -> None:
         assert self.engine.keeper is not None
-        self.engine.keeper.checkpoint()
+        self.engine.keeper.checkpoints.checkpoint()
 
     def told(self) -> dict[str, list[tuple[Any, ...]]]:
         """All feeds: (id, kind, data)."""
