@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from quadrill.continuous.meters import Histogram
+
 log = logging.getLogger("quadrill.fanout")
 
 _HEARTBEAT_FRAME = b": still here\n\n"
@@ -69,6 +71,9 @@ class Fanout:
         self.max_clients = max_clients
         self.dropped = 0
         self.frames_sent = 0
+        # From the first news of a round to its last byte in a socket's buffer, once a round.
+        self.latency = Histogram()
+        self._news_s: float | None = None
         self._selector = selectors.DefaultSelector()
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
@@ -85,6 +90,11 @@ class Fanout:
     def clients(self) -> int:
         """How many subscribers there are."""
         return len(self._clients) + len(self._incoming)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that wait for slow sockets."""
+        return sum(client.buffered for client in list(self._clients))
 
     @property
     def full(self) -> bool:
@@ -120,6 +130,8 @@ class Fanout:
     def _mark(self, client: _Client) -> None:
         if not client.dirty:
             client.dirty = True
+            if self._news_s is None:
+                self._news_s = time.perf_counter()
             self._ready.append(client)
             self._wake()
 
@@ -159,10 +171,13 @@ class Fanout:
             self._clients.add(client)
             self._selector.register(client.sock, selectors.EVENT_READ, client)
             self._pump(client)
+        began, self._news_s = self._news_s, None
         while self._ready:
             client = self._ready.popleft()
             if client in self._clients:
                 self._pump(client)
+        if began is not None:
+            self.latency.observe(time.perf_counter() - began)
 
     def _pump(self, client: _Client) -> None:
         """Move frames from the source to the client's buffer and write what the socket takes.

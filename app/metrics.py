@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+import prometheus_client as prometheus
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+
+from quadrill.continuous.figures import QueryFigures, StreamFigures
+from quadrill.continuous.meters import Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -25,7 +29,7 @@ class Metrics:
             ("method", "route", "status"),
             registry=self.registry,
         )
-        self._seconds = Histogram(
+        self._seconds = prometheus.Histogram(
             "quadrill_http_request_seconds",
             "Time from request to the last byte of its answer.",
             ("route",),
@@ -63,9 +67,28 @@ class ServiceFigures(Collector):
         yield _gauge(
             "quadrill_running_queries", "One-shot queries that run now.", len(services.processes.list())
         )
+        yield _gauge(
+            "quadrill_feed_buffered_bytes", "Bytes that wait for slow sockets.", services.fanout.buffered
+        )
+        figures = services.engine.figures()
+        yield _of_stages([*figures.stages, ("deliver", services.fanout.latency)])
+        yield _gauge("quadrill_queue_inputs", "Inputs that wait for the engine.", figures.queue_inputs)
+        yield _gauge("quadrill_queue_elements", "Elements that wait for the engine.", figures.queue_elements)
+        yield _gauge("quadrill_idempotency_keys", "Keys that are remembered.", figures.idempotency_keys)
         yield from _of_journal(services.engine.journal_state())
-        yield from _of_streams(services.engine.streams())
-        yield from _of_queries(services.engine.queries())
+        yield from _of_streams(figures.streams)
+        yield from _of_queries(figures.queries)
+
+
+def _of_stages(stages: list[tuple[str, Histogram]]) -> Metric:
+    """The way of an input: decode, log, queue, process, results, deliver; once per input or group."""
+    metric = HistogramMetricFamily(
+        "quadrill_stage_seconds", "Time that inputs and results spend in a stage.", labels=("stage",)
+    )
+    for name, histogram in stages:
+        buckets, total = histogram.buckets()
+        metric.add_metric((name,), buckets, total)
+    return metric
 
 
 def _of_journal(state: dict[str, Any] | None) -> Iterable[Metric]:
@@ -74,6 +97,8 @@ def _of_journal(state: dict[str, Any] | None) -> Iterable[Metric]:
     yield _gauge("quadrill_input_log_bytes", "Size of the input log.", state["bytes"])
     yield _gauge("quadrill_input_log_records", "Number of the newest record.", state["records"])
     yield _gauge("quadrill_input_log_waiting", "Records that are not durable yet.", state["waiting"])
+    yield _gauge("quadrill_input_log_waiting_bytes", "Bytes of these.", state["waiting_bytes"])
+    yield _gauge("quadrill_result_log_bytes", "Size of the result log.", state["result_bytes"])
     yield _gauge(
         "quadrill_input_log_unwritable", "1 while nothing can be written.", int(state["trouble"] is not None)
     )
@@ -83,6 +108,12 @@ def _of_journal(state: dict[str, Any] | None) -> Iterable[Metric]:
         "How long the last one stopped the queries.",
         state["checkpoint_pause_seconds"],
     )
+    yield _gauge("quadrill_checkpoint_bytes", "Size of the last one.", state["checkpoint_bytes"])
+    yield _gauge(
+        "quadrill_checkpoint_age_seconds",
+        "Time since the last one, 0 when nothing happened since.",
+        state["checkpoint_age_seconds"],
+    )
     yield _counter("quadrill_results_written", "Times that results were written.", state["settles"])
     yield _counter(
         "quadrill_results_write_seconds",
@@ -91,49 +122,51 @@ def _of_journal(state: dict[str, Any] | None) -> Iterable[Metric]:
     )
 
 
-def _of_streams(streams: list[dict[str, Any]]) -> Iterable[Metric]:
+def _of_streams(streams: list[StreamFigures]) -> Iterable[Metric]:
     accepted = CounterMetricFamily("quadrill_stream_elements", "Elements accepted.", labels=("stream",))
     late = CounterMetricFamily(
         "quadrill_stream_late_elements", "Elements behind the watermark.", labels=("stream",)
     )
+    refused = CounterMetricFamily(
+        "quadrill_stream_refused_elements", "Elements refused in partial pushes.", labels=("stream",)
+    )
     watermark = GaugeMetricFamily(
         "quadrill_stream_watermark_ms", "Watermark in event time.", labels=("stream",)
     )
+    retained = GaugeMetricFamily("quadrill_stream_retained", "Elements kept for replay.", labels=("stream",))
+    dead = GaugeMetricFamily("quadrill_stream_dead_letters", "Dead letters kept.", labels=("stream",))
     for stream in streams:
-        name = str(stream.get("name"))
-        accepted.add_metric((name,), _figure(stream, "elements", "accepted", "count"))
-        late.add_metric((name,), _figure(stream, "late_count"))
-        if isinstance(stream.get("watermark"), int):
-            watermark.add_metric((name,), stream["watermark"])
-    return (accepted, late, watermark)
+        label = (stream.name,)
+        accepted.add_metric(label, stream.accepted)
+        late.add_metric(label, stream.late)
+        refused.add_metric(label, stream.refused)
+        retained.add_metric(label, stream.retained)
+        dead.add_metric(label, stream.dead_letters)
+        if stream.watermark is not None:
+            watermark.add_metric(label, stream.watermark)
+    return (accepted, late, refused, watermark, retained, dead)
 
 
-def _of_queries(queries: list[dict[str, Any]]) -> Iterable[Metric]:
+def _of_queries(queries: list[QueryFigures]) -> Iterable[Metric]:
     states = GaugeMetricFamily("quadrill_queries", "Continuous queries by state.", labels=("state",))
     found: dict[str, int] = {"running": 0, "paused": 0, "failed": 0}
     for query in queries:
-        found[str(query.get("state"))] = found.get(str(query.get("state")), 0) + 1
+        found[query.state] = found.get(query.state, 0) + 1
     for state, number in found.items():
         states.add_metric((state,), number)
     evaluations = CounterMetricFamily("quadrill_query_evaluations", "Evaluations.", labels=("query",))
     events = CounterMetricFamily("quadrill_query_events", "Events in the feed.", labels=("query",))
+    subscribers = GaugeMetricFamily("quadrill_query_subscribers", "Subscribers.", labels=("query",))
+    kept = GaugeMetricFamily("quadrill_query_kept_events", "Events kept for resuming.", labels=("query",))
+    held = GaugeMetricFamily("quadrill_query_state_quads", "Quads in windows.", labels=("query",))
     for query in queries:
-        counters = query.get("counters")
-        if isinstance(counters, dict):
-            evaluations.add_metric((str(query.get("name")),), _figure(counters, "evaluations"))
-            events.add_metric((str(query.get("name")),), _figure(counters, "events"))
-    return (states, evaluations, events)
-
-
-def _figure(record: dict[str, Any], *names: str) -> float:
-    """The first of these members that is a number, or the sum of one that counts by kind."""
-    for name in names:
-        value = record.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return value
-        if isinstance(value, dict):
-            return sum(each for each in value.values() if isinstance(each, (int, float)))
-    return 0.0
+        label = (query.name,)
+        evaluations.add_metric(label, query.evaluations)
+        events.add_metric(label, query.events)
+        subscribers.add_metric(label, query.subscribers)
+        kept.add_metric(label, query.kept_events)
+        held.add_metric(label, query.state_quads)
+    return (states, evaluations, events, subscribers, kept, held)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

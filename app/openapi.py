@@ -40,6 +40,7 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
     "each": ("string", "`triple` makes one element of each triple"),
     "partial": ("boolean", "accept the good elements and list the bad"),
     "wait": ("boolean", "answer once all results are in the feeds"),
+    "durable": ("boolean", "`false` answers without waiting for the input log"),
     "name": ("string", "name of the query"),
     "replace": ("boolean", "drop the query that has the name"),
     "analyze": ("boolean", "JSON with live figures per operator"),
@@ -68,7 +69,7 @@ _DATASET = ("default-graph-uri", "named-graph-uri", "union-default-graph", "time
 _USING = ("using-graph-uri", "using-named-graph-uri")
 _GRAPH = ("graph", "default")
 _PREFIX = ("prefix", "uri")
-_PUSH = ("at", "each", "partial", "wait")
+_PUSH = ("at", "each", "partial", "wait", "durable")
 _REGISTRATION = ("text/plain", "application/sparql-query", "application/json")
 
 OPERATIONS: tuple[Operation, ...] = (

@@ -135,6 +135,10 @@ class Acceptor:
         most = self._settings.push_elements
         if number > most:
             raise LimitError(f"a push of {number} elements is over the limit of {most}", limit=most)
+        self.require_room(number)
+
+    def require_room(self, number: int) -> None:
+        """Raise BackPressureError when so many further elements would be too many in line."""
         waiting = self._backlog()
         if waiting and waiting + number > self._settings.queue_elements:
             raise BackPressureError(
@@ -302,7 +306,9 @@ class Acceptor:
 
         Raises:
             InputError: too far in the future.
+            BackPressureError: the queue is full.
         """
+        self.require_room(1)
         with self.lock:
             now = self._clock.now_ms()
             watermark = stream.watermark
@@ -419,6 +425,11 @@ class Acceptor:
     def begin_at(self, order: int) -> None:
         """Continue behind an order."""
         self._order = order
+
+    @property
+    def key_count(self) -> int:
+        """How many idempotency keys are remembered."""
+        return len(self._keys)
 
     def keys(self) -> list[tuple[str, str, str, list[Any]]]:
         """The idempotency keys: (stream, key, fingerprint, members of the receipt)."""

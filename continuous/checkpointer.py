@@ -81,6 +81,13 @@ class Checkpointer:
         for left in journal.folder.glob("checkpoint.*.new"):
             left.unlink(missing_ok=True)
 
+    @property
+    def age_s(self) -> float:
+        """How long ago the last one was on disk; 0 when nothing happened since, so that it is the state of now."""
+        if self.written_at is None or self._parts.turns.processed == self._processed:
+            return 0.0
+        return time.monotonic() - self.written_at
+
     def is_current(self) -> None:
         """What the file holds is the state of now: it need not be written again."""
         self._processed = self._parts.turns.processed

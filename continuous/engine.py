@@ -15,6 +15,7 @@ from pyoxigraph import NamedNode
 
 from .clock import Clock
 from .errors import InputError
+from .figures import EngineFigures, figures_of
 from .journal import Journal
 from .keeper import Keeper
 from .parts import EngineParts, MakeEvaluator
@@ -119,6 +120,14 @@ class Engine(StreamSide, QuerySide):
         """True while the engine works."""
         return self.parts.running
 
+    def require_room(self) -> None:
+        """Raise BackPressureError while so much waits that commits, which are inputs, should not come."""
+        self.parts.require_room()
+
+    def figures(self) -> EngineFigures:
+        """What the engine holds and how long its stages take, cheaply."""
+        return figures_of(self.parts)
+
     def journal_state(self) -> dict[str, Any] | None:
         """Size and health of what keeps inputs and feeds; None without.
 
@@ -129,6 +138,10 @@ class Engine(StreamSide, QuerySide):
             return None
         return {
             "records": journal.last,
+            "waiting_bytes": journal.log.waiting_bytes,
+            "result_bytes": journal.results.size(),
+            "checkpoint_bytes": self.keeper.checkpoints.size,
+            "checkpoint_age_seconds": self.keeper.checkpoints.age_s,
             "earliest": journal.log.earliest,
             "waiting": journal.last - journal.log.durable,
             "bytes": journal.log.size(),
@@ -151,7 +164,7 @@ class Engine(StreamSide, QuerySide):
 
     def tick(self) -> None:
         """Look at the clock now: arrival-stamped streams, idle marks, refresh timers. For tests."""
-        self.parts.turns.retry()
+        self.parts.turns.write_what_waits()
         self.parts.loop.call(self.parts.dispatcher.look_at_clock)
         self.parts.loop.call(lambda: None)
 

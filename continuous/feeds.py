@@ -196,6 +196,11 @@ class Feed:
         return len(self._subscribers)
 
     @property
+    def kept(self) -> int:
+        """How many events are kept for those who resume."""
+        return len(self._events)
+
+    @property
     def ended(self) -> bool:
         """True after the query was dropped."""
         return self._ended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from .errors import EngineStoppedError
+from .meters import Stages
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -45,10 +47,11 @@ class Ticket(Generic[T]):
 
 @dataclass(slots=True)
 class Item:
-    """One unit of work. ``weight`` counts the elements in it."""
+    """One unit of work that came at ``since``; ``weight`` counts its elements, 1 when it has none."""
 
     work: Callable[[], Any]
-    weight: int = 0
+    weight: int
+    since: float
     ticket: Ticket[Any] = field(default_factory=Ticket)
 
 
@@ -59,7 +62,12 @@ class WorkLoop:
     """
 
     def __init__(
-        self, *, threaded: bool, tick: Callable[[], float], settle: Callable[[], None] = lambda: None
+        self,
+        *,
+        threaded: bool,
+        tick: Callable[[], float],
+        settle: Callable[[], None] = lambda: None,
+        stages: Stages | None = None,
     ) -> None:
         """Make a loop.
 
@@ -67,10 +75,12 @@ class WorkLoop:
             threaded: False works items off in the submitting thread.
             tick: called by the thread when it has nothing to do; gives the seconds until its next call.
             settle: called after some items, before their tickets are resolved.
+            stages: told how long items wait and take.
         """
         self._threaded = threaded
         self._tick = tick
         self._settle = settle
+        self._stages = stages or Stages()
         self._done: list[tuple[Ticket[Any], Any, BaseException | None]] = []
         self._items: deque[Item] = deque()
         self._ready = threading.Condition()
@@ -82,8 +92,13 @@ class WorkLoop:
 
     @property
     def weight(self) -> int:
-        """Elements that wait."""
+        """Elements that wait, and one for each input without any."""
         return self._weight
+
+    @property
+    def waiting(self) -> int:
+        """Inputs that wait."""
+        return len(self._items)
 
     def start(self) -> None:
         """Begin to work."""
@@ -110,19 +125,19 @@ class WorkLoop:
         return self._thread is not None and self._thread.is_alive()
 
     def submit(
-        self, work: Callable[[], T], *, weight: int = 0, later: bool = False
+        self, work: Callable[[], T], *, weight: int = 1, later: bool = False
     ) -> Ticket[T]:
         """Queue some work.
 
         Args:
             work: called in the loop; its exception goes to the ticket.
-            weight: elements in it.
+            weight: elements in it, 1 for an input without any.
             later: do not work it off in this call even when not threaded.
 
         Raises:
             EngineStoppedError: the loop was stopped.
         """
-        item = Item(work, weight)
+        item = Item(work, weight, time.perf_counter())
         with self._ready:
             if self._stopping:
                 raise EngineStoppedError("the engine is stopped")
@@ -177,12 +192,15 @@ class WorkLoop:
             return item
 
     def _work_off(self, item: Item) -> None:
+        began = time.perf_counter()
+        self._stages.queue.observe(began - item.since)
         try:
             result = item.work()
         except Exception as error:
             self._done.append((item.ticket, None, error))
         else:
             self._done.append((item.ticket, result, None))
+        self._stages.process.observe(time.perf_counter() - began)
 
     def _resolve(self) -> None:
         """What the items caused is settled, then those who wait for them go on."""

@@ -1,7 +1,9 @@
-"""Rates of the last seconds, for descriptions."""
+"""Rates of the last seconds, for descriptions, and how long the stages of an input take, for `/metrics`."""
 
 from __future__ import annotations
 
+import threading
+from bisect import bisect_left
 from collections import deque
 
 
@@ -32,3 +34,58 @@ class Meter:
         oldest = (now_ms - self._span_ms) // 1000
         recent = sum(number for second, number in list(self._seconds) if second > oldest)
         return round(recent * 1000 / self._span_ms, 3)
+
+
+class Histogram:
+    """How often something took how long. Observed once per input or group, never per element."""
+
+    BOUNDS_S = (
+        0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
+    )  # fmt: skip
+    """Upper bounds in seconds, each contained in its bucket."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = [0] * (len(self.BOUNDS_S) + 1)
+        self._sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """It took this long once more."""
+        with self._lock:
+            self._counts[bisect_left(self.BOUNDS_S, seconds)] += 1
+            self._sum += seconds
+
+    def buckets(self) -> tuple[list[tuple[str, int]], float]:
+        """(upper bound, how often it took no longer) as Prometheus writes them, and the sum in seconds."""
+        with self._lock:
+            counts, total = list(self._counts), self._sum
+        found, below = [], 0
+        for bound, count in zip((*map(str, self.BOUNDS_S), "+Inf"), counts, strict=True):
+            below += count
+            found.append((bound, below))
+        return found, total
+
+
+class Stages:
+    """The way of an input through the server, in time.
+
+    Attributes:
+        decode: from a body's bytes to elements.
+        log: a push's wait for the input log.
+        queue: from its place in the order to its turn.
+        process: its turn: windows, evaluation, what it makes queries derive.
+        results: writing results, the wait for their inputs' durability included.
+    """
+
+    __slots__ = ("decode", "log", "process", "queue", "results")
+
+    def __init__(self) -> None:
+        self.decode = Histogram()
+        self.log = Histogram()
+        self.queue = Histogram()
+        self.process = Histogram()
+        self.results = Histogram()
+
+    def items(self) -> list[tuple[str, Histogram]]:
+        """Names and figures, in the order of the way."""
+        return [(name, getattr(self, name)) for name in ("decode", "log", "queue", "process", "results")]

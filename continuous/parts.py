@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from .errors import EngineStoppedError
 from .inputs import StreamInput
 from .journal import Journal
 from .loop import Ticket, WorkLoop
+from .meters import Stages
 from .prepare import Evaluator, PreparedQuery
 from .running import RunningQuery
 from .settings import EngineSettings
@@ -43,6 +45,7 @@ class EngineParts:
         catalogue: the registered queries.
         dispatcher: gives inputs to the queries that read them.
         loop: the queue and its thread.
+        stages: how long inputs wait and take.
         admin: held while something is registered, dropped or declared: these come one at a time.
         on_tick: called in the loop between inputs, before the clock is looked at.
     """
@@ -62,7 +65,10 @@ class EngineParts:
         self.settings = settings
         self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice()
         self.turns = turns = Turns(clock, journal)
-        self.loop = WorkLoop(threaded=settings.threaded, tick=self._tick, settle=turns.settle)
+        self.stages = turns.stages = Stages()
+        self.loop = WorkLoop(
+            threaded=settings.threaded, tick=self._tick, settle=turns.settle, stages=self.stages
+        )
         self.acceptor = Acceptor(clock, settings, self._enqueue, lambda: self.loop.weight, journal)
         turns.connect(self.loop, self.acceptor)
         self.book = StreamBook(registry, clock, settings, self.acceptor.lock)
@@ -115,7 +121,13 @@ class EngineParts:
     def wait_durable(self) -> None:
         """Return when everything accepted so far is in the journal."""
         if self.turns.journal is not None:
+            began = time.perf_counter()
             self.turns.journal.wait()
+            self.stages.log.observe(time.perf_counter() - began)
+
+    def require_room(self) -> None:
+        """Raise BackPressureError while too much waits for the engine."""
+        self.acceptor.require_room(1)
 
     def _on_commit(self, commit: Commit) -> None:
         """Called by the store in a writer's thread: the commit takes its turn as an input."""
@@ -130,7 +142,7 @@ class EngineParts:
         at = self.clock.now_ms()
         return self.loop.submit(
             lambda: self.turns.run(order, at, lambda: self.dispatcher.dispatch(event)),
-            weight=len(elements),
+            weight=max(1, len(elements)),
         )
 
     def _refresh_timed(self, running: RunningQuery) -> None:
@@ -144,7 +156,7 @@ class EngineParts:
 
     def _tick(self) -> float:
         """Look at the clock; the seconds until the next look is due. Called by the loop."""
-        self.turns.retry()
+        self.turns.write_what_waits()
         self.on_tick()
         self.dispatcher.look_at_clock()
         return self.dispatcher.wait_ms(self.settings.tick_ms) / 1000

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from quadrill.store.errors import ConflictError
 
 from . import describe
-from .accept import fingerprint_of
+from .accept import PushReceipt, fingerprint_of
 from .ingest.decode import DecodeOptions, decode
 from .ingest.times import instant_ms
 from .parts import EngineParts
 from .streams import StreamState
+
+_HURRY_BYTES = 8 * 1024 * 1024
+"""A push that does not want to wait for the log does so when this much is not written yet."""
 
 
 class StreamSide:
@@ -89,6 +93,7 @@ class StreamSide:
         each: str | None = None,
         partial: bool = False,
         wait: bool = False,
+        durable: bool = True,
         idempotency_key: str | None = None,
         timeout: float | None = 60.0,
     ) -> dict[str, Any]:
@@ -102,6 +107,8 @@ class StreamSide:
             each: ``triple`` makes one element of each triple.
             partial: accept the good elements and list the bad ones.
             wait: answer once every result that the push causes is in the feeds.
+            durable: False answers without waiting for the input log; what was answered so can be lost with
+                the process. Too much that waits is waited for all the same.
             idempotency_key: the same key and body get the same answer and nothing is accepted twice.
             timeout: seconds to wait at most.
 
@@ -117,8 +124,7 @@ class StreamSide:
         state = self._open_stream(stream_ref)
         again = self.parts.acceptor.remembered(state.iri, idempotency_key, fingerprint)
         if again is not None:
-            self.parts.wait_durable()
-            return again.to_json()
+            return self._answer(again, durable=durable)
         if state.derived_from is not None:
             raise ConflictError(
                 f"stream {state.name} is made by the query {state.derived_from}, nothing else can enter it",
@@ -131,14 +137,23 @@ class StreamSide:
             timestamp_property=state.timestamp_property,
             partial=partial,
         )
+        began = time.perf_counter()
         decoded = decode(body, media_type, options)
+        self.parts.stages.decode.observe(time.perf_counter() - began)
         receipt, ticket = self.parts.acceptor.push(
             state, decoded, partial=partial, key=idempotency_key, fingerprint=fingerprint
         )
-        self.parts.wait_durable()
+        answer = self._answer(receipt, durable=durable)
         if wait and ticket is not None:
             ticket.wait(timeout)
-        return receipt.to_json()
+        return answer
+
+    def _answer(self, receipt: PushReceipt, *, durable: bool) -> dict[str, Any]:
+        journal = self.parts.turns.journal
+        if durable or (journal is not None and journal.log.waiting_bytes > _HURRY_BYTES):
+            self.parts.wait_durable()
+            return receipt.to_json()
+        return receipt.to_json() | {"durable": False}
 
     def heartbeat(self, stream_ref: str, at_ms: int, *, wait: bool = False) -> None:
         """Move a stream's watermark without data.

@@ -24,11 +24,14 @@ from .clock import Clock
 from .feeds import Feed
 from .journal import Journal
 from .loop import Ticket, WorkLoop
+from .meters import Stages
 
 log = logging.getLogger("quadrill.continuous")
 
 T = TypeVar("T")
 _RETRY_SECONDS = 0.25
+_NEGLECTED_SECONDS = 0.05
+"""A push that does not wait for the log leaves its record to others this long."""
 
 
 class Turns:
@@ -57,6 +60,7 @@ class Turns:
         # How often results were written and how long that took, the wait for their inputs included.
         self.settles = 0
         self.settle_seconds = 0.0
+        self.stages = Stages()
         # For a replay: gets the store to the version that the refresh of a query read.
         self.replaying: Callable[[str], None] | None = None
 
@@ -177,7 +181,9 @@ class Turns:
                     log.warning("results are written again")
                 self.trouble = None
                 self.settles += 1
-                self.settle_seconds += time.perf_counter() - began
+                took = time.perf_counter() - began
+                self.settle_seconds += took
+                self.stages.results.observe(took)
                 return
 
     def _write(self, journal: Journal) -> None:
@@ -207,15 +213,21 @@ class Turns:
         if self.trouble is not None:
             raise StoreUnwritableError(self.trouble, hint=SPACE)
 
-    def retry(self) -> None:
-        """See whether there is space again."""
-        if self.journal is None or self.journal.log.failure is None:
+    def write_what_waits(self) -> None:
+        """Write records that nobody waits for, and see whether there is space again after a full disk."""
+        if self.journal is None:
+            return
+        failed = self.journal.log.failure is not None
+        if not failed and not self.journal.log.neglected(_NEGLECTED_SECONDS):
             return
         try:
             self.journal.wait()
-        except StoreUnwritableError:
+        except StoreUnwritableError as error:
+            if not failed:
+                log.error("inputs wait: %s", error.message)
             return
-        log.warning("the input log can be written again")
+        if failed:
+            log.warning("the input log can be written again")
 
     def stop(self) -> None:
         """Wait for the disk no longer."""

@@ -141,6 +141,7 @@ def _target(path: str) -> GraphName | None:
 
 def _commit(write: Callable[[int | None], Commit], graph: GraphName | None = None) -> Commit:
     """Write under the request's preconditions; ``graph`` is what ``If-None-Match: *`` asks about."""
+    services().engine.require_room()
     store = services().store
     exists = graph is None or store.graph_exists(graph)
     return write(preconditions.expected_version(store.version, exists))

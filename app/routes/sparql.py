@@ -238,6 +238,7 @@ def streamed(body: Body, seconds: float, process: Process) -> StreamedAnswer:
 
 def _update(call: Call) -> Response:
     settings = services().settings
+    services().engine.require_room()
     text = _text(call, "update", "the update", settings.max_body_bytes)
     process = services().processes.begin("update", text, _user())
     try:

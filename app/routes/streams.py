@@ -13,7 +13,7 @@ from .requests import services
 
 blueprint = Blueprint("streams", __name__)
 
-_PUSH_PARAMETERS = {"iri", "at", "each", "partial", "wait"}
+_PUSH_PARAMETERS = {"iri", "at", "each", "partial", "wait", "durable"}
 
 
 @blueprint.get("/streams")
@@ -135,6 +135,7 @@ def _push(stream: str) -> Response:
         each=each,
         partial=incoming.flag("partial"),
         wait=incoming.flag("wait"),
+        durable=incoming.flag("durable", True),
         idempotency_key=request.headers.get("Idempotency-Key"),
     )
     return incoming.json_response(receipt)

@@ -43,6 +43,7 @@ class SegmentedLog:
     Attributes:
         cut_bytes: bytes of a broken tail that opening cut away.
         failure: why nothing can be written now, None when all is well.
+        waiting_bytes: what is not written yet.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class SegmentedLog:
         self._reached = reached
         self._state = threading.Condition()
         self._waiting: list[bytes] = []
+        self.waiting_bytes = 0
         self._writing = False
         self._synced_at = 0.0
         self._closed = False
@@ -114,6 +116,7 @@ class SegmentedLog:
             number = self.last
             check = zlib.crc32(payload, number & 0xFFFFFFFF)
             self._waiting.append(_HEAD.pack(len(payload), check, number) + payload)
+            self.waiting_bytes += _HEAD.size + len(payload)
         return number
 
     def wait(self, number: int) -> None:
@@ -137,6 +140,11 @@ class SegmentedLog:
                 with self._state:
                     self._writing = False
                     self._state.notify_all()
+
+    def neglected(self, seconds: float) -> bool:
+        """True when records wait and nobody has written any for this long."""
+        waits = self.durable < self.last and not self._writing
+        return waits and time.monotonic() - self._synced_at >= seconds
 
     def sync(self) -> None:
         """Make every record so far survive a power failure, whatever the policy.
@@ -179,10 +187,12 @@ class SegmentedLog:
                 self.failure, hint=SPACE
             ) from error
         self._synced_at = time.monotonic()
-        self._length += sum(map(len, group))
+        written = sum(map(len, group))
+        self._length += written
         self.failure = None
         with self._state:
             self.durable = last
+            self.waiting_bytes -= written
         if self._length >= self._segment_bytes:
             self._begin_segment(last + 1)
 

@@ -95,6 +95,11 @@ class ResultLog:
         except sqlite3.Error as error:
             raise _unwritable(self._path, error) from error
 
+    def size(self) -> int:
+        """Size of the files in bytes."""
+        files = (self._path, self._path.with_name(self._path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
     def sync(self) -> None:
         """Make everything written so far survive a power failure; may be called in any thread.
 

@@ -1,0 +1,90 @@
+"""What an engine holds at a moment, for `/metrics`: counted without describing anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .catalogue import Entry
+    from .meters import Histogram
+    from .parts import EngineParts
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFigures:
+    """One stream. Times are milliseconds of event time."""
+
+    name: str
+    accepted: int
+    late: int
+    refused: int
+    watermark: int | None
+    retained: int
+    dead_letters: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFigures:
+    """One query; ``state_quads`` are those in windows and waiting elements."""
+
+    name: str
+    state: str
+    evaluations: int
+    events: int
+    subscribers: int
+    kept_events: int
+    state_quads: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFigures:
+    """The whole engine.
+
+    Attributes:
+        stages: names and figures of the stages of an input.
+        queue_inputs: inputs that wait for the engine.
+        queue_elements: elements in them, one for each input without any.
+        idempotency_keys: remembered keys.
+        streams: by name.
+        queries: in the order of registration.
+    """
+
+    stages: list[tuple[str, Histogram]]
+    queue_inputs: int
+    queue_elements: int
+    idempotency_keys: int
+    streams: list[StreamFigures]
+    queries: list[QueryFigures]
+
+
+def figures_of(parts: EngineParts) -> EngineFigures:
+    """The figures of this moment."""
+    with parts.acceptor.lock:
+        streams = [
+            StreamFigures(
+                each.name, each.accepted, each.late, each.refused, each.watermark, each.log.retained()[0],
+                len(each.dead_letters),
+            )
+            for each in parts.book
+        ]  # fmt: skip
+    # Between two inputs, so that windows do not change while they are counted.
+    with parts.loop.pause():
+        queries = [_of_query(entry) for entry in parts.catalogue.entries()]
+    return EngineFigures(
+        parts.stages.items(),
+        parts.loop.waiting,
+        parts.loop.weight,
+        parts.acceptor.key_count,
+        sorted(streams, key=lambda each: each.name),
+        queries,
+    )
+
+
+def _of_query(entry: Entry) -> QueryFigures:
+    running, feed = entry.running, entry.feed
+    told = (feed.last_id, feed.subscribers, feed.kept)
+    if running is None:
+        return QueryFigures(entry.name, entry.state, 0, *told, 0)
+    size = running.timeline.state_size()
+    return QueryFigures(entry.name, running.state, running.evaluations, *told, size)
