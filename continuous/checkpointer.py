@@ -83,7 +83,7 @@ class Checkpointer:
 
     @property
     def age_s(self) -> float:
-        """How long ago the last one was on disk; 0 when nothing happened since, so that it is the state of now."""
+        """How long ago the last one was on disk; 0 when nothing happened since."""
         if self.written_at is None or self._parts.turns.processed == self._processed:
             return 0.0
         return time.monotonic() - self.written_at
