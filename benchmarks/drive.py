@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode
 
 from quadrill.continuous.element import Element
 from quadrill.continuous.inputs import Arrival, Evaluation, Report, StreamTime
@@ -57,14 +57,14 @@ class Driver:
         """Changes of the windows in, change of the answer out."""
         evaluator = evaluator or NativeEvaluator(self.query, self._store, EvaluationOptions())
         timeline = self.timeline()
-        timeline.track_changes()
+        timeline.track_changes(lambda window: evaluator.content_of(NamedNode(window)))
+        contents = [
+            ((NamedNode(window), None), operator.live)
+            for (window, _), operator in timeline.operators.items()
+        ]
 
         def step(at: int) -> int:
-            changes: dict[tuple[NamedNode, NamedNode | None], dict[Quad, int]] = {
-                (NamedNode(window), None): operator.take_changes()
-                for (window, _), operator in timeline.operators.items()
-            }
-            return len(evaluator.step(at, changes).inserted)
+            return len(evaluator.advance(at, contents).inserted)  # type: ignore[arg-type]
 
         return _run(timeline, elements, step, warm_up)
 

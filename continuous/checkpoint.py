@@ -24,8 +24,6 @@ from quadrill.store.errors import StoreFormatError
 
 from .journal import from_lines, to_lines
 from .packing import TERMS, Table, packed
-from .s2r.live import LiveQuads
-from .s2r.operator import WindowOperator
 
 if TYPE_CHECKING:
     from .running import RunningQuery
@@ -181,21 +179,7 @@ def restore_query(running: RunningQuery, state: Mapping[str, Any]) -> None:
     for name in _RUNNING_KEPT:
         setattr(running, name, state["running"][name])
     running.inputs.total, running.results.total = state["totals"]
-    running.continue_evaluation(
-        {key: _evaluated(operator) for key, operator in running.timeline.operators.items()}
-    )
-
-
-def _evaluated(operator: WindowOperator) -> dict[Quad, int]:
-    """What a window held at the last evaluation: its content without what came and went since."""
-    live: LiveQuads = operator._live  # type: ignore[attr-defined]  # every operator keeps its content so
-    held = dict.fromkeys(live.content, 1)
-    for quad, weight in live.untaken.items():
-        if weight > 0:
-            del held[quad]
-        else:
-            held[quad] = 1
-    return held
+    running.continue_evaluation()
 
 
 __all__ = ["publish", "query_state", "read_checkpoint", "restore_query", "write_draft"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from pyoxigraph import Quad
 
@@ -23,6 +23,16 @@ class Element:
     quads: tuple[Quad, ...]
     event_time: int
     seq: int
+    encoded: tuple[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
+    """The quads as whoever encoded them last remembers them, with a stamp that says how long that holds."""
+
+    def remember(self, stamp: object, encoded: Any) -> None:
+        """Keep the encoded quads."""
+        object.__setattr__(self, "encoded", (stamp, encoded))
+
+    def __reduce__(self) -> tuple[type[Element], tuple[Any, ...]]:
+        """What was remembered means nothing elsewhere."""
+        return Element, (self.quads, self.event_time, self.seq)
 
 
 WindowContent: TypeAlias = Mapping[Quad, int]

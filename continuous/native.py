@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from pyoxigraph import NamedNode, Quad
 
@@ -28,9 +29,9 @@ from .expressions.values import ValueTable
 from .planner.compiled import CompiledPlan
 from .planner.physical import Compilation, StaticTable, build_plan
 from .planner.plan import Plan, SourceKey, source_key
+from .planner.wanted import wanted_predicates
 from .r2r.ordering import OrderKeys
 from .r2r.reifiers import CanonicalReifiers
-from .r2r.source import WindowSource
 from .r2r.topk import TopK
 from .reference.answer import Answer, EvaluationOptions, StaticPart
 from .reference.background import Background, projected
@@ -40,6 +41,7 @@ from .reference.prepare import prepare
 from .reference.template import Template
 from .rows import Delta, merge
 from .rows import Row as IdRow
+from .s2r.encoded import NOTHING, ElementCoder, EncodedContent, Predicates, Taken
 from .uncertainty import custom_functions
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
 WindowKey = tuple[NamedNode, NamedNode | None]
 Changes = Mapping[WindowKey, Mapping[Quad, int]]
 """For each window (and stream, where that is a variable) the quads that entered (+1) and left (-1)."""
+Encoded = Iterable[tuple[WindowKey, EncodedContent]]
+"""The windows as the native engine holds them; their changes are taken from there."""
 
 
 class EngineTerms:
@@ -58,6 +62,7 @@ class EngineTerms:
         self.dictionary = TermDictionary()
         self.values = ValueTable(self.dictionary)
         self.keys = OrderKeys(self.dictionary)
+        self.coder = ElementCoder(self.dictionary)
         # Held while a query is planned: its ids have no holder yet.
         self.planning = threading.Lock()
 
@@ -68,6 +73,7 @@ class EngineTerms:
                 self.dictionary.sweep()
                 self.values.clear()
                 self.keys.clear()
+                self.coder.renew()
             finally:
                 self.planning.release()
 
@@ -134,6 +140,7 @@ class NativeEvaluator:
             raise UnsupportedError("a query without windows", "a query without windows has nothing to keep")
         self._query = query
         self._options = options
+        self._union = options.window_default_graph == "union"
         self._terms = EngineTerms() if terms is None else terms
         self._functions = Functions(options.name, custom_functions())
         root = prepare(query)
@@ -154,12 +161,16 @@ class NativeEvaluator:
             self._plan.schema.vars.index(var.name) if var.name in self._plan.schema.vars else -1
             for var in self._columns
         ]
-        self._sources: dict[WindowKey, WindowSource] = {}
         self._inputs = {
             each.name: (source_key("triples", each.name), source_key("quads", each.name))
             for each in self._query.windows
         }
-        self._reified: dict[WindowKey, CanonicalReifiers] = {}
+        asked = wanted_predicates(self._plan)
+        self._wanted = {name: _both(asked, keys) for name, keys in self._inputs.items()}
+        self._contents: WeakSet[EncodedContent] = WeakSet()
+        # The contents that `step` and `answer` are given as quads, and those with canonical reifiers.
+        self._own: dict[WindowKey, EncodedContent] = {}
+        self._reified: dict[WindowKey, tuple[CanonicalReifiers, EncodedContent]] = {}
         self._held: dict[WindowKey, dict[Quad, int]] = {}
         self._rows: list[list[Row]] = [[] for _ in self._parts]
         self._pending: dict[SourceKey, Delta] = {}
@@ -168,8 +179,11 @@ class NativeEvaluator:
         # Held while the answer changes and while another thread reads it.
         self._reading = threading.Lock()
         release = self._terms.dictionary.hold(_weakly(self._live_ids))
+        coder = self._terms.coder
+        for wanted in self._wanted.values():
+            coder.want(wanted)
         # Also an evaluator that was only made to check a query lets go of its terms.
-        self.close = weakref.finalize(self, _let_go, release, self._plan)
+        self.close = weakref.finalize(self, _let_go, release, self._plan, coder, list(self._wanted.values()))
         self.static_version = -1
         self.refresh()
 
@@ -218,12 +232,33 @@ class NativeEvaluator:
 
     # --- steps ------------------------------------------------------------------------------------
 
+    def content_of(self, window: NamedNode) -> EncodedContent:
+        """What a window of this query is to hold its content in, so that `advance` can take the changes."""
+        content = EncodedContent(self._terms.coder, self._wanted[window], union=self._union)
+        self._contents.add(content)
+        return content
+
     def step(self, at: int, changes: Changes) -> AnswerChange:
         """Take the changes of one transaction; the change of the answer at instant ``at`` (milliseconds)."""
+        key_of = self._terms.coder.key
+        for window, quads in changes.items():
+            own = self._own.get(window)
+            if own is None:
+                own = self._own[window] = self.content_of(window[0])
+            for quad, weight in quads.items():
+                if weight > 0:
+                    own.enter(key_of(quad))
+                else:
+                    own.leave(key_of(quad))
+        return self.advance(at, self._own.items())
+
+    def advance(self, at: int, contents: Encoded) -> AnswerChange:
+        """`step` with the changes of windows that hold keys of this engine's terms."""
         given, self._pending = self._pending, {}
-        for key, quads in changes.items():
-            if quads:
-                self._enter(key, quads, given)
+        for key, content in contents:
+            taken = content.take()
+            if taken is not NOTHING:
+                self._enter(key, taken, content, given)
         with self._reading:
             delta = self._step(given)
             deleted: list[Row] = []
@@ -245,6 +280,19 @@ class NativeEvaluator:
             self._newest = change
             self._terms.tidy()
         return change
+
+    def go_on(self, at: int, contents: Encoded) -> AnswerChange:
+        """The first step after a restart: over what the windows held at the last evaluation before it.
+
+        What has changed in them since is left to the next step.
+        """
+        earlier = []
+        for key, content in contents:
+            held = EncodedContent(self._terms.coder, union=self._union)
+            for each in content.before():
+                held.enter(each)
+            earlier.append((key, held))
+        return self.advance(at, earlier)
 
     def rows_after(self, change: AnswerChange) -> list[Row]:
         """The whole answer after a step that may not be the last; called in any thread."""
@@ -309,7 +357,7 @@ class NativeEvaluator:
             self._terms.keys,
             self._query.windows,
             tables,
-            self._options.window_default_graph == "union",
+            self._union,
             order,
         )
         plan = build_plan(rest, compilation, ordered=self._ordered)
@@ -319,15 +367,14 @@ class NativeEvaluator:
 
     # --- one step ---------------------------------------------------------------------------------
 
-    def _enter(self, key: WindowKey, quads: Mapping[Quad, int], given: dict[SourceKey, Delta]) -> None:
-        """Encode the change of one window and add it to the plan's inputs."""
+    def _enter(
+        self, key: WindowKey, taken: Taken, content: EncodedContent, given: dict[SourceKey, Delta]
+    ) -> None:
+        """Add the change of one window to the plan's inputs."""
         name, stream = key
-        source = self._sources.get(key)
-        if source is None:
-            union = self._options.window_default_graph == "union"
-            source = self._sources[key] = WindowSource(self._terms.dictionary, union=union)
-        triples = self._fed(key, source, quads)
-        named = source.quads
+        if self._terms.coder.met_reifier:
+            taken = self._renamed(key, taken, content)
+        triples, named, _ = taken
         if stream is not None:
             last = self._terms.dictionary.ids[stream]
             triples = {(*row, last): weight for row, weight in triples.items()}
@@ -336,21 +383,31 @@ class NativeEvaluator:
             if delta:
                 given[place] = {**given[place], **delta} if place in given else delta
 
-    def _fed(self, key: WindowKey, source: WindowSource, quads: Mapping[Quad, int]) -> Delta:
-        """The change of the triples, with canonical reifiers from the first reifier on."""
-        canonical = self._reified.get(key)
-        if canonical is None:
-            triples = source.feed(quads)
-            if not source.met_reifier:
-                return triples
-            # Take the change back: what was there before it had no reifiers.
-            source.feed({quad: -weight for quad, weight in quads.items()})
-            canonical = self._reified[key] = CanonicalReifiers(self._asserts_quoted(key), source.live())
-        triples = source.feed(canonical.change(quads))
+    def _renamed(self, key: WindowKey, taken: Taken, content: EncodedContent) -> Taken:
+        """The change with canonical reifiers, from the first reifier in the window on."""
+        coder = self._terms.coder
+        canonical, renamed = self._reified.get(key, (None, None))
+        if canonical is None or renamed is None:
+            if not any(each[1] == coder.reifies for each in taken.keys):
+                return taken
+            # What was there before had no reifiers and was given out as it is.
+            earlier = content.before_change(taken)
+            canonical = CanonicalReifiers(self._asserts_quoted(key), map(coder.quad, earlier))
+            renamed = EncodedContent(coder, union=self._union)
+            for each in earlier:
+                renamed.enter(each)
+            renamed.take()
+            self._contents.add(renamed)
+            self._reified[key] = canonical, renamed
+        quads = {coder.quad(each): weight for each, weight in taken.keys.items()}
+        for quad, weight in canonical.change(quads).items():
+            if weight > 0:
+                renamed.enter(coder.key(quad))
+            else:
+                renamed.leave(coder.key(quad))
         if not len(canonical):
             del self._reified[key]
-            source.met_reifier = False
-        return triples
+        return renamed.take()
 
     def _differences(self, contents: Contents) -> dict[WindowKey, dict[Quad, int]]:
         """The changes that lead from the contents of the last call to these."""
@@ -400,9 +457,9 @@ class NativeEvaluator:
             live.update(row)
         for row in self._answer:
             live.update(row)
-        for source in self._sources.values():
-            for row in source.held():
-                live.update(row)
+        for content in list(self._contents):
+            for key in content.held():
+                live.update(key)
         return live
 
 
@@ -417,8 +474,23 @@ def _weakly(live_ids: Callable[[], set[int]]) -> Callable[[], set[int]]:
     return ids
 
 
-def _let_go(release: Callable[[], None], plan: Plan) -> None:
+def _both(asked: Mapping[SourceKey, Predicates], keys: Iterable[SourceKey]) -> Predicates:
+    """What the plan asks of a window, by its triples or by its named graphs."""
+    found: frozenset[int] = frozenset()
+    for key in keys:
+        wanted = asked.get(key, frozenset())
+        if wanted is None:
+            return None
+        found |= wanted
+    return found
+
+
+def _let_go(
+    release: Callable[[], None], plan: Plan, coder: ElementCoder, wanted: Sequence[Predicates]
+) -> None:
     release()
+    for each in wanted:
+        coder.unwant(each)
     for table in plan.tables.values():
         table.release()
 

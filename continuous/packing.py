@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from .element import Element
+from .s2r.encoded import EncodedContent, StoredContent
 from .s2r.live import LiveQuads
 
 Term: TypeAlias = NamedNode | Literal | BlankNode | Triple
@@ -30,14 +31,14 @@ class Table:
 
     def __init__(self) -> None:
         self.quads: list[Quad] = []
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[Quad | Term, int] = {}
 
     def number(self, item: Quad | Term) -> int:
-        """The number of a quad or term. The state keeps them alive: identity tells them apart."""
-        known = self._numbers.get(id(item))
+        """The number of a quad or term."""
+        known = self._numbers.get(item)
         if known is None:
             is_quad = isinstance(item, Quad)
-            known = self._numbers[id(item)] = len(self.quads) * 2 + (not is_quad)
+            known = self._numbers[item] = len(self.quads) * 2 + (not is_quad)
             self.quads.append(item if isinstance(item, Quad) else Quad(_CARRIER, _CARRIER, item))
         return known
 
@@ -59,6 +60,10 @@ def packed(item: Any, table: Table, anchor: object) -> tuple[Any, ...] | None:
         counts, latest, changes = item.parts()
         numbers = table.numbers(counts)
         return _live, (anchor, numbers, _whole(counts.values()), _whole(latest.values()), changes)
+    if type(item) is EncodedContent:
+        stored = item.stored()
+        numbers = table.numbers(stored.counts)
+        return _stored, (anchor, numbers, _whole(stored.counts.values()), stored.changes, stored.occurrences)
     if type(item) is deque and item and all(type(each) is Element for each in item):
         quads = table.numbers(quad for element in item for quad in element.quads)
         return _elements, (
@@ -80,6 +85,13 @@ def _live(
         dict(zip(found, _array("q", latest), strict=True)),
         changes,
     )
+
+
+def _stored(
+    quads: list[Quad], numbers: bytes, counts: bytes, changes: dict[Quad, int], occurrences: int
+) -> StoredContent:
+    found = [quads[number >> 1] for number in _array("Q", numbers)]
+    return StoredContent(dict(zip(found, _array("q", counts), strict=True)), changes, occurrences)
 
 
 def _elements(quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, seqs: bytes) -> deque[Element]:

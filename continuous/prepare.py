@@ -102,8 +102,16 @@ class ChangedAnswer(Protocol):
 class IncrementalEvaluator(Evaluator, Protocol):
     """An evaluator that takes the changes of the windows instead of their contents."""
 
-    def step(self, at: int, changes: Any) -> AnswerLike:
-        """The answer at an instant, given what entered and left each window since the last step."""
+    def content_of(self, window: NamedNode) -> Any:
+        """What a window is to hold its content in."""
+        ...
+
+    def advance(self, at: int, contents: Any) -> AnswerLike:
+        """The answer at an instant, given the contents of the windows with what changed in them."""
+        ...
+
+    def go_on(self, at: int, contents: Any) -> AnswerLike:
+        """The first answer after a restart, over what the windows held at the last evaluation."""
         ...
 
 

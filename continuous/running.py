@@ -19,7 +19,8 @@ from .meters import Meter
 from .prepare import AnswerLike, ChangedAnswer, Evaluator, IncrementalEvaluator, PreparedQuery
 from .r2s import difference, emit, emit_change
 from .results import one_line, quads_text, solutions
-from .s2r.operator import Interval
+from .s2r.encoded import EncodedContent, StoredContent
+from .s2r.operator import Interval, WindowOperator
 from .settings import EngineSettings
 from .timeline import QueryTimeline
 
@@ -75,9 +76,11 @@ class RunningQuery:
             lateness_ms=prepared.registration.lateness,
             variable_streams=self._streams_of_variable,
         )
+        # The windows by the keys of the evaluator, once there are any.
+        self._windows: list[tuple[tuple[NamedNode, NamedNode | None], WindowOperator]] = []
         self._incremental = evaluator if isinstance(evaluator, IncrementalEvaluator) else None
         if self._incremental is not None:
-            self.timeline.track_changes()
+            self._track(self._incremental)
         self._parts = list(evaluator.static_parts())
         self._seen_version = evaluator.static_version
         # The commit after which the static parts have not been looked at yet.
@@ -239,7 +242,7 @@ class RunningQuery:
         if self._stale:
             self.refresh(now_ms, "trigger")
         if self._incremental is not None:
-            answer: AnswerLike = self._incremental.step(step.at, self._window_changes())
+            answer: AnswerLike = self._incremental.advance(step.at, self._contents())
         else:
             answer = self.evaluator.answer(step.at, self.timeline.contents())
         self.last_step, self.last_version = step, self.version
@@ -261,26 +264,20 @@ class RunningQuery:
             self.results.add(now_ms, len(ids))
             self.last_result = {"id": ids[-1], "at": step.at, "version": self.version, "emitted": now_ms}
 
-    def _window_changes(self) -> dict[tuple[NamedNode, NamedNode | None], Mapping[Quad, int]]:
-        """What entered and left each window since the last evaluation."""
-        return self._by_window(
-            {key: operator.take_changes() for key, operator in self.timeline.operators.items()}
-        )
+    def _track(self, evaluator: IncrementalEvaluator) -> None:
+        """Let the windows hold what the evaluator takes changes from."""
+        self.timeline.track_changes(lambda window: evaluator.content_of(NamedNode(window)))
 
-    def _by_window(
-        self, changes_of: Mapping[tuple[str, str], Mapping[Quad, int]]
-    ) -> dict[tuple[NamedNode, NamedNode | None], Mapping[Quad, int]]:
-        """The same by the keys of the evaluator: no stream where the window names it."""
-        streams = {
-            window.name: window.stream if isinstance(window.stream, NamedNode) else None
-            for window in self.prepared.windows
-        }
-        changes: dict[tuple[NamedNode, NamedNode | None], Mapping[Quad, int]] = {}
-        for (name, stream), quads in changes_of.items():
-            window = NamedNode(name)
-            read = None if streams[window] is not None else NamedNode(stream)
-            changes[window, read] = quads
-        return changes
+    def _contents(self) -> list[tuple[tuple[NamedNode, NamedNode | None], Any]]:
+        """The contents of the windows by the keys of the evaluator: no stream where the window names it."""
+        operators = self.timeline.operators
+        if len(self._windows) != len(operators):
+            fixed = {w.name.value for w in self.prepared.windows if isinstance(w.stream, NamedNode)}
+            self._windows = [
+                ((NamedNode(name), None if name in fixed else NamedNode(stream)), operator)
+                for (name, stream), operator in operators.items()
+            ]
+        return [(key, operator.live) for key, operator in self._windows]
 
     def _head(self, at: int, window: Interval | None = None, revised: int | None = None) -> dict[str, Any]:
         document: dict[str, Any] = {"at": at, "version": self.version}
@@ -371,17 +368,19 @@ class RunningQuery:
         else:
             self.answers += 1
 
-    def continue_evaluation(self, held: Mapping[tuple[str, str], Mapping[Quad, int]]) -> None:
-        """Go on after a restart from the last evaluation.
-
-        Args:
-            held: what each window, by name and stream, held at that evaluation.
-        """
+    def continue_evaluation(self) -> None:
+        """Go on after a restart from the last evaluation: the timeline was read from a checkpoint."""
+        if self._incremental is not None:
+            stored = {key: operator.live for key, operator in self.timeline.operators.items()}
+            self._track(self._incremental)
+            for key, operator in self.timeline.operators.items():
+                cast(EncodedContent, operator.live).fill(cast(StoredContent, stored[key]))
+            self._windows = []
         step = self.last_step
         if step is None:
             return
         if self._incremental is not None:
-            answer: AnswerLike = self._incremental.step(step.at, self._by_window(held))
+            answer: AnswerLike = self._incremental.go_on(step.at, self._contents())
         else:
             answer = _KeptAnswer(self._vars, list(self._previous), self._boolean)
         self.feed.answer_again(self._current(step, answer))

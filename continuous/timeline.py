@@ -25,7 +25,12 @@ from .element import Element, WindowContent
 from .inputs import Advance, Arrival, Cause, Evaluation, Idle, Report, Skipped, Step, StreamInput, StreamTime
 from .s2r.build import build_window
 from .s2r.grid import GridWindow
+from .s2r.live import LiveContent, LiveQuads
 from .s2r.operator import Interval, WindowOperator
+
+
+def _quads(window: str) -> LiveContent:
+    return LiveQuads()
 
 
 @dataclass(slots=True)
@@ -86,7 +91,7 @@ class QueryTimeline:
         # Operators by (window, stream) in text order; a window on a variable has one per stream.
         self._operators: dict[tuple[str, str], WindowOperator] = {}
         self._by_order: list[list[WindowOperator]] = []
-        self._tracking = False
+        self._tracking: Callable[[str], LiveContent] | None = None
         self._pending: list[tuple[int, int, int, int, Element]] = []
         self._pushes = count()
         self._next_report: int | None = None
@@ -125,11 +130,15 @@ class QueryTimeline:
         """The window operators by (window name, stream IRI): an incremental engine takes changes here."""
         return self._operators
 
-    def track_changes(self) -> None:
-        """Let every operator, later ones too, keep the changes of its content."""
-        self._tracking = True
-        for operator in self._operators.values():
-            operator.track_changes()
+    def track_changes(self, content_of: Callable[[str], LiveContent] = _quads) -> None:
+        """Let every operator, later ones too, keep the changes of its content.
+
+        Args:
+            content_of: gives an empty content for a window's name, which its operator is to use.
+        """
+        self._tracking = content_of
+        for (window, _), operator in self._operators.items():
+            operator.keep_in(content_of(window))
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -388,7 +397,7 @@ class QueryTimeline:
         yield Evaluation(at, cause, interval)
 
     def _empty(self) -> bool:
-        return not any(operator.content for operator in self._operators.values())
+        return all(operator.empty for operator in self._operators.values())
 
     # --- late elements --------------------------------------------------------------------------
 
@@ -471,8 +480,8 @@ class QueryTimeline:
             self._by_order.append([])
         view.lateness = max(view.lateness, declaration.lateness_ms or 0)
         operator = build_window(declaration.spec, t0_ms=self._t0_ms, open_closed=self._open_closed)
-        if self._tracking:
-            operator.track_changes()
+        if self._tracking is not None:
+            operator.keep_in(self._tracking(declaration.name.value))
         if self.instant is not None:
             operator.start(self.instant)
         self._operators[key] = operator

@@ -4,29 +4,41 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from typing import TypeAlias
 
-from pyoxigraph import Quad
-
-from ..element import Element, WindowContent
-from .live import LiveQuads
+from ..element import Element
+from .live import Holding, occurrences_of
 from .operator import Interval
+
+
+Occurrence: TypeAlias = tuple[Element, int]
+"""One quad of an element, by its place in it."""
 
 
 def _order(element: Element) -> tuple[int, int]:
     return element.event_time, element.seq
 
 
-class _Counting:
+def _place(occurrence: Occurrence) -> tuple[int, int, int]:
+    element, place = occurrence
+    return element.event_time, element.seq, place
+
+
+def _occurrences(element: Element) -> list[Occurrence]:
+    return [(element, place) for place in range(len(element.quads))]
+
+
+class _Counting(Holding):
     """What counting windows share: no instants of their own, no bounds."""
 
     closes_after = False
     closed: Interval | None = None
 
     def __init__(self, count: int) -> None:
+        super().__init__()
         if count < 1:
             raise ValueError(f"window of {count} must hold at least 1")
         self._count = count
-        self._live = LiveQuads()
 
     def start(self, origin: int) -> None:
         """Nothing to do: time plays no part."""
@@ -39,19 +51,6 @@ class _Counting:
         """Time changes nothing."""
         return False
 
-    @property
-    def content(self) -> WindowContent:
-        """The live quads."""
-        return self._live.content
-
-    def track_changes(self) -> None:
-        """Keep changes."""
-        self._live.track_changes()
-
-    def take_changes(self) -> dict[Quad, int]:
-        """Changes since the last call."""
-        return self._live.take_changes()
-
 
 class TriplesWindow(_Counting):
     """``[TRIPLES n]``: the n newest triple occurrences of the stream, before any pattern.
@@ -63,13 +62,12 @@ class TriplesWindow(_Counting):
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
-        self._occurrences: deque[tuple[int, int, int, Quad]] = deque()
+        self._occurrences: deque[Occurrence] = deque()
 
     def add(self, element: Element) -> bool:
         """The newest triples push out the oldest."""
-        for place, quad in enumerate(element.quads):
-            self._occurrences.append((element.event_time, element.seq, place, quad))
-        self._live.add(element.quads, element.event_time)
+        self._occurrences.extend(_occurrences(element))
+        self.live.add(element)
         self._trim()
         return True
 
@@ -80,22 +78,23 @@ class TriplesWindow(_Counting):
     def admit(self, element: Element, instant: int) -> bool:
         """An older element takes its place among the n newest, if it still has one."""
         occurrences = list(self._occurrences)
-        for place, quad in enumerate(element.quads):
-            insort(occurrences, (element.event_time, element.seq, place, quad), key=lambda o: o[:3])
+        for occurrence in _occurrences(element):
+            insort(occurrences, occurrence, key=_place)
         self._occurrences = deque(occurrences)
-        self._live.add(element.quads, element.event_time)
+        self.live.add(element)
         left = self._trim()
-        return any(occurrence[1] != element.seq for occurrence in left) or len(left) < len(element.quads)
+        return any(each.seq != element.seq for each, _ in left) or len(left) < len(element.quads)
 
     def state_size(self) -> int:
         """Occurrences held."""
         return len(self._occurrences)
 
-    def _trim(self) -> list[tuple[int, int, int, Quad]]:
+    def _trim(self) -> list[Occurrence]:
         left = []
         while len(self._occurrences) > self._count:
-            left.append(self._occurrences.popleft())
-            self._live.remove((left[-1][3],))
+            element, place = occurrence = self._occurrences.popleft()
+            left.append(occurrence)
+            self.live.leave(self.live.keys(element)[place])
         return left
 
 
@@ -106,26 +105,25 @@ class BatchWindow(_Counting):
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
-        self._filling: list[tuple[Quad, int]] = []
+        self._filling: deque[Occurrence] = deque()
+        self._shown: list[Occurrence] = []
 
     def add(self, element: Element) -> bool:
         """Fill batches; the full ones wait for `close_next`."""
-        self._filling.extend((quad, element.event_time) for quad in element.quads)
+        self._filling.extend(_occurrences(element))
         return False
 
     def close_next(self) -> bool:
         """Show the next full batch."""
         if len(self._filling) < self._count:
             return False
-        batch, self._filling = self._filling[: self._count], self._filling[self._count :]
-        old = list(self._live.content)
+        old = self._shown
+        self._shown = [self._filling.popleft() for _ in range(self._count)]
         # Enter before leaving, so that a quad of both batches is no change.
-        latest: dict[Quad, int] = {}
-        for quad, event_time in batch:
-            latest[quad] = max(event_time, latest.get(quad, event_time))
-        for quad, event_time in latest.items():
-            self._live.add((quad,), event_time)
-        self._live.remove(old)
+        for element, place in self._shown:
+            self.live.enter(self.live.keys(element)[place], element.event_time)
+        for element, place in old:
+            self.live.leave(self.live.keys(element)[place])
         return True
 
     def admit(self, element: Element, instant: int) -> bool:
@@ -134,7 +132,7 @@ class BatchWindow(_Counting):
 
     def state_size(self) -> int:
         """Triples of the batch shown and of the one being filled."""
-        return len(self._live) + len(self._filling)
+        return len(self.live) + len(self._filling)
 
 
 class ElementsWindow(_Counting):
@@ -172,10 +170,10 @@ class ElementsWindow(_Counting):
         kept = {element.seq for element in self._newest}
         for element in self._newest:
             if element.seq not in shown:
-                self._live.add(element.quads, element.event_time)
+                self.live.add(element)
         for element in self._shown:
             if element.seq not in kept:
-                self._live.remove(element.quads)
+                self.live.remove(element)
         self._shown = deque(self._newest)
         return True
 
@@ -188,14 +186,14 @@ class ElementsWindow(_Counting):
         self._shown, left = self._placed(before, element)
         if left is element:
             return False
-        self._live.add(element.quads, element.event_time)
+        self.live.add(element)
         if left is not None:
-            self._live.remove(left.quads)
+            self.live.remove(left)
         return True
 
     def state_size(self) -> int:
         """Quads of the elements held."""
-        return len(self._live) + sum(len(element.quads) for element in self._newest)
+        return len(self.live) + occurrences_of(self._newest)
 
     def _placed(self, elements: deque[Element], element: Element) -> tuple[deque[Element], Element | None]:
         ordered = list(elements)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from itertools import chain
 
-from pyoxigraph import Quad
-
-from ..element import Element, WindowContent
-from .live import LiveQuads
+from ..element import Element
+from .live import Holding
 from .operator import Interval
 
 
@@ -16,7 +15,7 @@ def _order(element: Element) -> tuple[int, int]:
     return element.event_time, element.seq
 
 
-class GridWindow:
+class GridWindow(Holding):
     """The last window closed on the grid of ``slide_ms``.
 
     Window k covers  [t0 + k*slide, t0 + k*slide + width)  and closes when the watermark reaches its end;
@@ -43,9 +42,12 @@ class GridWindow:
         self._slide = slide_ms
         self._t0 = t0_ms
         self.closes_after = open_closed
-        self._buffer: deque[Element] = deque()
+        super().__init__()
+        # Elements that the window shown holds, and those for windows still to close; both in order. One
+        # that has left the window shown is in no later one.
         self._shown: deque[Element] = deque()
-        self._live = LiveQuads()
+        self._waiting: deque[Element] = deque()
+        self._waiting_quads = 0
         self._next_close: int | None = None
         self.closed: Interval | None = None
 
@@ -82,7 +84,7 @@ class GridWindow:
     def first_busy_close(self) -> int | None:
         """The first close to come whose window holds an element; None while there is none."""
         assert self._next_close is not None
-        for element in self._buffer:
+        for element in chain(self._shown, self._waiting):
             # The close of the first window, from the next one on, that covers the element.
             after = element.event_time + (0 if self.closes_after else 1)
             steps = max(0, -((self._next_close - after) // self._slide))
@@ -105,7 +107,8 @@ class GridWindow:
 
     def add(self, element: Element) -> bool:
         """Keep the element for the windows that will close; the visible content stays."""
-        self._buffer.append(element)
+        self._waiting.append(element)
+        self._waiting_quads += len(element.quads)
         return False
 
     def close_next(self) -> bool:
@@ -114,33 +117,19 @@ class GridWindow:
 
     def admit(self, element: Element, instant: int) -> bool:
         """Put an older element into the windows that hold its time, the one shown included."""
-        buffer = list(self._buffer)
-        insort(buffer, element, key=_order)
-        self._buffer = deque(buffer)
-        if self.closed is None or not self._holds(self.closed, element.event_time):
+        if self.closed is None or element.event_time >= self.closed.close + self.closes_after:
+            self._waiting = _inserted(self._waiting, element)
+            self._waiting_quads += len(element.quads)
             return False
-        shown = list(self._shown)
-        insort(shown, element, key=_order)
-        self._shown = deque(shown)
-        self._live.add(element.quads, element.event_time)
+        if not self._holds(self.closed, element.event_time):
+            return False
+        self._shown = _inserted(self._shown, element)
+        self.live.add(element)
         return True
 
-    @property
-    def content(self) -> WindowContent:
-        """The quads of the window that closed last."""
-        return self._live.content
-
     def state_size(self) -> int:
-        """Quads of the buffered elements and of the shown window's."""
-        return len(self._live) + sum(len(element.quads) for element in self._buffer)
-
-    def track_changes(self) -> None:
-        """Keep changes."""
-        self._live.track_changes()
-
-    def take_changes(self) -> dict[Quad, int]:
-        """Changes since the last call."""
-        return self._live.take_changes()
+        """Quads of the window shown and of the elements that wait for later ones."""
+        return len(self.live) + self._waiting_quads
 
     def _holds(self, interval: Interval, event_time: int) -> bool:
         if self.closes_after:
@@ -151,23 +140,24 @@ class GridWindow:
         """Make the window of ``interval`` the visible one.
 
         Windows only move forward, so what is shown changes at both ends: elements before the new window
-        leave, buffered ones behind those shown enter. Entering first keeps quads that stay in both.
+        leave, those that wait and are before its end enter; each does so once, however many windows hold it.
+        Entering first keeps quads that stay in both.
         """
-        newest = _order(self._shown[-1]) if self._shown else None
-        for element in self._buffer:
-            if not self._holds(interval, element.event_time):
-                if element.event_time >= interval.close:
-                    break
-                continue
-            if newest is None or _order(element) > newest:
+        end = interval.close + self.closes_after
+        while self._waiting and self._waiting[0].event_time < end:
+            element = self._waiting.popleft()
+            self._waiting_quads -= len(element.quads)
+            # Between two windows of a slide greater than the width.
+            if self._holds(interval, element.event_time):
                 self._shown.append(element)
-                self._live.add(element.quads, element.event_time)
+                self.live.add(element)
         while self._shown and not self._holds(interval, self._shown[0].event_time):
-            self._live.remove(self._shown.popleft().quads)
+            self.live.remove(self._shown.popleft())
         self.closed = interval
-        # What no later window can cover is not needed any more.
-        floor = interval.open + self._slide
-        while self._buffer and (
-            self._buffer[0].event_time < floor or (self.closes_after and self._buffer[0].event_time == floor)
-        ):
-            self._buffer.popleft()
+
+
+def _inserted(elements: deque[Element], element: Element) -> deque[Element]:
+    """The elements with one more at its place in their order."""
+    ordered = list(elements)
+    insort(ordered, element, key=_order)
+    return deque(ordered)

@@ -2,11 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from pyoxigraph import Quad
 
-from ..element import WindowContent
+from ..element import Element, WindowContent
+
+
+class LiveContent(Protocol):
+    """What a window keeps of the elements in it.
+
+    A quad of an element is kept as its *key*, a hashable: the quad itself, or its term ids. None is the key
+    of a quad that nobody wants to know about; it counts, but is not kept.
+    """
+
+    occurrences: int
+    """How many quads of elements are in the window, equal ones each time."""
+
+    def keys(self, element: Element) -> Sequence[Any]:
+        """The keys of an element's quads, in their order."""
+        ...
+
+    def add(self, element: Element) -> None:
+        """Let an element enter."""
+        ...
+
+    def remove(self, element: Element) -> None:
+        """Let an element leave."""
+        ...
+
+    def enter(self, key: Any, event_time: int) -> None:
+        """Let one occurrence of a quad enter."""
+        ...
+
+    def leave(self, key: Any) -> None:
+        """Let one occurrence of a quad leave."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    @property
+    def content(self) -> Mapping[Any, int]:
+        """The live keys."""
+        ...
+
+    def track_changes(self) -> None:
+        """From now on keep the changes of the set."""
+        ...
+
+    def take_changes(self) -> dict[Any, int]:
+        """The keys that entered (+1) and left (-1) since the last call, consolidated."""
+        ...
 
 
 class LiveQuads:
@@ -17,41 +64,49 @@ class LiveQuads:
     so that time never has to be recomputed: an occurrence that leaves is never newer than one that stays.
     """
 
-    __slots__ = ("_changes", "_counts", "_latest")
+    __slots__ = ("_changes", "_counts", "_latest", "occurrences")
 
     def __init__(self) -> None:
         self._counts: dict[Quad, int] = {}
         self._latest: dict[Quad, int] = {}
         self._changes: dict[Quad, int] | None = None
+        self.occurrences = 0
 
-    def add(self, quads: Iterable[Quad], event_time: int) -> None:
-        """Let one occurrence of each of ``quads`` enter."""
-        for quad in quads:
-            count = self._counts.get(quad, 0)
-            self._counts[quad] = count + 1
-            if count == 0:
-                self._latest[quad] = event_time
-                self._note(quad, 1)
-            elif self._latest[quad] < event_time:
-                self._latest[quad] = event_time
+    def keys(self, element: Element) -> Sequence[Quad]:
+        """The quads themselves."""
+        return element.quads
 
-    def remove(self, quads: Iterable[Quad]) -> None:
-        """Let one occurrence of each of ``quads`` leave."""
-        for quad in quads:
-            count = self._counts[quad] - 1
-            if count:
-                self._counts[quad] = count
-            else:
-                del self._counts[quad]
-                del self._latest[quad]
-                self._note(quad, -1)
+    def add(self, element: Element) -> None:
+        """Let an element enter."""
+        for quad in element.quads:
+            self.enter(quad, element.event_time)
 
-    def clear(self) -> None:
-        """Let everything leave."""
-        for quad in self._counts:
-            self._note(quad, -1)
-        self._counts.clear()
-        self._latest.clear()
+    def remove(self, element: Element) -> None:
+        """Let an element leave."""
+        for quad in element.quads:
+            self.leave(quad)
+
+    def enter(self, key: Quad, event_time: int) -> None:
+        """Let one occurrence of a quad enter."""
+        self.occurrences += 1
+        count = self._counts.get(key, 0)
+        self._counts[key] = count + 1
+        if count == 0:
+            self._latest[key] = event_time
+            self._note(key, 1)
+        elif self._latest[key] < event_time:
+            self._latest[key] = event_time
+
+    def leave(self, key: Quad) -> None:
+        """Let one occurrence of a quad leave."""
+        self.occurrences -= 1
+        count = self._counts[key] - 1
+        if count:
+            self._counts[key] = count
+        else:
+            del self._counts[key]
+            del self._latest[key]
+            self._note(key, -1)
 
     @property
     def content(self) -> WindowContent:
@@ -74,11 +129,6 @@ class LiveQuads:
         self._changes = {}
         return changes
 
-    @property
-    def untaken(self) -> dict[Quad, int]:
-        """What `take_changes` would give; it stays."""
-        return dict(self._changes or {})
-
     def parts(self) -> tuple[dict[Quad, int], dict[Quad, int], dict[Quad, int] | None]:
         """For a checkpoint: occurrences and greatest event time by quad, in one order, and the changes."""
         return self._counts, self._latest, self._changes
@@ -90,6 +140,7 @@ class LiveQuads:
         """The content again from its `parts`."""
         live = cls()
         live._counts, live._latest, live._changes = counts, latest, changes
+        live.occurrences = sum(counts.values())
         return live
 
     def _note(self, quad: Quad, weight: int) -> None:
@@ -100,3 +151,34 @@ class LiveQuads:
             del self._changes[quad]
         else:
             self._changes[quad] = weight
+
+
+class Holding:
+    """What all windows share: they keep their visible content in `live`, as quads or as term ids."""
+
+    def __init__(self) -> None:
+        self.live: LiveContent = LiveQuads()
+
+    @property
+    def content(self) -> Mapping[Any, int]:
+        """The visible content at the current instant."""
+        return self.live.content
+
+    @property
+    def empty(self) -> bool:
+        """True when no quad is visible."""
+        return not self.live.occurrences
+
+    def keep_in(self, content: LiveContent) -> None:
+        """Use this empty content from now on and keep its changes for `take_changes`."""
+        content.track_changes()
+        self.live = content
+
+    def take_changes(self) -> dict[Any, int]:
+        """What entered (+1) and left (-1) the visible content since the last call."""
+        return self.live.take_changes()
+
+
+def occurrences_of(elements: Iterable[Element]) -> int:
+    """How many quads some elements have together."""
+    return sum(len(element.quads) for element in elements)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from pyoxigraph import Quad
-
-from ..element import Element, WindowContent
+from ..element import Element
+from .live import LiveContent
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,17 @@ class WindowOperator(Protocol):
         """Take an element that is older than ``instant``; True when the visible content changed."""
         ...
 
+    live: LiveContent
+    """The visible content and its changes."""
+
     @property
-    def content(self) -> WindowContent:
+    def content(self) -> Mapping[Any, int]:
         """The visible content at the current instant."""
+        ...
+
+    @property
+    def empty(self) -> bool:
+        """True when no quad is visible."""
         ...
 
     @property
@@ -72,10 +80,10 @@ class WindowOperator(Protocol):
         """Quads held, those of open windows included."""
         ...
 
-    def track_changes(self) -> None:
-        """Keep the changes of the content for `take_changes`."""
+    def keep_in(self, content: LiveContent) -> None:
+        """Use this empty content from now on and keep its changes for `take_changes`."""
         ...
 
-    def take_changes(self) -> dict[Quad, int]:
-        """Quads that entered (+1) and left (-1) the visible content since the last call."""
+    def take_changes(self) -> dict[Any, int]:
+        """What entered (+1) and left (-1) the visible content since the last call."""
         ...

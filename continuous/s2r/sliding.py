@@ -5,10 +5,8 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 
-from pyoxigraph import Quad
-
-from ..element import Element, WindowContent
-from .live import LiveQuads
+from ..element import Element
+from .live import Holding
 from .operator import Interval
 
 
@@ -16,7 +14,7 @@ def _order(element: Element) -> tuple[int, int]:
     return element.event_time, element.seq
 
 
-class RangeWindow:
+class RangeWindow(Holding):
     """``[RANGE w]`` and ``[NOW]``: the elements of the last ``width_ms`` milliseconds.
 
     Content at t:  t - width_ms <= event_time <= t  (2011 paper, section 3.2), NOW being width 0;
@@ -31,12 +29,12 @@ class RangeWindow:
     closed: Interval | None = None
 
     def __init__(self, width_ms: int, *, open_start: bool = False) -> None:
+        super().__init__()
         if width_ms < 0:
             raise ValueError(f"window width {width_ms} ms must not be negative")
         # An element of event time e is out from e + stay on. [NOW] is one instant under both bounds.
         self._stay = max(1, width_ms if open_start else width_ms + 1)
         self._elements: deque[Element] = deque()
-        self._live = LiveQuads()
 
     def start(self, origin: int) -> None:
         """Nothing to do: the content depends on the instant alone."""
@@ -49,14 +47,14 @@ class RangeWindow:
         """Let leave what is too old at ``instant``."""
         left = False
         while self._elements and self._elements[0].event_time + self._stay <= instant:
-            self._live.remove(self._elements.popleft().quads)
+            self.live.remove(self._elements.popleft())
             left = True
         return left
 
     def add(self, element: Element) -> bool:
         """The element enters at its event time."""
         self._elements.append(element)
-        self._live.add(element.quads, element.event_time)
+        self.live.add(element)
         return True
 
     def close_next(self) -> bool:
@@ -70,36 +68,20 @@ class RangeWindow:
         elements = list(self._elements)
         insort(elements, element, key=_order)
         self._elements = deque(elements)
-        self._live.add(element.quads, element.event_time)
+        self.live.add(element)
         return True
-
-    @property
-    def content(self) -> WindowContent:
-        """The live quads."""
-        return self._live.content
 
     def state_size(self) -> int:
         """Live quads."""
-        return len(self._live)
-
-    def track_changes(self) -> None:
-        """Keep changes."""
-        self._live.track_changes()
-
-    def take_changes(self) -> dict[Quad, int]:
-        """Changes since the last call."""
-        return self._live.take_changes()
+        return len(self.live)
 
 
-class AllWindow:
+class AllWindow(Holding):
     """``[ALL]``: everything since registration. Its state is unbounded, EXPLAIN warns of it."""
 
     closes = False
     closes_after = False
     closed: Interval | None = None
-
-    def __init__(self) -> None:
-        self._live = LiveQuads()
 
     def start(self, origin: int) -> None:
         """Nothing to do."""
@@ -114,7 +96,7 @@ class AllWindow:
 
     def add(self, element: Element) -> bool:
         """The element enters for good."""
-        self._live.add(element.quads, element.event_time)
+        self.live.add(element)
         return True
 
     def close_next(self) -> bool:
@@ -125,19 +107,6 @@ class AllWindow:
         """The element enters for good."""
         return self.add(element)
 
-    @property
-    def content(self) -> WindowContent:
-        """The live quads."""
-        return self._live.content
-
     def state_size(self) -> int:
         """Live quads."""
-        return len(self._live)
-
-    def track_changes(self) -> None:
-        """Keep changes."""
-        self._live.track_changes()
-
-    def take_changes(self) -> dict[Quad, int]:
-        """Changes since the last call."""
-        return self._live.take_changes()
+        return len(self.live)

@@ -24,8 +24,11 @@ def test_terms_and_state_stay_flat_while_ever_new_subjects_pass_by(monkeypatch: 
         driver.native(elements, evaluator=evaluator)
         sizes.append(len(terms.dictionary))
         # The driver's windows start anew with each part: what was in them leaves here.
-        for source in evaluator._sources.values():
-            evaluator.step(0, {next(iter(evaluator._sources)): dict.fromkeys(source.live(), -1)})
+        (window,) = driver.query.windows
+        for content in list(evaluator._contents):
+            for key in list(content.content):
+                content.leave(key)
+            evaluator.advance(0, [((window.name, None), content)])
         assert evaluator.state_size() == 0
     assert max(sizes) <= 2500
     assert terms.dictionary.forgotten > 3000

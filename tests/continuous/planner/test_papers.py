@@ -51,7 +51,7 @@ def test_the_most_frequent_routes_are_those_of_a_plain_recomputation() -> None:
     driver = Driver(Q1, QuadStore.open(None))
     evaluator = NativeEvaluator(driver.query, QuadStore.open(None), EvaluationOptions())
     timeline = driver.timeline()
-    timeline.track_changes()
+    timeline.track_changes(lambda window: evaluator.content_of(NamedNode(window)))
     (name,) = {window.name for window in driver.query.windows}
     window: deque[tuple[int, tuple[int, int, int, int]]] = deque()
     routes: Counter[tuple[int, int, int, int]] = Counter()
@@ -63,7 +63,7 @@ def test_the_most_frequent_routes_are_those_of_a_plain_recomputation() -> None:
         for step in timeline.handle(Arrival(timeline.streams[0], (element,), seen, after)):
             assert isinstance(step, Evaluation)
             (operator,) = timeline.operators.values()
-            evaluator.step(step.at, {(name, None): operator.take_changes()})
+            evaluator.advance(step.at, [((name, None), operator.live)])
         seen = after
         window.append((element.event_time, route(trip)))
         routes[route(trip)] += 1

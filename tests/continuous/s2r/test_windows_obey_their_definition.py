@@ -9,6 +9,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadrill.continuous.element import Element
 from quadrill.continuous.s2r.counting import BatchWindow, ElementsWindow, TriplesWindow
 from quadrill.continuous.s2r.grid import GridWindow
+from quadrill.continuous.s2r.live import LiveQuads
 from quadrill.continuous.s2r.operator import WindowOperator
 from quadrill.continuous.s2r.sliding import AllWindow, RangeWindow
 
@@ -43,7 +44,7 @@ class Follower:
 
     def __init__(self, window: WindowOperator) -> None:
         self.window = window
-        window.track_changes()
+        window.keep_in(LiveQuads())
         self.quads: set[Quad] = set()
 
     def check(self) -> None:
