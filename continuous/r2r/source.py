@@ -6,6 +6,7 @@ from quadrill.store.dictionary import TermDictionary
 
 from ..rows import EMPTY, Delta, Schema
 
+
 class TableSource:
     """The rows of one static part; they change when the store does."""
 

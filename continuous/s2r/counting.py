@@ -10,7 +10,6 @@ from ..element import Element
 from .live import Holding, occurrences_of
 from .operator import Interval
 
-
 Occurrence: TypeAlias = tuple[Element, int]
 """One quad of an element, by its place in it."""
 

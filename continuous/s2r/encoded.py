@@ -128,7 +128,8 @@ class EncodedContent:
     """
 
     __slots__ = (
-        "__weakref__", "_changes", "_coder", "_counts", "_named", "_triples", "_union", "_wanted", "occurrences",
+        "__weakref__", "_changes", "_coder", "_counts", "_named", "_triples", "_union", "_wanted",
+        "occurrences",
     )  # fmt: skip
 
     def __init__(self, coder: ElementCoder, wanted: Predicates = None, *, union: bool = True) -> None:

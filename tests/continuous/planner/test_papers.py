@@ -5,7 +5,7 @@ from decimal import ROUND_DOWN, ROUND_FLOOR, Decimal, localcontext
 from pathlib import Path
 
 import pytest
-from pyoxigraph import Literal
+from pyoxigraph import Literal, NamedNode
 
 from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, Trip, element_of, trips
