@@ -279,7 +279,7 @@ def test_a_failure_inside_the_evaluator_is_told_without_its_trace(caplog: pytest
         b.register("q", RANGE)
         running = b.engine.parts.catalogue.get("q").running
         assert running is not None
-        running.evaluator.step = lambda at, changes: 1 / 0  # type: ignore[attr-defined]
+        running.evaluator.advance = lambda at, changes: 1 / 0  # type: ignore[attr-defined]
         b.push(1, "a")
         assert b.engine.describe("q")["error"] == "ZeroDivisionError: division by zero"
         assert b.told("q")[-1][0] == "error"
