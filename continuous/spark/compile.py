@@ -1,351 +1,334 @@
-"""Algebra to Spark DataFrames over the mirror: the exact part of SPARQL that needs no arithmetic.
+"""Algebra to Spark DataFrames over the mirror.
 
-A column holds terms in N-Triples syntax, so equal texts are the same term, which is what joins, DISTINCT and
-GROUP BY ask for; null is unbound. Counts are native numbers until they leave the query. SQL's three-valued
-logic is SPARQL's with errors as null. What is not exact in this form is refused here (UnsupportedError) or,
-where only the data can tell, stops the query with `FALL_BACK`; the store evaluates it then.
+Each node becomes a `Frame`; see there how solutions are held. What has no exact form here is refused
+(UnsupportedError names it), and the store evaluates the part.
+
+    BGP, GRAPH, paths          scans, paths            FILTER, BIND           expressions, ranges
+    joins, OPTIONAL, MINUS     frames                  GROUP BY, HAVING       grouping
+    EXISTS, NOT EXISTS         here                    LIMIT in sub-queries   ordering
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import NamedNode
 
 from quadrill.store.apply import term_text
-from quadrill.store.errors import UnsupportedError
 
+from ..algebra.build import conjuncts as operands_of
+from ..algebra.build import map_expression, sub_expressions
+from ..algebra.graphs import evaluates_by_graph
 from ..algebra.nodes import (
-    Aggregate,
     Algebra,
-    Alternative,
     Bgp,
-    Call,
-    Constant,
     Distinct,
+    Exists,
     Expr,
+    Extend,
     Filter,
     Graph,
     Group,
-    Inverse,
     Join,
     LeftJoin,
-    Link,
     Minus,
+    OrderBy,
+    OrderCondition,
     Path,
-    PathExpr,
     Project,
-    Reduced,
-    Sequence,
-    TermPattern,
-    TriplePattern,
-    TripleTerm,
+    Slice,
     Union,
     Values,
     Var,
 )
-from ..algebra.variables import certain, in_scope
-
-FALL_BACK = "quadrill: literals whose equality needs their values"
-_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
-_COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
+from ..algebra.variables import expression_variables, in_scope
+from ..expressions.oxigraph import canonical
+from ..planner.exists import correlation
+from . import expressions, grouping, ordering, scans
+from .expressions import Scope, refuse, scope_of
+from .frames import Frame, Pair, beside, join, optional, quoted, same_rows, union
+from .paths import Paths
+from .scans import GraphName
+from .source import Dataset, Quads
 
 
 class Compiler:
-    """Compiles patterns over one mirror.
+    """Compiles patterns over one dataset.
 
     Args:
-        quads: the DataFrame of one predicate (its IRI) or of all (None), with columns s, p, o, g.
-        rows: how many rows a predicate has, for the order of joins.
-        values: a DataFrame of inline rows: names and rows of texts.
+        quads: the quads and what is known of them.
+        dataset: the graphs of the query.
+        base_iri: what IRI() resolves against.
     """
 
-    def __init__(
-        self,
-        quads: Callable[[str | None], Any],
-        rows: Callable[[str | None], int],
-        values: Callable[[list[str], list[tuple[str | None, ...]]], Any],
-    ) -> None:
+    def __init__(self, quads: Quads, dataset: Dataset | None = None, base_iri: str | None = None) -> None:
         self._quads = quads
-        self._rows = rows
-        self._values = values
+        self._dataset = dataset or Dataset()
+        self._base = base_iri
+        self._paths = Paths(quads, self._dataset)
         self._fresh = 0
 
     def table(self, node: Algebra, columns: Iterable[Var]) -> Any:
-        """The rows of a pattern with these columns, all of them texts.
+        """The rows of a pattern as a DataFrame with these columns, texts or null.
 
-        Raises: UnsupportedError names the construct.
+        Raises: UnsupportedError names the construct that has no form here.
         """
         from pyspark.sql import functions as f
 
-        frame, counts = self._compile(node, None)
-        shown = []
-        for name in (var.name for var in columns):
-            if name not in frame.columns:
-                shown.append(f.lit(None).cast("string").alias(name))
-            elif name in counts:
-                shown.append(f.concat(f.lit('"'), frame[_q(name)], f.lit(f'"^^<{_INTEGER}>')).alias(name))
-            else:
-                shown.append(frame[_q(name)])
-        return frame.select(*shown)
-
-    def _compile(self, node: Algebra, graph: NamedNode | Var | None) -> tuple[Any, frozenset[str]]:
-        """The frame, and which of its columns are counts."""
-        none: frozenset[str] = frozenset()
-        match node:
-            case Bgp(patterns) if patterns:
-                return self._bgp(patterns, graph), none
-            case Path(subject, path, object):
-                return self._path(subject, path, object, graph), none
-            case Graph(name, inner):
-                if graph is not None:
-                    raise UnsupportedError("GRAPH inside GRAPH on the mirror")
-                return self._compile(inner, name)
-            case Join(left, right):
-                return self._joined(node, left, right, graph, "inner"), none
-            case LeftJoin(left, right, condition):
-                return self._joined(node, left, right, graph, "left", condition), none
-            case Minus(left, right):
-                if not in_scope(left) & in_scope(right):
-                    return self._compile(left, graph)
-                return self._joined(node, left, right, graph, "left_anti"), none
-            case Union(left, right):
-                (one, counts), (other, counts_too) = self._compile(left, graph), self._compile(right, graph)
-                if counts or counts_too:
-                    raise UnsupportedError("UNION of sub-queries with counts on the mirror")
-                return one.unionByName(other, allowMissingColumns=True), none
-            case Filter(condition, inner):
-                frame, counts = self._compile(inner, graph)
-                return frame.where(self._condition(condition, frame, counts)), counts
-            case Distinct(inner):
-                frame, counts = self._compile(inner, graph)
-                return frame.distinct(), counts
-            case Reduced(inner):
-                return self._compile(inner, graph)
-            case Project(inner, variables):
-                if isinstance(graph, Var):
-                    raise UnsupportedError("a sub-query in GRAPH ?variable on the mirror")
-                frame, counts = self._compile(inner, graph)
-                kept = [var.name for var in variables if var.name in frame.columns]
-                return frame.select(*map(_q, kept)), counts & frozenset(kept)
-            case Group():
-                return self._group(node, graph)
-            case Values(variables, rows) if rows and all(term is not None for row in rows for term in row):
-                texts = [tuple(None if term is None else term_text(term) for term in row) for row in rows]
-                return self._values([var.name for var in variables], texts), none
-            case _:
-                raise UnsupportedError(f"{type(node).__name__} on the mirror")
-
-    # --- patterns -----------------------------------------------------------------------------
-
-    def _bgp(self, patterns: Iterable[TriplePattern], graph: NamedNode | Var | None) -> Any:
-        """Joined smallest first, each next one connected to those before it where there is such a one."""
-        left = sorted(patterns, key=self._size)
-        frame = self._pattern(left.pop(0), graph)
-        while left:
-            position = next((n for n, each in enumerate(left) if _names(each) & set(frame.columns)), 0)
-            frame = _equi_join(frame, self._pattern(left.pop(position), graph), "inner")
-        return frame
-
-    def _size(self, pattern: TriplePattern) -> int:
-        predicate = pattern.predicate
-        rows = self._rows(predicate.value if isinstance(predicate, NamedNode) else None)
-        constants = sum(not isinstance(each, Var) for each in (pattern.subject, pattern.object))
-        return rows // (1 if not constants else 1000**constants)
-
-    def _pattern(self, pattern: TriplePattern, graph: NamedNode | Var | None) -> Any:
-        predicate = pattern.predicate
-        frame = self._quads(predicate.value if isinstance(predicate, NamedNode) else None)
-        places: list[tuple[str, TermPattern]] = [("s", pattern.subject), ("o", pattern.object)]
-        if isinstance(predicate, Var):
-            places.append(("p", predicate))
-        if graph is None:
-            frame = frame.where("g is null")
-        else:
-            frame = frame.where("g is not null")
-            places.append(("g", graph))
-        columns: dict[str, str] = {}
-        for place, term in places:
-            match term:
-                case Var(name) if name in columns:
-                    frame = frame.where(frame[place] == frame[columns[name]])
-                case Var(name):
-                    columns[name] = place
-                case TripleTerm():
-                    raise UnsupportedError("a triple term with variables on the mirror")
-                case _:
-                    frame = frame.where(frame[place] == term_text(term))
-        return frame.select(*(frame[place].alias(name) for name, place in columns.items()))
-
-    def _path(
-        self, subject: TermPattern, path: PathExpr, object: TermPattern, graph: NamedNode | Var | None
-    ) -> Any:
-        match path:
-            case Link(iri):
-                return self._pattern(TriplePattern(subject, iri, object), graph)
-            case Inverse(inner):
-                return self._path(object, inner, subject, graph)
-            case Alternative():
-                # The store gives each pair once, SPARQL 1.1 (section 18.4) as often as it is found.
-                raise UnsupportedError("the path operator | on the mirror")
-            case Sequence(left, right):
-                self._fresh += 1
-                middle = Var(f"_:path{self._fresh}")
-                one = self._path(subject, left, middle, graph)
-                both = _equi_join(one, self._path(middle, right, object, graph), "inner")
-                return both.drop(middle.name)
-            case _:
-                raise UnsupportedError(f"the path operator {type(path).__name__} on the mirror")
-
-    def _joined(
-        self,
-        node: Algebra,
-        left: Algebra,
-        right: Algebra,
-        graph: NamedNode | Var | None,
-        how: str,
-        condition: Expr | None = None,
-    ) -> Any:
-        if left == Bgp() or right == Bgp():
-            if how == "inner":
-                return self._compile(left if right == Bgp() else right, graph)[0]
-            raise UnsupportedError("an OPTIONAL or MINUS of nothing on the mirror")
-        (one, counts), (other, counts_too) = self._compile(left, graph), self._compile(right, graph)
-        shared = set(one.columns) & set(other.columns)
-        sure = certain(left) & certain(right)
-        if isinstance(graph, Var):
-            sure |= {graph.name}
-        if not shared <= sure:
-            raise UnsupportedError(f"{type(node).__name__} over variables that may be unbound on the mirror")
-        if counts or counts_too:
-            raise UnsupportedError("a join with a sub-query that counts on the mirror")
-        if condition is None:
-            return _equi_join(one, other, how)
-        renamed = {name: f"{name}\0" for name in shared}
-        other = other.withColumnsRenamed(renamed)
-        on = [one[_q(name)] == other[_q(renamed[name])] for name in sorted(shared)]
-        on.append(self._condition(condition, _Both(one, other), frozenset()))
-        return one.join(other, reduce(lambda x, y: x & y, on), how).drop(*renamed.values())
-
-    def _group(self, node: Group, graph: NamedNode | Var | None) -> tuple[Any, frozenset[str]]:
-        from pyspark.sql import functions as f
-
-        frame, counts = self._compile(node.input, graph)
-        keys = [key.name for key in node.keys]
-        if set(keys) & counts or not set(keys) <= set(frame.columns):
-            raise UnsupportedError("GROUP BY of a count or of an unbound variable on the mirror")
-        columns = []
-        for var, aggregate in node.aggregates:
-            match aggregate:
-                case Aggregate("COUNT", None, False):
-                    column = f.count(f.lit(1))
-                case Aggregate("COUNT", Var(name), distinct) if name in frame.columns:
-                    column = f.countDistinct(frame[_q(name)]) if distinct else f.count(frame[_q(name)])
-                case _:
-                    raise UnsupportedError(f"the aggregate {aggregate.name} on the mirror")
-            columns.append(column.alias(var.name))
-        grouped = frame.groupBy(*map(_q, keys))
-        if not columns:
-            if not keys:
-                raise UnsupportedError("GROUP BY without keys and aggregates on the mirror")
-            return frame.select(*map(_q, keys)).distinct(), frozenset()
-        return grouped.agg(*columns), frozenset(var.name for var, _ in node.aggregates)
-
-    # --- conditions ---------------------------------------------------------------------------
-
-    def _condition(self, expr: Expr, frame: Any, counts: frozenset[str]) -> Any:
-        match expr:
-            case Call("&&", (left, right)):
-                return self._condition(left, frame, counts) & self._condition(right, frame, counts)
-            case Call("||", (left, right)):
-                return self._condition(left, frame, counts) | self._condition(right, frame, counts)
-            case Call("!", (inner,)):
-                return ~self._condition(inner, frame, counts)
-            case Call("BOUND", (Var(name),)) if name in frame.columns:
-                return frame[_q(name)].isNotNull()
-            case Call(name, (Var(left), Constant(Literal() as value))) if left in counts:
-                if name in _COMPARISONS and value.datatype.value == _INTEGER:
-                    return _compare(name, frame[_q(left)], int(value.value))
-            case Call("sameTerm" | "SAMETERM", (left, right)):
-                return self._term(left, frame, counts) == self._term(right, frame, counts)
-            case Call(("=" | "!=") as name, (left, right)):
-                same = self._equal(left, right, frame, counts)
-                return same if name == "=" else ~same
-        raise UnsupportedError("this FILTER on the mirror")
-
-    def _equal(self, left: Expr, right: Expr, frame: Any, counts: frozenset[str]) -> Any:
-        """RDFterm-equal where the texts decide; literals that are no plain strings need their values."""
-        from pyspark.sql import functions as f
-
-        one, other = self._term(left, frame, counts), self._term(right, frame, counts)
-        plain = one.endswith('"') & other.endswith('"')
-        both = one.startswith('"') & other.startswith('"')
-        triple = one.startswith("<<") & other.startswith("<<")
-        fail = f.raise_error(f.lit(FALL_BACK)).cast("boolean")
-        return (
-            f.when(one.isNull() | other.isNull(), f.lit(None).cast("boolean"))
-            .when((both & ~plain) | triple, fail)
-            .otherwise(one == other)
+        frame = self._compile(node, None)
+        return frame.data.select(
+            *(
+                f.col(quoted(name)) if name in frame.names else f.lit(None).cast("string").alias(name)
+                for name in (var.name for var in columns)
+            )
         )
 
-    def _term(self, expr: Expr, frame: Any, counts: frozenset[str]) -> Any:
+    def _compile(self, node: Algebra, graph: GraphName) -> Frame:
+        match node:
+            case Bgp() | Join() | Filter():
+                return self._group_graph_pattern(node, graph)
+            case Path(subject, path, object_):
+                return self._paths.pattern(subject, path, object_, graph)
+            case Graph(name, inner):
+                return self._graph(name, inner, graph)
+            case LeftJoin(left, right, condition):
+                return self._optional(self._compile(left, graph), self._compile(right, graph), condition)
+            case Minus(left, right):
+                return self._minus(self._compile(left, graph), self._compile(right, graph))
+            case Union(left, right):
+                return union(self._compile(left, graph), self._compile(right, graph))
+            case Extend(inner, var, expr):
+                return self._extend(self._compile(inner, graph), var.name, expr, graph)
+            case Values(variables, rows):
+                return self._values([var.name for var in variables], rows, graph)
+            case Group():
+                return self._group(node, (), graph)
+            case Project(inner, variables):
+                frame = self._compile(inner, graph)
+                return frame.select(dict.fromkeys(var.name for var in variables))
+            case Distinct(inner):
+                frame = self._compile(inner, graph)
+                return replace(frame, data=frame.data.distinct())
+            case OrderBy(inner, _):
+                return self._compile(inner, graph)
+            case Slice():
+                return self._slice(node, graph)
+            case _:
+                raise refuse(type(node).__name__.upper())
+
+    # --- groups ---------------------------------------------------------------------------------
+
+    def _group_graph_pattern(self, node: Algebra, graph: GraphName) -> Frame:
+        """A group's operands joined in a good order; its filters as early as scans can decide them."""
+        conditions: list[Expr] = []
+        while isinstance(node, Filter):
+            conditions[:0] = expressions.conjuncts(node.condition)
+            node = node.input
+        if isinstance(node, Group):
+            having = [each for each in conditions if grouping.decides(each, node)]
+            frame = self._group(node, having, graph)
+            return self._filtered(frame, [each for each in conditions if each not in having], graph)
+        frames: list[Frame] = []
+        absorbed: set[Expr] = set()
+        for operand in operands_of(node):
+            if isinstance(operand, Bgp):
+                for pattern in dict.fromkeys(operand.patterns):
+                    own = scans.absorbed(pattern, conditions, self._quads)
+                    absorbed.update(own)
+                    frames.append(scans.scan(pattern, graph, self._quads, self._dataset, own))
+            else:
+                frames.append(self._compile(operand, graph))
+        frame = scans.join_all(frames) if frames else self._unit(graph)
+        return self._filtered(frame, [each for each in conditions if each not in absorbed], graph)
+
+    def _unit(self, graph: GraphName) -> Frame:
+        if graph is not None:
+            raise refuse("GRAPH around an empty pattern")
+        return Frame(self._quads.rows([], [()]))
+
+    def _graph(self, name: NamedNode | Var, inner: Algebra, outer: GraphName) -> Frame:
+        if outer is not None:
+            raise refuse("GRAPH inside GRAPH")
+        if isinstance(name, Var) and not evaluates_by_graph(inner, name):
+            raise refuse("a sub-query, MINUS or inline data in GRAPH ?variable")
+        return self._compile(inner, name)
+
+    def _values(self, names: list[str], rows: Sequence[Sequence[Any]], graph: GraphName) -> Frame:
+        texts = [tuple(None if term is None else term_text(canonical(term)) for term in row) for row in rows]
+        certain = {name for place, name in enumerate(names) if all(row[place] is not None for row in texts)}
+        # A term of inline data binds whatever it is joined with, so nothing is claimed about its kind.
+        return Frame(self._quads.rows(names, texts), frozenset(certain), rows=float(len(texts)))
+
+    # --- filters and expressions ----------------------------------------------------------------
+
+    def _filtered(self, frame: Frame, conditions: Iterable[Expr], graph: GraphName) -> Frame:
+        for condition in conditions:
+            if isinstance(condition, Exists):
+                frame = self._exists(frame, condition, graph)
+                continue
+            names = frame.names
+            marked, condition = self._marked(frame, condition, graph)
+            marked = marked.where(expressions.truth(condition, scope_of(marked), self._base))
+            frame = marked if marked.names == names else marked.select(names)
+        return frame
+
+    def _extend(self, frame: Frame, name: str, expr: Expr, graph: GraphName) -> Frame:
+        names = frame.names
+        marked, expr = self._marked(frame, expr, graph)
+        column = expressions.value(expr, scope_of(marked), self._base)
+        extended = marked.with_column(
+            name,
+            column,
+            certain=isinstance(expr, Var) and expr.name in marked.certain,
+            node=isinstance(expr, Var) and expr.name in marked.nodes,
+        )
+        return extended if marked.names == names else extended.select((*names, name))
+
+    def _optional(self, left: Frame, right: Frame, condition: Expr | None) -> Frame:
+        pair = beside(left, right)
+        if condition is None:
+            return optional(left, right, pair.joined("left"))
+        _refuse_exists(condition, "the condition of OPTIONAL")
+        scope = Scope(frozenset(pair.names), _nodes_of_both(pair), pair.column)
+        column = expressions.native(condition, scope)
+        if column is not None:
+            return optional(left, right, pair.joined("left", column))
+        # Spark takes no Python in the condition of an outer join: the rows with a partner, and those without.
+        joined = join(left, right)
+        matched = joined.where(expressions.truth(condition, scope_of(joined), self._base))
+        keys, names = self._partners(left, right, [condition])
+        alone = Frame(same_rows(left, keys, names, "left_anti"), left.certain, left.nodes)
+        return optional(left, right, union(matched, alone).data)
+
+    def _minus(self, left: Frame, right: Frame) -> Frame:
+        if not set(left.names) & set(right.names):
+            return left
+        return replace(left, data=beside(left, right, overlapping=True).rows("left_anti"))
+
+    # --- EXISTS ---------------------------------------------------------------------------------
+
+    def _exists(self, frame: Frame, exists: Exists, graph: GraphName) -> Frame:
+        """The rows that EXISTS keeps; substitution is a join with the row (section 18.6)."""
+        right, residual = self._exists_side(frame, exists, graph)
+        how = "left_anti" if exists.negated else "left_semi"
+        if not residual:
+            return replace(frame, data=beside(frame, right).rows(how))
+        keys, names = self._partners(frame, right, residual)
+        return replace(frame, data=same_rows(frame, keys, names, how))
+
+    def _exists_side(self, frame: Frame, exists: Exists, graph: GraphName) -> tuple[Frame, list[Expr]]:
+        """The solutions of the pattern, and its filters that see the outer row."""
+        outer, residual, pattern = frozenset(frame.names), [], exists.pattern
+        while isinstance(pattern, Filter):
+            inside = in_scope(pattern.input)
+            conditions = list(expressions.conjuncts(pattern.condition))
+            free = [each for each in conditions if expression_variables(each) & outer - inside]
+            for each in free:
+                _refuse_exists(each, "EXISTS")
+            if not free:
+                break
+            residual += free
+            bound = [each for each in conditions if each not in free]
+            pattern = reduce(lambda node, each: Filter(each, node), bound, pattern.input)
+            if bound:
+                break
+        correlation(pattern, outer)
+        return self._compile(pattern, graph), residual
+
+    def _partners(self, left: Frame, right: Frame, conditions: Sequence[Expr]) -> tuple[Any, tuple[str, ...]]:
+        """The different left rows, over what matters, that have a partner under some conditions."""
+        seen = frozenset(right.names).union(*map(expression_variables, conditions))
+        names = tuple(name for name in left.names if name in seen)
+        narrow = left.select(names)
+        narrow = replace(narrow, data=narrow.data.distinct())
+        pair = beside(narrow, right)
+        scope = Scope(frozenset(pair.names), _nodes_of_both(pair), pair.column)
+        data = pair.rows("inner")
+        for condition in conditions:
+            data = data.where(expressions.truth(condition, scope, self._base))
+        return data.select(*map(quoted, names)).distinct(), names
+
+    def _marked(self, frame: Frame, expr: Expr, graph: GraphName) -> tuple[Frame, Expr]:
+        """Each EXISTS inside an expression as a variable that holds its boolean."""
         from pyspark.sql import functions as f
 
-        match expr:
-            case Var(name) if name in frame.columns and name not in counts:
-                return frame[_q(name)]
-            case Constant(term):
-                return f.lit(term_text(term))
-            case _:
-                raise UnsupportedError("this FILTER on the mirror")
+        frames = [frame]
+
+        def change(each: Expr) -> Expr | None:
+            if not isinstance(each, Exists):
+                return None
+            self._fresh += 1
+            mark = f"_:exists{self._fresh}"
+            current = frames[0]
+            right, residual = self._exists_side(current, each, graph)
+            keys, names = self._partners(current, right, residual)
+            found, missing = (
+                f.lit(f'"{told}"^^<http://www.w3.org/2001/XMLSchema#boolean>')
+                for told in (("false", "true") if each.negated else ("true", "false"))
+            )
+            with_partner = Frame(same_rows(current, keys, names, "left_semi"), current.certain, current.nodes)
+            without = Frame(same_rows(current, keys, names, "left_anti"), current.certain, current.nodes)
+            frames[0] = union(
+                with_partner.with_column(mark, found, certain=True),
+                without.with_column(mark, missing, certain=True),
+            )
+            return Var(mark)
+
+        changed = map_expression(expr, change)
+        return frames[0], changed
+
+    # --- sub-queries ----------------------------------------------------------------------------
+
+    def _group(self, node: Group, having: Sequence[Expr], graph: GraphName) -> Frame:
+        frame = self._compile(node.input, graph)
+        aggregates = []
+        for var, aggregate in node.aggregates:
+            if aggregate.expr is not None and not isinstance(aggregate.expr, Var):
+                self._fresh += 1
+                name = f"_:aggregated{self._fresh}"
+                frame = self._extend(frame, name, aggregate.expr, graph)
+                aggregate = replace(aggregate, expr=Var(name))
+            aggregates.append((var, aggregate))
+        return grouping.group(replace(node, aggregates=tuple(aggregates)), frame, having)
+
+    def _slice(self, node: Slice, graph: GraphName) -> Frame:
+        """LIMIT over DISTINCT over the columns shown over ORDER BY, as SPARQL nests them."""
+        if graph is not None and isinstance(graph, Var):
+            raise refuse("LIMIT in GRAPH ?variable")
+        inner = node.input
+        distinct = isinstance(inner, Distinct)
+        if isinstance(inner, Distinct):
+            inner = inner.input
+        columns: tuple[str, ...] = tuple(sorted(in_scope(inner)))
+        if isinstance(inner, Project):
+            columns, inner = tuple(dict.fromkeys(var.name for var in inner.vars)), inner.input
+        conditions: tuple[OrderCondition, ...] = ()
+        if isinstance(inner, OrderBy):
+            conditions, inner = inner.conditions, inner.input
+        for condition in conditions:
+            _refuse_exists(condition.expr, "ORDER BY")
+        frame = self._compile(inner, graph)
+        if distinct:
+            if any(expression_variables(each.expr) - set(columns) for each in conditions):
+                raise refuse("ORDER BY a variable that SELECT DISTINCT does not show")
+            frame = frame.select(columns)
+            frame = replace(frame, data=frame.data.distinct())
+        return ordering.first(frame, conditions, columns, node.offset, node.limit, self._base).select(columns)
 
 
-class _Both:
-    """The columns of two frames, for the condition of a left join."""
-
-    def __init__(self, left: Any, right: Any) -> None:
-        self._left, self._right = left, right
-        self.columns = [*left.columns, *right.columns]
-
-    def __getitem__(self, name: str) -> Any:
-        return self._left[name] if name.strip("`") in self._left.columns else self._right[name]
-
-
-def _equi_join(left: Any, right: Any, how: str) -> Any:
-    shared = [name for name in left.columns if name in right.columns]
-    if shared:
-        return left.join(right, shared, how)
-    if how == "inner":
-        return left.crossJoin(right)
-    from pyspark.sql import functions as f
-
-    return left.join(right, f.lit(True), how)
+def _nodes_of_both(pair: Pair) -> frozenset[str]:
+    """The variables of joined rows that are nodes whichever side binds them."""
+    left, right = pair.left, pair.right
+    return frozenset(
+        name
+        for name in pair.names
+        if (name not in left.names or name in left.nodes) and (name not in right.names or name in right.nodes)
+    )
 
 
-def _compare(name: str, left: Any, right: int) -> Any:
-    match name:
-        case "=":
-            return left == right
-        case "!=":
-            return left != right
-        case "<":
-            return left < right
-        case ">":
-            return left > right
-        case "<=":
-            return left <= right
-        case _:
-            return left >= right
-
-
-def _names(pattern: TriplePattern) -> set[str]:
-    return {
-        each.name for each in (pattern.subject, pattern.predicate, pattern.object) if isinstance(each, Var)
-    }
-
-
-def _q(name: str) -> str:
-    """A column's name quoted: those of hidden variables hold a colon."""
-    return f"`{name}`"
+def _refuse_exists(expr: Expr, place: str) -> None:
+    if any(isinstance(each, Exists) for each in sub_expressions(expr)):
+        raise refuse(f"EXISTS in {place}")

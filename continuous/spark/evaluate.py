@@ -1,7 +1,7 @@
-"""Tables of static parts by Spark, in a child process; the seam for another columnar engine.
+"""Tables of static parts by Spark, in a child process that ends with its memory.
 
-A columnar engine is anything with `SparkTables.tables`: patterns with their columns in, rows out, at the
-store's present version.
+The seam for another columnar engine is `ColumnarEngine`: it says of a pattern whether it is the one to ask,
+and gives its rows at one version of the store. Whoever asks falls back to the store when it refuses or fails.
 """
 
 from __future__ import annotations
@@ -11,19 +11,88 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from pyoxigraph import NamedNode, RdfFormat, parse, serialize
+from pyoxigraph import RdfFormat, serialize
 
 from quadrill.store.bulk.mirror import Mirror
 from quadrill.store.bulk.spark_load import LOG, run_child
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads import QuadStore
 
-from ..algebra.nodes import Algebra, Term, Var
+from ..algebra.nodes import Algebra, Var
 from ..element import Row
+from .rule import Choice, choose
+from .source import Dataset
+from .worker import terms_of
 
 _CHILD = "quadrill.continuous.spark.child"
-_OBJECT = NamedNode("urn:quadrill:object")
+
+
+class ColumnarEngine(Protocol):
+    """Evaluates static parts beside the store."""
+
+    def choose(self, pattern: Algebra, wish: str | None) -> Choice:
+        """Who is to evaluate a pattern, and why; ``wish`` is what the query asks for."""
+        ...
+
+    def rows(
+        self,
+        store: QuadStore,
+        version: int,
+        pattern: Algebra,
+        columns: Sequence[Var],
+        dataset: Dataset,
+        base_iri: str | None,
+    ) -> list[Row]:
+        """The rows of a pattern at a version of the store, in any order.
+
+        Raises:
+            UnsupportedError: the pattern, or that version, cannot be had here; it names why.
+            LoadError: the engine failed or took too long.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SparkEngine:
+    """Spark over the mirror of a data folder, if it has one.
+
+    Attributes:
+        folder: the mirror's folder.
+        master: a Spark master; None is local mode.
+        memory: heap of Spark's driver.
+        seconds: the longest time for one pattern.
+    """
+
+    folder: Path
+    master: str | None = None
+    memory: str = "2g"
+    seconds: float = 600.0
+
+    def choose(self, pattern: Algebra, wish: str | None) -> Choice:
+        """By the figures of the present mirror."""
+        mirror = Mirror.open(self.folder)
+        return choose(pattern, None if mirror is None else mirror.predicates, wish)
+
+    def rows(
+        self,
+        store: QuadStore,
+        version: int,
+        pattern: Algebra,
+        columns: Sequence[Var],
+        dataset: Dataset,
+        base_iri: str | None,
+    ) -> list[Row]:
+        """One pattern; see `ColumnarEngine`."""
+        mirror = Mirror.open(self.folder)
+        if mirror is None:
+            raise UnsupportedError("a part without a mirror", "there is no mirror")
+        tables = SparkTables(mirror, self.master, self.memory, self.seconds)
+        _, (result,) = tables.tables(store, [(pattern, columns)], dataset, base_iri, version)
+        if isinstance(result, UnsupportedError):
+            raise result
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +103,7 @@ class SparkTables:
         mirror: the mirror; what was committed since is laid over it.
         master: a Spark master; None is local mode.
         memory: heap of Spark's driver.
-        seconds: the longest time for one call; the store is to be asked instead when it is over.
+        seconds: the longest time for one call.
     """
 
     mirror: Mirror
@@ -43,27 +112,39 @@ class SparkTables:
     seconds: float = 600.0
 
     def tables(
-        self, store: QuadStore, parts: Sequence[tuple[Algebra, Sequence[Var]]]
+        self,
+        store: QuadStore,
+        parts: Sequence[tuple[Algebra, Sequence[Var]]],
+        dataset: Dataset | None = None,
+        base_iri: str | None = None,
+        version: int | None = None,
     ) -> tuple[int, list[list[Row] | UnsupportedError]]:
         """The version read, and the rows of each part or why it has to be evaluated by the store.
 
+        Args:
+            store: the store whose mirror it is.
+            parts: patterns with their columns.
+            dataset: the graphs of the query.
+            base_iri: what IRI() resolves against.
+            version: the version of the store to read; None is the newest.
+
         Raises:
-            UnsupportedError: the mirror is too old to be brought to the present version.
+            UnsupportedError: the mirror cannot be brought to that version.
             LoadError: Spark failed, or took longer than ``seconds``.
         """
-        changes = self.mirror.changes(store)
+        changes = self.mirror.changes(store, version)
         if changes is None:
             raise UnsupportedError(
-                "a mirror that a bulk load or too many commits made stale", hint="make it anew: load --mirror"
+                "a mirror that a bulk load or too many commits made stale",
+                hint="make it anew: POST /mirror, or load --mirror",
             )
-        version, added, removed = changes
+        reached, added, removed = changes
         with tempfile.TemporaryDirectory(prefix="quadrill-spark-") as work:
             folder = Path(work)
             for name, quads in (("added.nq", added), ("removed.nq", removed)):
                 (folder / name).write_bytes(serialize(quads, format=RdfFormat.N_QUADS) or b"")
-            (folder / "parts.pickle").write_bytes(
-                pickle.dumps([(pattern, tuple(columns)) for pattern, columns in parts])
-            )
+            asked = [(pattern, tuple(columns)) for pattern, columns in parts], dataset or Dataset(), base_iri
+            (folder / "parts.pickle").write_bytes(pickle.dumps(asked))
             run_child(
                 [str(self.mirror.folder), str(folder)],
                 folder / LOG,
@@ -73,7 +154,7 @@ class SparkTables:
                 module=_CHILD,
                 seconds=self.seconds,
             )
-            return version, [
+            return reached, [
                 _read(folder, number, [var.name for var in columns])
                 for number, (_, columns) in enumerate(parts)
             ]
@@ -89,15 +170,7 @@ def _read(folder: Path, number: int, names: list[str]) -> list[Row] | Unsupporte
     if not names:
         return [()] * table.num_rows
     columns = [table.column(f"c{place}").to_pylist() for place in range(len(names))]
-    terms = _terms({text for column in columns for text in column if text is not None})
+    terms = terms_of({text for column in columns for text in column if text is not None})
     return [
         tuple(None if text is None else terms[text] for text in row) for row in zip(*columns, strict=True)
     ]
-
-
-def _terms(texts: set[str]) -> dict[str, Term]:
-    """The terms of N-Triples texts."""
-    listed = list(texts)
-    lines = "".join(f"<urn:quadrill:{n}> {_OBJECT} {text} .\n" for n, text in enumerate(listed))
-    found = parse(lines.encode(), format=RdfFormat.N_QUADS)
-    return {listed[int(quad.subject.value.rpartition(":")[2])]: quad.object for quad in found}

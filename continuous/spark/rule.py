@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from quadrill.store.bulk.mirror import PredicateFacts
 
 from ..algebra.build import all_nodes
-from ..algebra.nodes import Algebra, Bgp, Path, TriplePattern, Var
+from ..algebra.nodes import Algebra, Bgp, Path, Service, TriplePattern, Var
 
 SCAN_ROWS = 3_000_000
-"""Break-even of one scan with a warm session, measured on two cores."""
+"""Break-even of one scan, measured on two cores with the start of Spark left out."""
 JOIN_ROWS = 1_000_000
 """Break-even where a predicate is joined with itself, measured likewise."""
 
@@ -34,10 +34,14 @@ def choose(
         predicates: the mirror's figures; None without a mirror.
         wish: what the query asks for, ``oxigraph`` or ``spark``; it overrides the rule.
     """
+    if wish == "oxigraph":
+        return Choice("oxigraph", "the query asks for it")
     if predicates is None:
         return Choice("oxigraph", "there is no mirror")
-    if wish in ("oxigraph", "spark"):
-        return Choice(wish, "the query asks for it")
+    if any(isinstance(node, Service) for node in all_nodes(pattern)):
+        return Choice("oxigraph", "it has a SERVICE")
+    if wish == "spark":
+        return Choice("spark", "the query asks for it")
     patterns = [each for node in all_nodes(pattern) if isinstance(node, Bgp) for each in node.patterns]
     if any(isinstance(node, Path) for node in all_nodes(pattern)):
         return Choice("oxigraph", "it has a property path")

@@ -1,7 +1,11 @@
 """The mirror: the store's quads as Parquet, one folder per predicate, for scans and large joins.
 
-    mirror/meta.json        the version it reflects; rows, distinct subjects and objects of each predicate
-    mirror/quads/k=7/…      columns s, o, g: terms in N-Triples syntax, as the store gives them; g may be null
+    mirror/meta.json                the version it reflects, its folder, the figures of each predicate
+    mirror/quads-12-3f9c…/k=7/…     columns s, o, g: terms in N-Triples syntax, as the store gives them (g may
+                                    be null), and the typed columns of `typed`
+
+A new mirror is written beside the old one; replacing meta.json is the swap, so a reader finds the one or the
+other. The folder before stays until the next swap, for those that still read it.
 
 It is made from a dump of the store, never from the files of a load, so its terms are the store's own and join
 with them. What was committed since is in the change log and is laid over it when it is read.
@@ -10,10 +14,12 @@ with them. What was committed since is in the change log and is laid over it whe
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyoxigraph import Quad, RdfFormat
 
@@ -21,6 +27,7 @@ from ..errors import GoneError, StoreFormatError
 from ..quads import QuadStore
 from .direct import Advance
 from .spark_load import LOG, run_child
+from .work import write_whole
 
 COMPACT_QUADS = 200_000
 """With more changes than this beside it a mirror is made anew rather than read with them."""
@@ -28,19 +35,29 @@ COMPACT_QUADS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class PredicateFacts:
-    """Figures of one predicate; ``key`` names its folder, the distinct counts are estimates."""
+    """Figures of one predicate.
+
+    Attributes:
+        key: names its folder.
+        rows: its quads.
+        subjects: how many different subjects, estimated.
+        objects: how many different objects, estimated.
+        kinds: what its objects are, see `typed`.
+    """
 
     key: int
     rows: int
     subjects: int
     objects: int
+    kinds: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A mirror on disk."""
+    """A mirror on disk; ``quads`` is its present folder of Parquet files."""
 
     folder: Path
+    quads: Path
     version: int
     predicates: dict[str, PredicateFacts]
 
@@ -54,10 +71,10 @@ class Mirror:
             described = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
             predicates = {
                 # The child writes IRIs as <iri>.
-                name[1:-1]: PredicateFacts(**facts)
+                name[1:-1]: PredicateFacts(**facts | {"kinds": frozenset(facts["kinds"])})
                 for name, facts in described["predicates"].items()
             }
-            return cls(folder, described["version"], predicates)
+            return cls(folder, folder / described["quads"], described["version"], predicates)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -66,28 +83,53 @@ class Mirror:
                 hint="remove the folder; the next load makes it anew",
             ) from error
 
-    def changes(self, store: QuadStore) -> tuple[int, set[Quad], set[Quad]] | None:
-        """The version of now, and the quads to add to and to remove from the mirror to reach it.
+    def changes(
+        self, store: QuadStore, version: int | None = None
+    ) -> tuple[int, set[Quad], set[Quad]] | None:
+        """A version of the store, and the quads to add to and to remove from the mirror to reach it.
 
-        None when the mirror cannot be brought there: a commit in between has no exact change set (a bulk
-        load), is not in the change log any more, or there are more than `COMPACT_QUADS` changes.
+        Args:
+            store: the store.
+            version: the version to reach; None is the newest.
+
+        Returns:
+            None when the mirror cannot be brought there: it is newer, a commit in between has no exact change
+            set (a bulk load), is not in the change log any more, or there are more than `COMPACT_QUADS`
+            changes.
         """
+        if version is not None and version < self.version:
+            return None
         added: set[Quad] = set()
         removed: set[Quad] = set()
-        version = self.version
+        reached = self.version
         try:
             for commit in store.commits_after(self.version):
+                if version is not None and commit.version > version:
+                    break
                 if not commit.exact:
                     return None
                 gone, new = set(commit.removed), set(commit.added)
                 removed = (removed | gone) - new
                 added = (added - gone) | new
-                version = commit.version
+                reached = commit.version
                 if len(added) + len(removed) > COMPACT_QUADS:
                     return None
         except GoneError:
             return None
-        return version, added, removed
+        if version is not None and reached != version:
+            return None
+        return reached, added, removed
+
+
+def swap_in(folder: Path, quads: str, version: int, predicates: dict[str, dict[str, Any]]) -> None:
+    """Make a folder of Parquet files the mirror; called by the child process once they are complete."""
+    before = Mirror.open(folder)
+    described = {"version": version, "quads": quads, "predicates": predicates}
+    write_whole(folder / "meta.json", json.dumps(described).encode())
+    kept = {quads, before.quads.name if before else quads}
+    for each in folder.iterdir():
+        if each.name.startswith("quads") and each.name not in kept:
+            shutil.rmtree(each, ignore_errors=True)
 
 
 def make_mirror(

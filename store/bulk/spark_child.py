@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shutil
 import sys
 import threading
@@ -18,9 +19,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .mirror import swap_in
 from .parsing import Rules, parse_chunk
 from .sources import Source, cut, find_sources
-from .work import Done, Work, write_whole
+from .typed import with_types
+from .work import Done, Work
 
 SALT_ROWS = 500_000
 """The mirror has one more task and file of a predicate for each of these."""
@@ -47,6 +50,8 @@ def session() -> Any:
         .config("spark.driver.host", os.environ.get("SPARK_DRIVER_HOST", "127.0.0.1"))
         .config("spark.driver.memory", os.environ.get("QUADRILL_SPARK_MEMORY") or "2g")
         .config("spark.sql.shuffle.partitions", str(4 * cores))
+        .config("spark.sql.caseSensitive", "true")  # as variables are
+        .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.parquet.compression.codec", "zstd")
         .getOrCreate()
     )
@@ -168,10 +173,10 @@ def mirror(dump: Path, target: Path, version: int) -> None:
         .where("s is not null")
         .select("s", "p", "o", "g")
     )
-    draft = target.with_name(f"{target.name}.new")
-    shutil.rmtree(draft, ignore_errors=True)
+    target.mkdir(parents=True, exist_ok=True)
+    draft = target / f"quads-{version}-{secrets.token_hex(4)}"
     flat = uri(draft / "flat")
-    quads.write.parquet(flat)
+    with_types(quads).write.parquet(flat)
     quads = spark.read.parquet(flat)
     facts = (
         quads.groupBy("p")
@@ -179,6 +184,7 @@ def mirror(dump: Path, target: Path, version: int) -> None:
             f.count("s").alias("rows"),
             f.approx_count_distinct("s").alias("subjects"),
             f.approx_count_distinct("o").alias("objects"),
+            f.sort_array(f.collect_set("kind")).alias("kinds"),
         )
         .orderBy("p")
         .collect()
@@ -190,15 +196,19 @@ def mirror(dump: Path, target: Path, version: int) -> None:
     # Several tasks share a large predicate: without the salt each would be one task's work.
     salted = quads.join(f.broadcast(keys), "p").withColumn("salt", f.expr("pmod(hash(s), tasks)"))
     placed = salted.repartition("k", "salt").drop("p", "salt", "tasks").sortWithinPartitions("k", "s")
-    placed.write.partitionBy("k").parquet(uri(draft / "quads"))
+    placed.write.mode("append").partitionBy("k").parquet(uri(draft))
     shutil.rmtree(draft / "flat")
     predicates = {
-        row.p: {"key": number, "rows": row.rows, "subjects": row.subjects, "objects": row.objects}
+        row.p: {
+            "key": number,
+            "rows": row.rows,
+            "subjects": row.subjects,
+            "objects": row.objects,
+            "kinds": list(row.kinds),
+        }
         for number, row in enumerate(facts)
     }
-    write_whole(draft / "meta.json", json.dumps({"version": version, "predicates": predicates}).encode())
-    shutil.rmtree(target, ignore_errors=True)
-    os.replace(draft, target)
+    swap_in(target, draft.name, version, predicates)
     _tell(stage="mirror", rows=sum(row.rows for row in facts), seconds=time.monotonic() - started)
     finish(spark)
 

@@ -1,0 +1,217 @@
+"""Solutions as DataFrames, and how two sets of them are joined (SPARQL 1.1, section 18.5).
+
+A column holds terms in N-Triples syntax, so equal texts are the same term, which is what joins, DISTINCT and
+GROUP BY ask for; null is unbound. Two solutions are compatible where each shared variable is equal or
+unbound on one side; a variable that both sides surely bind makes an equality join, which Spark hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+from ..algebra.variables import NO_NAMES, Names
+
+Columns = Callable[[str], Any]
+"""The column of a variable in some frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Solutions.
+
+    Attributes:
+        data: the DataFrame, one column per variable that some solution may bind.
+        certain: the variables that every solution binds.
+        nodes: the variables that are never bound to a literal or a triple term.
+        rows: how many solutions are expected, for the order of joins.
+        distinct: how many different terms are expected of a variable, where that is known.
+    """
+
+    data: Any
+    certain: Names = NO_NAMES
+    nodes: Names = NO_NAMES
+    rows: float = 1.0
+    distinct: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables that have a column."""
+        return tuple(self.data.columns)
+
+    def where(self, condition: Any) -> Frame:
+        """The solutions for which a boolean column is true."""
+        return replace(self, data=self.data.where(condition))
+
+    def select(self, names: Iterable[str]) -> Frame:
+        """The solutions over some of the variables, all of them kept; others are passed over."""
+        kept = [name for name in names if name in self.names]
+        chosen = frozenset(kept)
+        return replace(
+            self,
+            data=self.data.select(*map(quoted, kept)),
+            certain=self.certain & chosen,
+            nodes=self.nodes & chosen,
+        )
+
+    def with_column(self, name: str, column: Any, *, certain: bool = False, node: bool = False) -> Frame:
+        """The solutions with one more variable."""
+        return replace(
+            self,
+            data=self.data.withColumn(name, column),
+            certain=self.certain | {name} if certain else self.certain,
+            nodes=self.nodes | {name} if node else self.nodes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two frames side by side: the right one's shared variables are renamed, so every name is clear.
+
+    Attributes:
+        left: the left one.
+        right: the right one as it was.
+        data: the right DataFrame with its shared columns renamed.
+        shared: the variables of both.
+        on: the condition of compatibility; None when nothing is shared.
+    """
+
+    left: Frame
+    right: Frame
+    data: Any
+    shared: tuple[str, ...]
+    on: Any
+
+    def column(self, name: str) -> Any:
+        """The column of a variable in the joined rows: the value of whichever side binds it."""
+        from pyspark.sql import functions as f
+
+        if name in self.shared and name not in self.left.certain:
+            return f.coalesce(f.col(quoted(name)), f.col(quoted(_twin(name))))
+        return f.col(quoted(name))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables of both."""
+        return (*self.left.names, *(name for name in self.right.names if name not in self.shared))
+
+    def joined(self, how: str, extra: Any = None) -> Any:
+        """The joined rows with one column per variable."""
+        rows = self.rows(how, extra)
+        return rows.select(*(self.column(name).alias(name) for name in self.names))
+
+    def rows(self, how: str, extra: Any = None) -> Any:
+        """The rows of a join as they are, with ``extra`` as one more condition.
+
+        For ``left_semi`` and ``left_anti`` these are the left rows that have a partner or have none.
+        """
+        from pyspark.sql import functions as f
+
+        conditions = [each for each in (self.on, extra) if each is not None]
+        if not conditions:
+            if how == "inner":
+                return self.left.data.crossJoin(self.data)
+            conditions = [f.lit(True)]
+        return self.left.data.join(self.data, reduce(lambda a, b: a & b, conditions), how)
+
+
+def beside(left: Frame, right: Frame, *, overlapping: bool = False) -> Pair:
+    """Two frames made ready to be joined.
+
+    ``overlapping`` asks also that some shared variable is bound on both sides, as MINUS does.
+    """
+    from pyspark.sql import functions as f
+
+    shared = tuple(name for name in left.names if name in right.names)
+    data = right.data.withColumnsRenamed({name: _twin(name) for name in shared})
+    conditions = []
+    bound = []
+    for name in shared:
+        one, other = f.col(quoted(name)), f.col(quoted(_twin(name)))
+        same = one == other
+        for side, column in ((left, one), (right, other)):
+            if name not in side.certain:
+                same = same | column.isNull()
+        conditions.append(same)
+        bound.append(one.isNotNull() & other.isNotNull())
+    if overlapping and not set(shared) & left.certain & right.certain:
+        conditions.append(reduce(lambda a, b: a | b, bound))
+    on = reduce(lambda a, b: a & b, conditions) if conditions else None
+    return Pair(left, right, data, shared, on)
+
+
+def join(left: Frame, right: Frame) -> Frame:
+    """Join(left, right)."""
+    pair = beside(left, right)
+    both = {name for name in pair.shared if name in left.nodes and name in right.nodes}
+    nodes = both | (left.nodes & (left.certain | _without(left.names, pair.shared)))
+    nodes |= right.nodes & (right.certain | _without(right.names, pair.shared))
+    distinct = {**right.distinct, **left.distinct}
+    for name in pair.shared:
+        if name in left.distinct and name in right.distinct:
+            distinct[name] = min(left.distinct[name], right.distinct[name])
+    data = pair.joined("inner")
+    certain = left.certain | right.certain
+    return Frame(data, certain, frozenset(nodes), expected_rows(left, right), distinct)
+
+
+def optional(left: Frame, right: Frame, rows: Any) -> Frame:
+    """What is known of LeftJoin(left, right), whose rows are given."""
+    apart = _without(right.names, left.names)
+    nodes = {name for name in left.nodes if name in left.certain or name not in right.names}
+    nodes |= {name for name in right.nodes if name in apart or name in left.nodes}
+    return Frame(rows, left.certain, frozenset(nodes), max(left.rows, expected_rows(left, right)))
+
+
+def union(left: Frame, right: Frame) -> Frame:
+    """Union(left, right)."""
+    if not left.names and not right.names:
+        data = left.data.union(right.data)
+    else:
+        data = left.data.unionByName(right.data, allowMissingColumns=True)
+    one_sided = _without(left.names, right.names) & left.nodes
+    one_sided |= _without(right.names, left.names) & right.nodes
+    return Frame(
+        data, left.certain & right.certain, (left.nodes & right.nodes) | one_sided, left.rows + right.rows
+    )
+
+
+def same_rows(left: Frame, keys: Any, names: tuple[str, ...], how: str) -> Any:
+    """The left rows whose ``names`` are (``left_semi``) or are not (``left_anti``) among the rows ``keys``.
+
+    Unbound is equal to unbound here: the keys were taken from these very rows.
+    """
+    from pyspark.sql import functions as f
+
+    data = keys.withColumnsRenamed({name: _twin(name) for name in names})
+    on = [f.col(quoted(name)).eqNullSafe(f.col(quoted(_twin(name)))) for name in names] or [f.lit(True)]
+    return left.data.join(data, reduce(lambda a, b: a & b, on), how)
+
+
+def expected_rows(left: Frame, right: Frame) -> float:
+    """The usual estimate: the product over the greater number of different terms of each shared variable."""
+    rows = max(left.rows, 1.0) * max(right.rows, 1.0)
+    for name in left.names:
+        if name in right.names:
+            rows /= max(
+                1.0,
+                min(left.distinct.get(name, left.rows), left.rows),
+                min(right.distinct.get(name, 1.0), right.rows),
+            )
+    return rows
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark resolves it: those of hidden variables hold a colon."""
+    return f"`{name}`"
+
+
+def _twin(name: str) -> str:
+    """The right side's column of a shared variable; no variable's name has an apostrophe."""
+    return f"{name}'"
+
+
+def _without(names: Iterable[str], others: Iterable[str]) -> Names:
+    return frozenset(names) - frozenset(others)

@@ -1,0 +1,146 @@
+"""Property paths as frames of pairs (from, to), with the graph beside them in GRAPH ?variable.
+
+Source: SPARQL 1.1, section 18.4. As in the store an alternative gives each pair once, and a path of zero
+steps connects the nodes of the graph alone. Paths of any length are iterated to the fixed point.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.apply import term_text
+
+from ..algebra.nodes import (
+    Alternative,
+    Inverse,
+    Link,
+    NegatedSet,
+    OneOrMore,
+    PathExpr,
+    Sequence,
+    TermPattern,
+    TripleTerm,
+    Var,
+    ZeroOrMore,
+    ZeroOrOne,
+)
+from ..expressions.oxigraph import canonical
+from .expressions import refuse
+from .frames import Frame
+from .scans import GraphName, in_graph, nodes_of
+from .source import Dataset, Quads
+
+MOST_PAIRS = 20_000_000
+"""A path of any length that connects more pairs than this is left to the store."""
+
+
+class Paths:
+    """Compiles property paths over one dataset."""
+
+    def __init__(self, quads: Quads, dataset: Dataset) -> None:
+        self._quads = quads
+        self._dataset = dataset
+
+    def pattern(self, subject: TermPattern, path: PathExpr, object_: TermPattern, graph: GraphName) -> Frame:
+        """The solutions of a property path pattern."""
+        from pyspark.sql import functions as f
+
+        data = self._pairs(path, graph)
+        columns: dict[str, str] = {}
+        places = [("from", subject), ("to", object_)]
+        if isinstance(graph, Var):
+            places.append(("g", graph))
+        for place, term in places:
+            match term:
+                case Var(name) if name in columns:
+                    data = data.where(f.col(place) == f.col(columns[name]))
+                case Var(name):
+                    columns[name] = place
+                case TripleTerm():
+                    raise refuse("a triple term with variables")
+                case _:
+                    data = data.where(f.col(place) == term_text(canonical(term)))
+        nodes = {name for name, place in columns.items() if place == "g"}
+        rows = float(self._quads.facts(None).rows)
+        selected = data.select(*(f.col(place).alias(name) for name, place in columns.items()))
+        return Frame(selected, frozenset(columns), frozenset(nodes), rows)
+
+    def _pairs(self, path: PathExpr, graph: GraphName) -> Any:
+        match path:
+            case Link(iri):
+                return self._edges(self._quads.of(iri.value), graph)
+            case Inverse(inner):
+                return _swapped(self._pairs(inner, graph))
+            case Sequence(left, right):
+                return _composed(self._pairs(left, graph), self._pairs(right, graph))
+            case Alternative(left, right):
+                return self._pairs(left, graph).unionByName(self._pairs(right, graph)).distinct()
+            case NegatedSet(forward, inverse):
+                return self._negated(forward, inverse, graph)
+            case ZeroOrOne(inner):
+                return self._loops(graph).unionByName(self._pairs(inner, graph)).distinct()
+            case ZeroOrMore(inner):
+                return self._loops(graph).unionByName(self._closure(inner, graph)).distinct()
+            case OneOrMore(inner):
+                return self._closure(inner, graph)
+
+    def _edges(self, quads: Any, graph: GraphName) -> Any:
+        from pyspark.sql import functions as f
+
+        data = in_graph(quads, graph, self._dataset)
+        if isinstance(graph, NamedNode):
+            data = data.where(f.col("g") == term_text(graph))
+        context = ["g"] if isinstance(graph, Var) else []
+        return data.select(f.col("s").alias("from"), f.col("o").alias("to"), *context)
+
+    def _negated(
+        self, forward: tuple[NamedNode, ...], inverse: tuple[NamedNode, ...], graph: GraphName
+    ) -> Any:
+        from pyspark.sql import functions as f
+
+        sides = []
+        for excluded, turned in ((forward, False), (inverse, True)):
+            if excluded:
+                kept = self._quads.of(None).where(~f.col("p").isin(*map(term_text, excluded)))
+                edges = self._edges(kept, graph)
+                sides.append(_swapped(edges) if turned else edges)
+        return sides[0] if len(sides) == 1 else sides[0].unionByName(sides[1]).distinct()
+
+    def _loops(self, graph: GraphName) -> Any:
+        """Zero steps: each node of the graph with itself."""
+        from pyspark.sql import functions as f
+
+        nodes = nodes_of(graph, self._quads, self._dataset)
+        context = ["g"] if isinstance(graph, Var) else []
+        return nodes.select(f.col("node").alias("from"), f.col("node").alias("to"), *context)
+
+    def _closure(self, inner: PathExpr, graph: GraphName) -> Any:
+        """One step or more: what is reached is composed with itself until nothing is new."""
+        reached = self._pairs(inner, graph).distinct().localCheckpoint()
+        size = reached.count()
+        while size <= MOST_PAIRS:
+            longer = reached.unionByName(_composed(reached, reached)).distinct().localCheckpoint()
+            found = longer.count()
+            if found == size:
+                return reached
+            reached, size = longer, found
+        raise refuse(f"a path that connects more than {MOST_PAIRS:,} pairs")
+
+
+def _swapped(pairs: Any) -> Any:
+    from pyspark.sql import functions as f
+
+    context = ["g"] if "g" in pairs.columns else []
+    return pairs.select(f.col("to").alias("from"), f.col("from").alias("to"), *context)
+
+
+def _composed(left: Any, right: Any) -> Any:
+    """Where the left ends the right begins."""
+    on = ["_middle", *(["g"] if "g" in left.columns else [])]
+    return (
+        left.withColumnRenamed("to", "_middle")
+        .join(right.withColumnRenamed("from", "_middle"), on)
+        .drop("_middle")
+    )

@@ -1,0 +1,107 @@
+"""What Spark's Python workers do: expressions, sort keys and set functions over texts of terms.
+
+The functions take and give Arrow arrays. Values and rules are those of the native engine
+(`quadrill.continuous.expressions`) and of the set functions of the reference, so Spark gives the same terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from pyoxigraph import NamedNode, RdfFormat, parse
+
+from quadrill.store.apply import term_text
+from quadrill.store.dictionary import TermDictionary
+
+from ..algebra.nodes import Expr, Term
+from ..algebra.order import total_text, value_text
+from ..algebra.set_functions import set_function
+from ..expressions.compile import ExpressionContext, compile_condition, compile_value
+from ..expressions.values import ValueTable, term_of, value_of
+
+_SUBJECT = "urn:quadrill:"
+_PREDICATE = NamedNode("urn:quadrill:text")
+
+
+def terms_of(texts: Iterable[str]) -> dict[str, Term]:
+    """The terms of N-Triples texts."""
+    listed = list(texts)
+    lines = "".join(f"<{_SUBJECT}{n}> {_PREDICATE} {text} .\n" for n, text in enumerate(listed))
+    found = parse(lines.encode(), format=RdfFormat.N_QUADS)
+    return {listed[int(quad.subject.value[len(_SUBJECT) :])]: quad.object for quad in found}
+
+
+def value_texts(expr: Expr, names: tuple[str, ...], base_iri: str | None, columns: Sequence[Any]) -> Any:
+    """The texts of an expression's values, null for an error, over columns of the variables ``names``."""
+    import pyarrow as pa
+
+    function, values = _value(expr, names, base_iri)
+    return pa.array(
+        [
+            None if (value := function(row)) is None else term_text(term_of(value))
+            for row in _rows(values, columns)
+        ],
+        pa.string(),
+    )
+
+
+def truths(expr: Expr, names: tuple[str, ...], base_iri: str | None, columns: Sequence[Any]) -> Any:
+    """True where the effective boolean value of an expression is true, else false."""
+    import pyarrow as pa
+
+    function, values = _condition(expr, names, base_iri)
+    return pa.array([function(row) for row in _rows(values, columns)], pa.bool_())
+
+
+def order_keys(total: bool, column: Any) -> Any:
+    """Strings that sort as the terms do, by value or (``total``) with no ties; null for unbound."""
+    import pyarrow as pa
+
+    texts = column.to_pylist()
+    key: Callable[[Term], str] = total_text if total else value_text
+    keys: dict[str | None, str | None] = {
+        text: key(term) for text, term in terms_of({text for text in texts if text is not None}).items()
+    }
+    return pa.array([keys.get(text) for text in texts], pa.string())
+
+
+def set_values(name: str, separator: str | None, parameter: float | None, lists: Any, errors: Any) -> Any:
+    """A set function of each list of texts; an error among the values makes it one, except SAMPLE."""
+    import pyarrow as pa
+
+    groups = lists.to_pylist()
+    terms = terms_of({text for group in groups for text in group})
+    results: list[str | None] = []
+    for group, failed in zip(groups, errors.to_pylist(), strict=True):
+        if failed and name != "SAMPLE":
+            results.append(None)
+            continue
+        term = set_function(name, [terms[text] for text in group], separator=separator, parameter=parameter)
+        results.append(None if term is None else term_text(term))
+    return pa.array(results, pa.string())
+
+
+@lru_cache(maxsize=256)
+def _value(expr: Expr, names: tuple[str, ...], base_iri: str | None) -> tuple[Any, ValueTable]:
+    values = ValueTable(TermDictionary())
+    return compile_value(expr, names, ExpressionContext(values, base_iri)), values
+
+
+@lru_cache(maxsize=256)
+def _condition(expr: Expr, names: tuple[str, ...], base_iri: str | None) -> tuple[Any, ValueTable]:
+    values = ValueTable(TermDictionary())
+    return compile_condition(expr, names, ExpressionContext(values, base_iri)), values
+
+
+def _rows(values: ValueTable, columns: Sequence[Any]) -> Iterable[tuple[int, ...]]:
+    """The rows as ids of this batch; ``values`` then holds the value of each."""
+    lists = [column.to_pylist() for column in columns]
+    texts = {text for column in lists for text in column if text is not None}
+    ids: dict[str | None, int] = {None: 0}
+    values.clear()
+    for number, (text, term) in enumerate(terms_of(texts).items(), 1):
+        ids[text] = number
+        values[number] = value_of(term)
+    return zip(*([ids[text] for text in column] for column in lists), strict=True)
