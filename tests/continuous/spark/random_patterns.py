@@ -24,9 +24,6 @@ def typed(text: str, name: str) -> Literal:
 
 NUMBERS = [typed(str(k), "integer") for k in (-3, 0, 1, 2, 7)]
 NUMBERS += [typed("1.5", "decimal"), typed("2", "decimal")]
-    typed("1.5", "decimal"),
-    typed("2", "decimal"),
-]
 DOUBLES = [typed("1.5", "double"), typed("2", "double"), typed("NaN", "double"), typed("INF", "double")]
 TIMES = [
     typed("2020-01-01T00:00:00Z", "dateTime"),
