@@ -213,19 +213,20 @@ class Patterns:
     def _group(self, inner: n.Algebra, names: list[n.Var], *, having: bool) -> n.Algebra:
         random = self.random
         keys = tuple(random.sample(names, min(len(names), random.randint(0, 2))))
-        aggregates = [(n.Var("n"), n.Aggregate("COUNT", None, distinct=random.random() < 0.3))]
+        self._fresh += 1
+        count = n.Var(f"n{self._fresh}")
+        aggregates = [(count, n.Aggregate("COUNT", None, distinct=random.random() < 0.3))]
         if names:
             for name in random.sample(["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT"], 2):
                 expr: n.Expr = random.choice(names)
                 if random.random() < 0.3:
                     expr = self.expression(in_scope(inner))
-                aggregates.append(
-                    (n.Var(f"{name.lower()}"), n.Aggregate(name, expr, distinct=random.random() < 0.4))
-                )
+                var = n.Var(f"{name.lower()}{self._fresh}")
+                aggregates.append((var, n.Aggregate(name, expr, distinct=random.random() < 0.4)))
         group: n.Algebra = n.Group(inner, keys, tuple(aggregates))
         if having:
             bound = n.Constant(NUMBERS[random.choice([2, 3])])
-            group = n.Filter(n.Call(random.choice([">", "<=", "="]), (n.Var("n"), bound)), group)
+            group = n.Filter(n.Call(random.choice([">", "<=", "="]), (count, bound)), group)
         return n.Project(group, (*keys, *(var for var, _ in aggregates)))
 
     def _some(self, names: list[n.Var]) -> tuple[n.Var, ...]:

@@ -74,7 +74,7 @@ CHOSEN: dict[str, n.Algebra] = {
         n.LeftJoin(bgp(triple(A, 0, B)), bgp(triple(B, 0, C))), n.LeftJoin(ANY, bgp(triple(B, 0, C)))
     ),
     "minus over a variable that may be unbound": n.Minus(
-        n.LeftJoin(bgp(triple(A, 0, B)), bgp(triple(B, 0, C))), bgp(triple(D, 0, C))
+        n.LeftJoin(ANY, bgp(triple(B, 1, C))), bgp(triple(A, 0, D), triple(D, 1, C))
     ),
     "minus that shares nothing": n.Minus(bgp(triple(A, 0, B)), bgp(triple(C, 0, D))),
     "not exists with a condition on both sides": n.Filter(

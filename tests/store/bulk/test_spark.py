@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +89,11 @@ def test_a_mirror_holds_the_quads_of_its_version(
     mirror = make_mirror(store, tmp_path / "mirror", memory="1g")
     assert mirror.version == store.version
     assert {name: facts.rows for name, facts in mirror.predicates.items()} == {"urn:p": 5, "urn:q": 1}
-    table = parquet.read_table(mirror.folder / "quads")
+    table = parquet.read_table(mirror.quads)
     assert table.num_rows == 6
+    assert mirror.predicates["urn:p"].kinds == {"string", "integer", "decimal", "language", "triple"}
+    numbers = {value for value in table.column("n").to_pylist() if value is not None}
+    assert numbers == {Decimal(1), Decimal("1.5")}
     assert '"1"^^<http://www.w3.org/2001/XMLSchema#integer>' in table.column("o").to_pylist()
     quad = Quad(NamedNode("urn:new"), NamedNode("urn:p"), NamedNode("urn:o"))
     store.apply(add=[quad])
@@ -100,7 +104,7 @@ def test_a_mirror_holds_the_quads_of_its_version(
 
 def test_a_bulk_load_makes_a_mirror_stale(tmp_path: Path) -> None:
     store = QuadStore.open(None)
-    (tmp_path / "meta.json").write_text('{"version": 0, "predicates": {}}')
+    (tmp_path / "meta.json").write_text('{"version": 0, "quads": "quads-0", "predicates": {}}')
     mirror = Mirror.open(tmp_path)
     assert mirror is not None
     assert mirror.changes(store) == (0, set(), set())
