@@ -13,6 +13,7 @@ from quadrill.continuous.engine import Engine
 from quadrill.continuous.ingest.times import duration_ms
 from quadrill.continuous.journal import Journal
 from quadrill.continuous.language import warm_up
+from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.settings import EngineSettings
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.guard import Limits
@@ -229,5 +230,11 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
         feed_history=settings.feed_history,
         max_queries=settings.max_queries,
         checkpoint_ms=duration_ms(settings.checkpoint_interval, "the setting checkpoint_interval"),
+        remote=RemoteSettings(
+            every_ms=duration_ms(settings.remote_refresh, "the setting remote_refresh", positive=True),
+            timeout_ms=duration_ms(settings.remote_timeout, "the setting remote_timeout", positive=True),
+            max_bytes=settings.remote_max_bytes,
+            max_rows=settings.remote_max_rows,
+        ),
         threaded=threaded,
     )

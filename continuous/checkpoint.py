@@ -28,7 +28,7 @@ from .packing import TERMS, Table, packed
 if TYPE_CHECKING:
     from .running import RunningQuery
 
-FORMAT = 2
+FORMAT = 3
 _HEAD = struct.Struct("<8sIIQQ")
 _MAGIC = b"quadrill"
 _BUILTINS = {"set", "frozenset", "slice", "range", "complex", "bytearray"}
@@ -163,6 +163,7 @@ def query_state(running: RunningQuery) -> dict[str, Any]:
         "running": kept,
         "timeline": timeline,
         "static_version": running.evaluator.static_version,
+        "pins": running.prepared.pins(),
         "totals": (running.inputs.total, running.results.total),
     }
 

@@ -27,6 +27,8 @@ from .errors import EngineStoppedError
 from .ingest.retained import MemoryLog
 from .journal import Journal
 from .parts import EngineParts
+from .query_life import sources_of
+from .remote.book import SourceMoment
 from .snapshot import COPIES, Copy
 from .streams import StreamState
 
@@ -49,6 +51,8 @@ class _Moment:
     last: int
     version: int
     needed: int
+    sources: SourceMoment
+    pinned: Sequence[str]
     entries: Sequence[Entry]
     streams: Sequence[StreamState]
 
@@ -142,12 +146,15 @@ class Checkpointer:
     def _moment(self) -> _Moment:
         parts = self._parts
         logs = [each.log for each in parts.book if isinstance(each.log, MemoryLog)]
+        queries = [each.running for each in parts.catalogue.entries() if each.running is not None]
         retained = [order for each in logs if (order := each.earliest_order) is not None]
         return _Moment(
             parts.turns.processed,
             self._journal.last,
             parts.turns.version,
             min([parts.turns.processed + 1, *retained]),
+            parts.sources.moment(),
+            [digest for each in queries for _, _, digest in each.prepared.pins().values()],
             parts.catalogue.entries(),
             list(parts.book),
         )
@@ -167,6 +174,7 @@ class Checkpointer:
                 }
                 for each in moment.streams
             },
+            "sources": moment.sources.state,
             "queries": [_entry_state(entry) for entry in moment.entries],
         }
 
@@ -232,6 +240,7 @@ class Checkpointer:
     def _forget(self, moment: _Moment) -> None:
         """Let the input log forget what neither recovery nor a stream's retention needs."""
         journal = self._journal
+        self._parts.sources.forget(moment.sources, moment.pinned)
         journal.log.trim(moment.needed)
         journal.log.trim_to_size(journal.keep_bytes, moment.processed + 1)
         with self._parts.acceptor.lock:
@@ -283,5 +292,6 @@ def _entry_state(entry: Entry) -> dict[str, Any]:
         "state": entry.state,
         "error": entry.error,
         "feed": entry.feed.figures(),
+        "sources": [] if entry.running is None else sources_of(entry.running.prepared),
         "query": None if entry.running is None else query_state(entry.running),
     }

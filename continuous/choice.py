@@ -39,6 +39,7 @@ class EvaluatorChoice:
             strict_dataset=registration.strict_dataset,
             quoted_asserted=quoted_asserted,
             base_iri=prepared.query.base_iri,
+            sources=prepared.sources,
         )
         if not prepared.query.windows:
             return ReferenceEvaluator(prepared.query, store, options)

@@ -98,7 +98,8 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
     """A registered query as GET /queries/{name} gives it."""
     timeline = query.timeline
     parts = describe_static(query.static_parts, query.last_refresh, now_ms)
-    refresh = query.prepared.registration.refresh
+    refresh = query.prepared.refresh
+    sources = query.prepared.sources
     document = describe_prepared(query.prepared, find)
     document.update(
         name=query.name,
@@ -115,6 +116,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         static_age_ms=max((part["age_ms"] or 0 for part in parts), default=None),
         refresh={"every": show_duration(refresh)} if isinstance(refresh, int) else refresh,
         last_refresh=query.last_refresh,
+        sources=[] if sources is None else sources.describe(),
         state_size=timeline.state_size(),
         counters={
             "elements": timeline.taken,

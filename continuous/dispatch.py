@@ -127,6 +127,19 @@ class Dispatcher:
             self._commit_to(running, commit, now)
         self._work_off_derived()
 
+    def sources_changed(self, key: str) -> None:
+        """What was fetched from elsewhere is another content: an input of the queries that read it."""
+        now = self._clock.now_ms()
+        for running in list(self._attached.values()):
+            sources = running.prepared.sources
+            if sources is not None and any(spec.key == key for spec in sources.specs):
+                self._sources_changed_for(running, now)
+        self._work_off_derived()
+
+    def _sources_changed_for(self, running: RunningQuery, now: int) -> None:
+        self._try(running, lambda: running.sources_changed(now))
+        self._index(running)
+
     def refresh(self, running: RunningQuery, cause: str) -> None:
         """Refresh a query's static parts and tell what follows."""
         self._try(running, lambda: running.refresh_and_tell(self._clock.now_ms(), cause))
@@ -211,7 +224,7 @@ class Dispatcher:
 
     def set_timer(self, running: RunningQuery) -> None:
         """A query whose static parts are refreshed every so often."""
-        refresh = running.prepared.registration.refresh
+        refresh = running.prepared.refresh
         if isinstance(refresh, int) and running.state != "failed":
             self._timers[running.name] = self._clock.now_ms() + refresh
         else:

@@ -44,6 +44,7 @@ def reference_evaluator(
         strict_dataset=registration.strict_dataset,
         quoted_asserted=quoted_asserted,
         base_iri=prepared.query.base_iri,
+        sources=prepared.sources,
     )
     return ReferenceEvaluator(prepared.query, store, options)
 
@@ -98,16 +99,18 @@ class Engine(StreamSide, QuerySide):
             if self.keeper is not None:
                 self.keeper.reconcile()
                 parts.loop.call(self.keeper.checkpoints.after_start)
-                return
-            parts.turns.version = parts.store.version
-            parts.book.restore()
-            for record in parts.catalogue.stored():
-                self.life.restore(record)
+            else:
+                parts.turns.version = parts.store.version
+                parts.book.restore()
+                for record in parts.catalogue.stored():
+                    self.life.restore(record)
+        parts.sources.start()
 
     def stop(self) -> None:
         """Work off what was accepted, end every feed's subscribers, stop."""
         parts = self.parts
         parts.deafen()
+        parts.sources.stop()
         parts.turns.stop()
         parts.loop.stop()
         if self.keeper is not None:
@@ -165,6 +168,7 @@ class Engine(StreamSide, QuerySide):
     def tick(self) -> None:
         """Look at the clock now: arrival-stamped streams, idle marks, refresh timers. For tests."""
         self.parts.turns.write_what_waits()
+        self.parts.sources.run_due()
         self.parts.loop.call(self.parts.dispatcher.look_at_clock)
         self.parts.loop.call(lambda: None)
 

@@ -179,6 +179,7 @@ class Keeper:
             self._rewind_to(turns.version)
             turns.replaying = self._forward
             return
+        parts.sources.restore(state["sources"])
         turns.version = state["version"]
         kept = [each for each in state["queries"] if each["query"] is not None]
         versions = [each["query"]["static_version"] for each in kept]
@@ -196,7 +197,9 @@ class Keeper:
     def _evaluator_of(self, kept: dict[str, Any]) -> tuple[PreparedQuery, Evaluator] | Exception:
         try:
             prepared = self._life.prepare(_registration(kept)).under_name(kept["name"])
-            return prepared, self._life.evaluator(prepared)
+            prepared = self._life.with_sources(prepared, kept["sources"])
+            with self._parts.sources.pinned((kept.get("query") or {}).get("pins", {})):
+                return prepared, self._life.evaluator(prepared)
         except Exception as error:
             return error
 
@@ -264,6 +267,9 @@ class Keeper:
                 return None
             case "attach":
                 return self._attach(record)
+            case "source":
+                key, changed = parts.sources.replay(members)
+                return (lambda: dispatcher.sources_changed(key)) if changed else None
         entry = parts.catalogue.find(members["name"])
         if entry is None:
             return None

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from pyoxigraph import NamedNode
 
 from quadrill.store.changes import Commit
+from quadrill.store.payloads import Payloads
+from quadrill.store.remote import RemoteClient
 
 from .accept import Acceptor
 from .catalogue import QueryCatalogue
@@ -22,6 +24,7 @@ from .journal import Journal
 from .loop import Ticket, WorkLoop
 from .meters import Stages
 from .prepare import Evaluator, PreparedQuery
+from .remote.book import SourceBook
 from .running import RunningQuery
 from .settings import EngineSettings
 from .streambook import StreamBook
@@ -44,6 +47,7 @@ class EngineParts:
         book: the streams.
         catalogue: the registered queries.
         dispatcher: gives inputs to the queries that read them.
+        sources: what queries read from other servers.
         loop: the queue and its thread.
         stages: how long inputs wait and take.
         admin: held while something is registered, dropped or declared: these come one at a time.
@@ -75,6 +79,18 @@ class EngineParts:
         self.acceptor.on_stamped = self.book.stamp
         self.catalogue = QueryCatalogue(registry, clock, settings)
         self.dispatcher = Dispatcher(self.acceptor, self.book, turns, self._query_failed, self._refresh_timed)
+        remote = settings.remote
+        self.sources = SourceBook(
+            RemoteClient(
+                store.allowed_hosts, timeout_s=remote.timeout_ms / 1000, max_bytes=remote.max_bytes
+            ),
+            Payloads(None if journal is None else journal.folder / "sources"),
+            clock,
+            remote,
+            threaded=settings.threaded,
+            turn=lambda members, work: turns.call("source", members, work),
+            changed=self.dispatcher.sources_changed,
+        )
         self.admin = threading.RLock()
         self.on_tick: Callable[[], None] = lambda: None
         self._unsubscribe: Callable[[], None] | None = None

@@ -15,6 +15,8 @@ from .element import Row
 from .errors import InputError
 from .inputs import Report
 from .registration import Profile, Registration
+from .remote.query import QuerySources
+from .remote.spec import SourceSpec
 from .settings import EngineSettings
 from .streams import last_segment
 
@@ -123,7 +125,8 @@ class PreparedQuery:
     """Everything decided about a registration before it runs.
 
     ``result_iri`` names the stream of a CONSTRUCT query's output; for a SELECT it is the name of a feed that
-    no window may read. ``base_iri`` completes the names of streams.
+    no window may read. ``base_iri`` completes the names of streams. ``sources`` are what it reads from other
+    servers, None when it reads nothing there.
     """
 
     registration: Registration
@@ -137,6 +140,26 @@ class PreparedQuery:
     result_iri: str | None
     warnings: tuple[str, ...]
     base_iri: str
+    sources: QuerySources | None = None
+
+    @property
+    def source_specs(self) -> tuple[SourceSpec, ...]:
+        """What it reads from other servers."""
+        return () if self.sources is None else self.sources.specs
+
+    def pins(self) -> dict[str, list[Any]]:
+        """Which contents of these its static parts reflect."""
+        return {} if self.sources is None else self.sources.pins()
+
+    @property
+    def refresh(self) -> str | int:
+        """How static parts are refreshed: ``trigger``, ``manual`` or every so many milliseconds.
+
+        What the registration asks for goes before REFRESH EVERY in the text.
+        """
+        asked = self.registration.refresh
+        every = self.query.refresh_every_ms
+        return every if asked == "trigger" and every is not None else asked
 
     @property
     def windows(self) -> tuple[WindowDeclaration, ...]:
@@ -184,6 +207,8 @@ def prepare(registration: Registration, settings: EngineSettings, parse: Parse) 
     )
     if query.form == "describe":
         raise UnsupportedError("DESCRIBE in a continuous query", hint="Use CONSTRUCT")
+    if query.into_graph is not None:
+        raise UnsupportedError("INTO GRAPH")
     profile = registration.profile or cast(Profile, _PROFILE_OF[query.dialect])
     output = _output(registration, query, profile)
     if query.form == "construct" and output in ("dstream", "changes") and _has_blank_nodes(query):

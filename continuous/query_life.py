@@ -16,7 +16,10 @@ from .feeds import Feed
 from .ingest.retained import LogRecord
 from .parts import EngineParts
 from .prepare import Evaluator, PreparedQuery, prepare
+from .reference.prepare import prepare as rewritten
 from .registration import Registration
+from .remote.query import QuerySources
+from .remote.spec import SourceSpec, remote_graphs_of, specs_of
 from .running import RunningQuery
 
 log = logging.getLogger("quadrill.continuous")
@@ -31,6 +34,33 @@ class QueryLife:
     def prepare(self, registration: Registration) -> PreparedQuery:
         """Read a text with its options; raises QueryTextError, UnsupportedError or InputError."""
         return prepare(registration, self.parts.settings, _parse)
+
+    def with_sources(
+        self, prepared: PreparedQuery, known: list[dict[str, Any]] | None = None
+    ) -> PreparedQuery:
+        """The query with what it reads from other servers.
+
+        Args:
+            prepared: the query.
+            known: what was found out when it was registered; by default it is found out now. Whether a graph
+                is remote depends on what the store holds.
+        """
+        query, store = prepared.query, self.parts.store
+        if known is not None:
+            specs: tuple[SourceSpec, ...] = tuple(map(SourceSpec.from_json, known))
+        else:
+            timed, allows = isinstance(prepared.refresh, int), store.allowed_hosts.allows
+            graphs = remote_graphs_of(query, store.graph_exists, lambda iri: timed or allows(iri))
+            specs = specs_of(query, rewritten(query), graphs)
+        if not specs:
+            return prepared
+        return replace(prepared, sources=QuerySources(specs, self.parts.sources, query.base_iri))
+
+    def read_sources(self, name: str, prepared: PreparedQuery) -> None:
+        """What a query reads from other servers is fetched as often as it asks for."""
+        asked = prepared.refresh
+        every = self.parts.settings.remote.every_ms if asked == "trigger" else asked
+        self.parts.sources.read_by(name, prepared.source_specs, every if isinstance(every, int) else None)
 
     def evaluator(self, prepared: PreparedQuery) -> Evaluator:
         """What computes the answers of a query, over the present version of the store."""
@@ -92,6 +122,7 @@ class QueryLife:
             "created": entry.created_ms,
             "paused": paused,
             "reset": reset,
+            "sources": sources_of(prepared),
         }
         if replay_from is not None:
             members["from"] = replay_from
@@ -119,6 +150,7 @@ class QueryLife:
             created_ms=entry.created_ms,
             emit_element=emit,
         )
+        self.read_sources(entry.name, prepared)
         running.before_refresh = self.parts.turns.before_refresh
         running.after_refresh = self.parts.turns.after_refresh
         if paused:
@@ -165,6 +197,7 @@ class QueryLife:
             self.parts.dispatcher.forget(running)
             self.parts.book.release(running.name)
         if dropped:
+            self.parts.sources.read_by(entry.name)
             self.parts.turns.drop_feed(entry.feed)
 
     def restore(
@@ -187,7 +220,7 @@ class QueryLife:
         if registration is None or record.state == "failed":
             return
         try:
-            prepared = self.prepare(registration).under_name(record.name)
+            prepared = self.with_sources(self.prepare(registration).under_name(record.name))
             self.check_streams(prepared)
             evaluator = self.evaluator(prepared)
             self.run(entry, prepared, evaluator, paused=record.state == "paused", reset=reset)
@@ -214,7 +247,9 @@ class QueryLife:
         Raises:
             QuadrillError: it cannot; what ran goes on.
         """
-        prepared = self.prepare(entry.registration).under_name(entry.name)
+        running = entry.running
+        known = None if running is None else sources_of(running.prepared)
+        prepared = self.with_sources(self.prepare(entry.registration).under_name(entry.name), known)
         self.check_streams(prepared)
         evaluator = self.evaluator(prepared)
         self.parts.turns.require_writable()
@@ -232,7 +267,13 @@ class QueryLife:
     def set_registration(self, running: RunningQuery, registration: Registration) -> None:
         """In its turn: other settings."""
         running.prepared = replace(running.prepared, registration=registration)
+        self.read_sources(running.name, running.prepared)
         self.parts.dispatcher.set_timer(running)
+
+
+def sources_of(prepared: PreparedQuery) -> list[dict[str, Any]]:
+    """What a query reads from other servers, for the journal and checkpoints."""
+    return [spec.to_json() for spec in prepared.source_specs]
 
 
 def sentence_of(error: Exception) -> str:
@@ -246,4 +287,4 @@ def _parse(text: str, **options: Any) -> Any:
     return parse(text, **options)
 
 
-__all__ = ["QueryLife", "sentence_of"]
+__all__ = ["QueryLife", "sentence_of", "sources_of"]

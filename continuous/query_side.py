@@ -12,6 +12,7 @@ from .catalogue import Entry
 from .errors import FeedGoneError
 from .feeds import Feed
 from .parts import EngineParts
+from .prepare import PreparedQuery
 from .query_life import QueryLife
 from .registration import Registration
 from .running import RunningQuery
@@ -38,7 +39,15 @@ class QuerySide:
             ConflictError: the name is taken by another text or other options.
         """
         self.parts.require_running()
-        prepared = self.life.prepare(registration)
+        prepared = self.life.with_sources(self.life.prepare(registration))
+        existing = self.parts.catalogue.find(prepared.name) if prepared.name is not None else None
+        if existing is not None and not replace:
+            self.parts.catalogue.require_same(existing, prepared.under_name(existing.name).registration)
+        # An endpoint that hangs holds up this registration, no other one.
+        with self.parts.sources.acquired(prepared.source_specs):
+            return self._register(prepared, replace=replace)
+
+    def _register(self, prepared: PreparedQuery, *, replace: bool) -> tuple[dict[str, Any], bool]:
         with self.parts.admin:
             name = prepared.name or self.parts.catalogue.free_name()
             prepared = prepared.under_name(name)
@@ -65,7 +74,8 @@ class QuerySide:
 
         With ``code`` also the generated source of the plan.
         """
-        prepared = self.life.prepare(registration)
+        prepared = self.life.with_sources(self.life.prepare(registration))
+        self.parts.sources.check_allowed(prepared.source_specs)
         with self.parts.admin:
             self.life.check_streams(prepared)
         evaluator = self.life.evaluator(prepared)
@@ -178,6 +188,7 @@ class QuerySide:
         running = entry.running
         if running is None or running.state == "failed":
             raise ConflictError(f"the query {name} has failed", code="query-failed")
+        self.parts.sources.refresh(running.prepared.source_specs)
         self.parts.turns.call(
             "refresh",
             {"name": name, "cause": "request"},

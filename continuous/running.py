@@ -135,13 +135,22 @@ class RunningQuery:
     def commit(self, commit: Commit, now_ms: int) -> None:
         """The store has a new version."""
         self._seen_version = max(self._seen_version, commit.version)
-        if self.prepared.registration.refresh != "trigger" or self.evaluator.static_version >= commit.version:
+        if self.prepared.refresh != "trigger" or self.evaluator.static_version >= commit.version:
             return
         if not self._on_commit or self.state == "paused":
             self._stale = True
             return
         if self.refresh(now_ms, "trigger"):
             self._after_refresh(commit.at_ms, now_ms)
+
+    def sources_changed(self, now_ms: int) -> None:
+        """What the query reads from elsewhere was fetched anew and is different."""
+        if self.prepared.refresh == "manual":
+            return
+        if not self._on_commit or self.state == "paused":
+            self._stale = True
+        elif self.refresh(now_ms, "timer"):
+            self._after_refresh(now_ms, now_ms)
 
     def refresh_and_tell(self, now_ms: int, cause: str) -> bool:
         """Refresh now, by hand or timer, and emit what follows from it."""
@@ -285,6 +294,8 @@ class RunningQuery:
             document["window"] = {"open": window.open, "close": window.close}
         if revised is not None:
             document["revises"] = revised
+        if self.prepared.sources is not None:
+            document["sources"] = self.prepared.sources.marks()
         return document
 
     def _select(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .remote.settings import RemoteSettings
+
 DAY_MS = 86_400_000
 
 
@@ -29,6 +31,7 @@ class EngineSettings:
         max_queries: registered queries at most.
         tick_ms: how often, at least, clock-driven streams are moved.
         checkpoint_ms: how often the state is written, when there is a journal and something happened.
+        remote: limits and defaults of what is fetched from elsewhere.
         threaded: False processes everything in the calling thread (tests, offline runs).
     """
 
@@ -49,4 +52,5 @@ class EngineSettings:
     max_queries: int = 10_000
     tick_ms: int = 1_000
     checkpoint_ms: int = 30_000
+    remote: RemoteSettings = RemoteSettings()
     threaded: bool = True

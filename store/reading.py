@@ -163,6 +163,10 @@ class SnapshotReader:
         """See `StoreReads.solutions`."""
         return self._store.solutions(text, **parameters)
 
+    def graph_exists(self, name: GraphName) -> bool:
+        """True when the graph is listed; the default graph always is."""
+        return self._store.graph_exists(name)
+
     def graph_quads(self, name: GraphName) -> list[Quad]:
         """All quads of one graph."""
         return self._store.graph_quads(name)

@@ -1,29 +1,41 @@
-"""RDF fetched over HTTP from allowed hosts: LOAD, and graphs of FROM clauses that are not in the store."""
+"""What is fetched over HTTP from allowed hosts: RDF documents (LOAD, FROM) and answers of SPARQL endpoints.
+
+Every request checks the host, also at each step of a redirect, and ends at a deadline and at a size. Requests
+never use proxies or credentials of the environment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import urljoin
 
 import httpx
-from pyoxigraph import Quad
+from pyoxigraph import Quad, QueryResultsFormat, QuerySolutions, parse_query_results
 
 from .errors import LimitError, StoreError
 from .formats import guess_rdf_format, parse_rdf, rdf_format
 from .guard import AllowedHosts
+from .sparql import Solution
 
 ACCEPT = (
     "text/turtle, application/n-triples, application/rdf+xml;q=0.9, application/trig;q=0.8, "
     "application/n-quads;q=0.8, application/ld+json;q=0.7"
 )
+ACCEPT_ROWS = (
+    "application/sparql-results+json, application/sparql-results+xml;q=0.8, text/tab-separated-values;q=0.5"
+)
+_REDIRECTS = 5
+_SEE_OTHER = 303
 
 
 class FetchError(StoreError):
-    """A document could not be fetched."""
+    """A document could not be fetched, or an endpoint gave no answer: HTTP 502."""
 
     code = "fetch-failed"
+    status = 502
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +45,100 @@ class Fetched:
     body: bytes
     media_type: str | None
     iri: str
+    etag: str | None = None
+    last_modified: str | None = None
 
 
 Fetcher: TypeAlias = Callable[[str], Fetched]
+
+
+class RemoteClient:
+    """Requests to allowed hosts; each call is a connection of its own and may come from any thread."""
+
+    def __init__(
+        self, hosts: AllowedHosts, *, timeout_s: float = 30.0, max_bytes: int = 256 * 1024 * 1024
+    ) -> None:
+        """Make a client.
+
+        Args:
+            hosts: the hosts that may be reached.
+            timeout_s: seconds that one call may take in all, redirects and body included.
+            max_bytes: longest body, decompressed.
+        """
+        self.hosts = hosts
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+
+    def get(self, iri: str, *, etag: str | None = None, last_modified: str | None = None) -> Fetched | None:
+        """Fetch an RDF document; None when it is still the one with that ETag or date.
+
+        Raises:
+            NetworkRefusedError: the host, or that of a redirect, is not allowed.
+            FetchError: no document came.
+            LimitError: it is too long.
+        """
+        headers = {"Accept": ACCEPT}
+        if etag is not None:
+            headers["If-None-Match"] = etag
+        if last_modified is not None:
+            headers["If-Modified-Since"] = last_modified
+        known = etag is not None or last_modified is not None
+        return self._request("GET", iri, headers, None, conditional=known)
+
+    def query(self, endpoint: str, text: str) -> Fetched:
+        """Send a query to a SPARQL endpoint as SPARQL 1.1 Protocol section 2.1.2 has it.
+
+        Raises: as `get`.
+        """
+        answer = self._request("POST", endpoint, {"Accept": ACCEPT_ROWS}, {"query": text})
+        assert answer is not None
+        return answer
+
+    def _request(
+        self,
+        method: str,
+        iri: str,
+        headers: Mapping[str, str],
+        form: Mapping[str, str] | None,
+        *,
+        conditional: bool = False,
+    ) -> Fetched | None:
+        target, deadline = iri, time.monotonic() + self._timeout_s
+        try:
+            with httpx.Client(timeout=self._timeout_s, headers=headers, trust_env=False) as client:
+                for _ in range(_REDIRECTS + 1):
+                    self.hosts.require(target, "fetching")
+                    left = max(0.001, deadline - time.monotonic())
+                    with client.stream(method, target, data=form, timeout=left) as response:
+                        if response.status_code == 304 and conditional:
+                            return None
+                        if response.has_redirect_location:
+                            target = urljoin(target, response.headers["location"])
+                            if response.status_code == _SEE_OTHER:
+                                method, form = "GET", None
+                            continue
+                        if response.status_code != 200:
+                            raise FetchError(f"<{target}> answered with status {response.status_code}")
+                        return Fetched(
+                            self._body(response, target, deadline),
+                            response.headers.get("content-type"),
+                            target,
+                            response.headers.get("etag"),
+                            response.headers.get("last-modified"),
+                        )
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise FetchError(f"<{target}> could not be fetched: {error or type(error).__name__}") from error
+        raise FetchError(f"<{iri}> redirects more than {_REDIRECTS} times")
+
+    def _body(self, response: httpx.Response, target: str, deadline: float) -> bytes:
+        body = bytearray()
+        for block in response.iter_bytes():
+            body += block
+            if len(body) > self._max_bytes:
+                raise LimitError(f"<{target}> is longer than the limit of {self._max_bytes:,} bytes")
+            if time.monotonic() > deadline:
+                raise FetchError(f"<{target}> took longer than {self._timeout_s:g} seconds")
+        return bytes(body)
 
 
 def fetch_rdf(fetcher: Fetcher, iri: str) -> list[Quad]:
@@ -45,43 +148,67 @@ def fetch_rdf(fetcher: Fetcher, iri: str) -> list[Quad]:
         FetchError: it cannot be fetched, or its format is not known.
         RdfSyntaxError: it is malformed.
     """
-    document = fetcher(iri)
+    return rdf_of(fetcher(iri))
+
+
+def rdf_of(document: Fetched, *, rename_blank_nodes: bool = True) -> list[Quad]:
+    """The quads of a document.
+
+    Raises:
+        FetchError: its format is not known.
+        RdfSyntaxError: it is malformed.
+    """
     format_ = rdf_format(document.media_type or "") or guess_rdf_format(document.iri)
     if format_ is None:
         raise FetchError(
-            f"<{iri}> has the media type {document.media_type or 'none'}, which is not an RDF format",
+            f"<{document.iri}> has the media type {document.media_type or 'none'}, "
+            "which is not an RDF format",
             hint="the server must name the RDF format in Content-Type, or the IRI end in .ttl, .nt, .rdf ...",
         )
-    return list(parse_rdf(document.body, format_, base_iri=document.iri))
+    return list(
+        parse_rdf(document.body, format_, base_iri=document.iri, rename_blank_nodes=rename_blank_nodes)
+    )
+
+
+def rows_of(document: Fetched, columns: tuple[str, ...], max_rows: int) -> list[Solution]:
+    """The solutions in an endpoint's answer, their terms in the order of ``columns``.
+
+    Raises:
+        FetchError: it is no SPARQL result of a SELECT.
+        LimitError: it has more rows than ``max_rows``.
+    """
+    media = (document.media_type or "").partition(";")[0].strip()
+    format_ = QueryResultsFormat.from_media_type(media)
+    if format_ is None:
+        raise FetchError(
+            f"<{document.iri}> answered with the media type {media or 'none'}, which is no SPARQL result",
+            hint="is it the address of a SPARQL endpoint?",
+        )
+    try:
+        found = parse_query_results(document.body, format_)
+        if not isinstance(found, QuerySolutions):
+            raise FetchError(f"<{document.iri}> answered with a boolean where solutions were asked for")
+        names = [variable.value for variable in found.variables]
+        places = [names.index(column) if column in names else None for column in columns]
+        rows: list[Solution] = []
+        for solution in found:
+            rows.append(tuple(None if place is None else solution[place] for place in places))
+            if len(rows) > max_rows:
+                raise LimitError(f"<{document.iri}> answered with more than {max_rows:,} rows")
+        return rows
+    except (SyntaxError, ValueError) as error:
+        raise FetchError(f"<{document.iri}> answered with a malformed SPARQL result: {error}") from error
 
 
 def http_fetcher(
     hosts: AllowedHosts, *, timeout_s: float = 30.0, max_bytes: int = 256 * 1024 * 1024
 ) -> Fetcher:
-    """A fetcher that reaches allowed hosts only, at every step of a redirect, and stops at ``max_bytes``."""
+    """A fetcher for LOAD that reaches allowed hosts only."""
+    client = RemoteClient(hosts, timeout_s=timeout_s, max_bytes=max_bytes)
 
     def fetch(iri: str) -> Fetched:
-        target = iri
-        try:
-            with httpx.Client(timeout=timeout_s, headers={"Accept": ACCEPT}, trust_env=False) as client:
-                for _ in range(6):
-                    hosts.require(target, "fetching")
-                    with client.stream("GET", target) as response:
-                        if response.is_redirect:
-                            target = urljoin(target, response.headers.get("location", ""))
-                            continue
-                        if response.status_code != 200:
-                            raise FetchError(f"<{target}> answered with status {response.status_code}")
-                        body = bytearray()
-                        for block in response.iter_bytes():
-                            body += block
-                            if len(body) > max_bytes:
-                                raise LimitError(
-                                    f"<{target}> is longer than the limit of {max_bytes:,} bytes"
-                                )
-                        return Fetched(bytes(body), response.headers.get("content-type"), target)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise FetchError(f"<{target}> could not be fetched: {error or type(error).__name__}") from error
-        raise FetchError(f"<{iri}> redirects more than 5 times")
+        document = client.get(iri)
+        assert document is not None  # only a conditional request may be told that nothing changed
+        return document
 
     return fetch

@@ -15,6 +15,9 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 
+MERGED = NamedNode("urn:quadrill:window:merged")
+"""The window of C-SPARQL's patterns outside GRAPH: all windows and the background graphs in one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Var:

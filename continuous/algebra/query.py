@@ -71,7 +71,8 @@ class ContinuousQuery:
     listed in ``columns``. ``output`` is None where the text does not say (the profile then decides).
     ``register_as`` is ``query`` or ``stream`` when a REGISTER clause said so, ``result_iri`` its IRI
     (or, for C-SPARQL's bare names, ``result_name``). ``describe`` lists DESCRIBE's terms.
-    ``report`` holds Kolibrie's REPORT word when the text has one. ``parameters`` are the placeholder
+    ``refresh_every_ms`` is REFRESH EVERY and ``into_graph`` INTO GRAPH. ``report`` holds Kolibrie's
+    REPORT word when the text has one. ``parameters`` are the placeholder
     names that were found (bound ones included). ``warnings`` are sentences for the user.
     """
 
@@ -91,6 +92,8 @@ class ContinuousQuery:
     computed_every_ms: int | None = None
     t0_ms: int | None = None
     report: str | None = None
+    refresh_every_ms: int | None = None
+    into_graph: NamedNode | None = None
     prefixes: dict[str, str] = field(default_factory=dict)
     base_iri: str | None = None
     parameters: tuple[str, ...] = ()

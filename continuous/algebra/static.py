@@ -3,7 +3,8 @@
 A static part is a maximal sub-pattern without a window and without anything that changes from one
 evaluation to the next (NOW, RAND, ...). In a join group the static operands are gathered and split into
 components that share variables, so that no part is ever a cross product; each keeps the columns that the
-rest of the query mentions, and all its rows with their multiplicities. Before:
+rest of the query mentions, and all its rows with their multiplicities. A SERVICE call is a part of its own,
+since its rows come and change at other times than those of the store. Before:
 
     Join(Window(w, A), Join(Bgp(?x :p ?y . ?u :q ?v), Filter(e, B(?y))))
 
@@ -83,6 +84,11 @@ def is_volatile(expr: Expr) -> bool:
     )
 
 
+def calls_service(node: Algebra) -> bool:
+    """True when a SERVICE call occurs in the pattern, in EXISTS too."""
+    return any(isinstance(each, Service) for each in all_nodes(node))
+
+
 def is_static(node: Algebra) -> bool:
     """True when neither a window nor a volatile function occurs in the pattern, in EXISTS neither."""
     return not any(
@@ -143,8 +149,13 @@ class _Splitter:
                     )
                 return self.split(inner, replace(at, graph=name))
             case Service():
+                if not is_static(node):
+                    raise UnsupportedError(
+                        "NOW() or RAND() inside SERVICE", hint="move it out of the SERVICE block"
+                    )
                 raise UnsupportedError(
-                    "NOW() or RAND() inside SERVICE", hint="move it out of the SERVICE block"
+                    "SERVICE inside EXISTS over a pattern that depends on the solution tested",
+                    hint="join the SERVICE block outside EXISTS",
                 )
             case Union(left, right) | Minus(left, right) | LeftJoin(left, right, _):
                 changed: Algebra = replace(node, left=self.split(left, at), right=self.split(right, at))
@@ -172,6 +183,9 @@ class _Splitter:
         operands = conjuncts(node)
         static = [each for each in operands if self._is_part(each, at)]
         rest = [self.split(each, at) for each in operands if not self._is_part(each, at)]
+        calls = [each for each in static if isinstance(each, Service)]
+        static = [each for each in static if not isinstance(each, Service)]
+        rest += [self._call(each, at) for each in calls]
         components = [join(*static)] if isinstance(at.graph, Var) and static else _components(static)
         for component in components:
             bound = certain(component)
@@ -189,8 +203,16 @@ class _Splitter:
         self.parts.append(part if at.graph is None else Graph(at.graph, part))
         return Table(str(len(self.parts) - 1), ())
 
+    def _call(self, call: Service, at: _Context) -> Algebra:
+        if at.graph is not None:
+            raise UnsupportedError(
+                "SERVICE inside GRAPH", hint="write the SERVICE block beside the GRAPH block"
+            )
+        self.parts.append(call)
+        return Table(str(len(self.parts) - 1), ())
+
     def _is_part(self, node: Algebra, at: _Context) -> bool:
-        if not is_static(node):
+        if not is_static(node) or (calls_service(node) and not isinstance(node, Service)):
             return False
         used = at.substituted & mentioned(node)
         return not used or _commutes_with_substitution(node, used)
@@ -241,7 +263,7 @@ def _commutes_with_substitution(node: Algebra, used: Names) -> bool:
             return used & {var.name for var in variables} <= certain(node)
         case Join(left, right) | Union(left, right):
             return _commutes_with_substitution(left, used) and _commutes_with_substitution(right, used)
-        case Graph(_, inner):
+        case Graph(_, inner) | Service(_, inner, _):
             return _commutes_with_substitution(inner, used)
         case Filter(condition, inner):
             free = expression_variables(condition) & used

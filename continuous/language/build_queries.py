@@ -126,6 +126,12 @@ class QueryRules(Transformer[Token, s.Unit]):
     def from_named(self, word: Token, iri: s.Iri) -> s.GraphClause:
         return s.GraphClause(iri, named=True)
 
+    def refresh_every(self, word: Token, every: s.DurationText) -> s.RefreshClause:
+        return s.RefreshClause(every, at(word))
+
+    def into_graph(self, word: Token, graph: Token, iri: s.Iri) -> s.IntoClause:
+        return s.IntoClause(iri, at(word))
+
     def from_stream_as(
         self, word: Token, stream: s.Iri, window: s.WindowText, name: s.Variable
     ) -> s.WindowClause:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..algebra import nodes as a
-from ..algebra.nodes import Algebra, Expr
-from .windows import MERGED
+from ..algebra.nodes import MERGED, Algebra, Expr
 
 
 def over_merge(node: Algebra) -> Algebra:

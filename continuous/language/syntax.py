@@ -49,10 +49,11 @@ from .syntax_terms import (
 __all__ = [  # the terms too: the package reads all nodes as `syntax.X`
     "AKeyword", "Alternatives", "AnnotationBlock", "BindClause", "Blank", "Boolean", "Collection",
     "Declaration", "DurationText", "Element", "ExistsText", "Expression", "FilterClause",
-    "FunctionCallText", "GraphBlock", "GraphClause", "Group", "GroupKey", "InstantText", "Iri",
+    "FunctionCallText", "GraphBlock", "GraphClause", "Group", "GroupKey", "InstantText", "IntoClause", "Iri",
     "IriReference", "LiteralText", "Modifiers", "Node", "Number", "Object", "Operation", "Optional",
     "OrderKey", "PathAlternative", "PathInverse", "PathNegated", "PathRepeat", "PathSequence",
-    "PathText", "PrefixedName", "Property", "PropertyList", "Query", "Register", "Reified", "Reifier",
+    "PathText", "PrefixedName", "Property", "PropertyList", "Query", "RefreshClause", "Register", "Reified",
+    "Reifier",
     "SelectClause", "SelectItem", "ServiceBlock", "SetFunction", "StreamBlock", "StringToken",
     "SubSelect", "Subject", "TemplateGraph", "TripleTermText", "Triples", "Undef", "Unit",
     "ValuesBlock", "ValuesRow", "Variable", "WindowBlock", "WindowClause", "WindowText", "Without",
@@ -297,6 +298,22 @@ class GraphClause:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshClause:
+    """``REFRESH EVERY d``."""
+
+    every: DurationText
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class IntoClause:
+    """``INTO GRAPH iri``."""
+
+    iri: Iri
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class TemplateGraph:
     """``GRAPH name { triples }`` in a template, or the triples outside with no name."""
 
@@ -312,7 +329,7 @@ class Query:
     """
 
     form: str
-    datasets: tuple[GraphClause | WindowClause, ...]
+    datasets: tuple[GraphClause | WindowClause | RefreshClause | IntoClause, ...]
     where: Group | None
     modifiers: Modifiers
     values: ValuesBlock | None

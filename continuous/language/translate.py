@@ -37,6 +37,7 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
         context.missing("UNDER ENTAILMENT REGIME", register.entailment, hint)
     query = unit.query
     dataset = _dataset(query, terms, windows)
+    into_graph = _into_graph(query, terms, context)
     patterns = PatternTranslator(context, terms, windows)
     where = UNIT if query.where is None else patterns.where(query.where)
     root = patterns.selects.modified(where, query.modifiers, query.values, query.select)
@@ -68,6 +69,8 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
         computed_every_ms=every,
         t0_ms=t0,
         report=windows.report,
+        refresh_every_ms=_refresh_every(query, context),
+        into_graph=into_graph,
         prefixes=dict(terms.prefixes),
         base_iri=terms.base,
         parameters=tuple(context.found_parameters),
@@ -87,9 +90,31 @@ def _dataset(query: s.Query, terms: Terms, windows: Windows) -> DatasetClause:
     for clause in query.datasets:
         if isinstance(clause, s.WindowClause):
             windows.clause(clause)
-        else:
+        elif isinstance(clause, s.GraphClause):
             (named if clause.named else default)[terms.iri(clause.iri)] = None
     return DatasetClause(tuple(default), tuple(named))
+
+
+def _refresh_every(query: s.Query, context: Context) -> int | None:
+    """REFRESH EVERY, in milliseconds."""
+    clauses = [clause for clause in query.datasets if isinstance(clause, s.RefreshClause)]
+    for clause in clauses[1:]:
+        context.fault("REFRESH EVERY stands there twice", clause.at, "Keep one of them.")
+    return duration_ms(context, clauses[0].every, "REFRESH EVERY") if clauses else None
+
+
+def _into_graph(query: s.Query, terms: Terms, context: Context) -> NamedNode | None:
+    """INTO GRAPH: only triples without a graph of their own can go there."""
+    clauses = [clause for clause in query.datasets if isinstance(clause, s.IntoClause)]
+    for clause in clauses[1:]:
+        context.fault("INTO GRAPH stands there twice", clause.at, "Register a query for each graph.")
+    if not clauses:
+        return None
+    if query.form != "construct":
+        context.fault(
+            f"INTO GRAPH needs CONSTRUCT, not {query.form.upper()}", clauses[0].at, "Write CONSTRUCT."
+        )
+    return terms.iri(clauses[0].iri)
 
 
 def _columns(root: Algebra) -> tuple[Var, ...]:

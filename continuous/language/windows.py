@@ -15,7 +15,6 @@ from .durations import duration_ms, instant_ms
 from .terms import Terms
 
 WINDOW_NAMESPACE = "urn:quadrill:window:"
-MERGED = NamedNode(WINDOW_NAMESPACE + "merged")
 _GREATEST_COUNT = 10_000_000
 
 # Which dialects have a window, and what to write in the others.

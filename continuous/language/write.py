@@ -124,6 +124,10 @@ def _dataset(query: ContinuousQuery, names: Names, blocks: Blocks) -> Iterable[s
         yield f"FROM {names.iri(graph)}"
     for graph in query.dataset.named:
         yield f"FROM NAMED {names.iri(graph)}"
+    if query.refresh_every_ms is not None:
+        yield f"REFRESH EVERY {duration_text(query.refresh_every_ms, query.dialect)}"
+    if query.into_graph is not None:
+        yield f"INTO GRAPH {names.iri(query.into_graph)}"
 
 
 def _register(query: ContinuousQuery, names: Names) -> list[str]:

@@ -9,10 +9,9 @@ from typing import cast
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as a
-from ..algebra.nodes import Algebra, Bgp, Expr, Var
+from ..algebra.nodes import MERGED, Algebra, Bgp, Expr, Var
 from ..algebra.query import WindowDeclaration
 from .scopes import Scopes
-from .windows import MERGED
 from .write_expressions import ExpressionWriter, chained
 from .write_select import select_parts, select_text
 from .write_terms import Names, window_text

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
 
 from ..element import Row
+
+if TYPE_CHECKING:
+    from ..remote.query import QuerySources
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +22,7 @@ class EvaluationOptions:
     ``window_default_graph`` says what a window's patterns outside GRAPH match: the ``union`` of all graphs
     of its elements, or their ``default`` graph (Definition 16.5 of the RSP-QL* paper). ``strict_dataset``
     gives CQELS-QL SPARQL's own rule for FROM NAMED without FROM. ``quoted_asserted``: annotated triples
-    count as asserted, on all streams or on those listed.
+    count as asserted, on all streams or on those listed. ``sources`` are what the query reads from elsewhere.
     """
 
     name: str = ""
@@ -26,6 +30,7 @@ class EvaluationOptions:
     strict_dataset: bool = False
     quoted_asserted: bool | frozenset[NamedNode] = False
     base_iri: str | None = None
+    sources: QuerySources | None = None
 
 
 @dataclass(frozen=True, slots=True)

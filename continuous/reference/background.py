@@ -13,6 +13,7 @@ from quadrill.store.errors import GoneError, UnsupportedError
 from ..algebra.build import UNIT, all_nodes
 from ..algebra.graphs import expand
 from ..algebra.nodes import (
+    MERGED,
     Algebra,
     Bgp,
     Distinct,
@@ -34,9 +35,10 @@ from ..algebra.static import StaticPattern
 from ..algebra.text import SparqlText
 from ..algebra.variables import in_scope
 from ..element import Row
+from ..remote.dataset import ScratchReader, reads_remote, with_remote
+from ..remote.query import QuerySources
 from .answer import EvaluationOptions
 from .functions import Functions
-from .plan import MERGED
 
 if TYPE_CHECKING:
     from quadrill.store.changes import Commit
@@ -75,6 +77,7 @@ class Background:
         self._store = store
         self._base = query.base_iri
         self._functions = functions
+        self._sources = options.sources or QuerySources((), None, query.base_iri)
 
     @property
     def newest(self) -> int:
@@ -83,6 +86,7 @@ class Background:
 
     def evaluate(self, parts: Sequence[StaticPattern]) -> tuple[int, list[list[Row]]]:
         """The version read and the rows of each part, in ORDER BY order where it has one."""
+        self._sources.take()
         with self._store.snapshot_read() as snapshot:
             dataset = self._dataset(snapshot)
             return snapshot.version, [self._rows(snapshot, part, dataset) for part in parts]
@@ -91,13 +95,36 @@ class Background:
         self, parts: Sequence[StaticPattern], since: int
     ) -> tuple[int, list[list[Row] | None]]:
         """As `evaluate`, with None for each part that no commit after ``since`` can have touched."""
+        fetched = self._sources.take()
         with self._store.snapshot_read() as snapshot:
             dataset = self._dataset(snapshot)
             commits = self._commits(since, snapshot.version)
             return snapshot.version, [
-                self._rows(snapshot, part, dataset) if _may_touch(commits, part.pattern) else None
+                self._rows(snapshot, part, dataset)
+                if self._may_differ(part, dataset, commits, fetched)
+                else None
                 for part in parts
             ]
+
+    def _may_differ(
+        self,
+        part: StaticPattern,
+        dataset: Dataset,
+        commits: Sequence[Commit] | None,
+        fetched: frozenset[str],
+    ) -> bool:
+        """True when commits (None: unknown ones) or what was fetched may have changed a part's rows."""
+        if commits is None:
+            return True
+        if isinstance(part.pattern, Service):
+            return self._sources.of(part.pattern).key in fetched
+        return _may_touch(commits, part.pattern) or (bool(fetched) and self._is_remote(part, dataset))
+
+    def _is_remote(self, part: StaticPattern, dataset: Dataset) -> bool:
+        """True when a part looks into a graph that is fetched."""
+        return bool(self._sources.remote_graphs) and reads_remote(
+            part.pattern, self._sources, dataset.default or (), dataset.named or ()
+        )
 
     def _commits(self, since: int, version: int) -> list[Commit] | None:
         """Every commit after ``since`` up to ``version``; None when they can not all be told."""
@@ -112,17 +139,25 @@ class Background:
         return commits if commits and commits[-1].version == version else None
 
     def _rows(self, snapshot: SnapshotReader, part: StaticPattern, dataset: Dataset) -> list[Row]:
+        if isinstance(part.pattern, Service):
+            return self._sources.rows(part.pattern, part.vars)
         if part.name == _MERGED_PART:
             dataset = Dataset(self._clause.default or (DefaultGraph(),), ())
+        reader: SnapshotReader | ScratchReader = snapshot
+        if self._is_remote(part, dataset):
+            default, named = dataset.default or (), dataset.named or ()
+            reader = with_remote(snapshot, part.pattern, self._sources, default, named)
         if any(isinstance(each, Graph) for each in all_nodes(part.pattern)):
-            pattern = expand(part.pattern, lambda: self._nameable(snapshot, dataset))
+            pattern = expand(part.pattern, lambda: self._nameable(reader, dataset))
         else:
             pattern = part.pattern
         text = static_text(pattern, part.vars, self._functions, self._base)
-        return self._solutions(snapshot, text, len(part.vars), dataset)
+        return self._solutions(reader, text, len(part.vars), dataset)
 
-    def _solutions(self, snapshot: SnapshotReader, text: str, width: int, dataset: Dataset) -> list[Row]:
-        with snapshot.query(
+    def _solutions(
+        self, reader: SnapshotReader | ScratchReader, text: str, width: int, dataset: Dataset
+    ) -> list[Row]:
+        with reader.query(
             text,
             default_graphs=dataset.default,
             named_graphs=dataset.named,
@@ -141,12 +176,14 @@ class Background:
             return Dataset(default, tuple(self._named(snapshot, Dataset(None, None))))
         return Dataset(default, named)
 
-    def _named(self, snapshot: SnapshotReader, dataset: Dataset) -> list[NamedNode | BlankNode]:
+    def _named(
+        self, snapshot: SnapshotReader | ScratchReader, dataset: Dataset
+    ) -> list[NamedNode | BlankNode]:
         """The named graphs that GRAPH ranges over."""
         rows = self._solutions(snapshot, _ALL_GRAPHS, 1, dataset)
         return sorted((row[0] for row in rows if isinstance(row[0], (NamedNode, BlankNode))), key=str)
 
-    def _nameable(self, snapshot: SnapshotReader, dataset: Dataset) -> list[NamedNode]:
+    def _nameable(self, snapshot: SnapshotReader | ScratchReader, dataset: Dataset) -> list[NamedNode]:
         """The named graphs for a text that lists them, which it can only by IRI."""
         names: list[NamedNode] = []
         for name in self._named(snapshot, dataset):
@@ -159,12 +196,10 @@ class Background:
         return names
 
 
-def _may_touch(commits: Sequence[Commit] | None, pattern: Algebra) -> bool:
-    """True when one of the commits may change the rows of the pattern; None stands for unknown commits."""
-    if commits is None:
-        return True
+def _may_touch(commits: Sequence[Commit], pattern: Algebra) -> bool:
+    """True when one of the commits may change the rows of the pattern."""
     nodes = list(all_nodes(pattern))
-    if any(isinstance(each, Service) or (isinstance(each, Graph) and _has_unit(each)) for each in nodes):
+    if any(isinstance(each, Graph) and _has_unit(each) for each in nodes):
         return True
     predicates = predicates_of(nodes)
     return any(commit.touches(predicates=predicates) for commit in commits)

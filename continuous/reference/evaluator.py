@@ -16,10 +16,10 @@ from pyoxigraph import NamedNode, Quad, Triple
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.build import all_nodes
-from ..algebra.nodes import Algebra, Table, Var, Window
+from ..algebra.nodes import MERGED, Algebra, Table, Var, Window
 from ..algebra.query import ContinuousQuery
 from ..algebra.reify import assert_quoted, canonical_content, has_reifiers
-from ..algebra.static import StaticPattern, is_static, split_static
+from ..algebra.static import StaticPattern, calls_service, is_static, split_static
 from ..algebra.text import SparqlText
 from ..algebra.timestamps import uses_timestamps
 from ..element import Row, WindowContent
@@ -29,7 +29,7 @@ from .background import Background, merged_background, projected
 from .functions import Functions
 from .joins import JoinOrder
 from .parts import described, streams_of_variable
-from .plan import MERGED, GraphNames, WindowKey, WindowPlan, windows_with_graphs
+from .plan import GraphNames, WindowKey, WindowPlan, windows_with_graphs
 from .prepare import is_ordered, prepare
 from .template import Template
 from .workspace import LoadedGraph, LoadedTable, LoadedTriples, LoadedWindow, Workspace
@@ -130,7 +130,7 @@ class ReferenceEvaluator:
     # --- preparation ---------------------------------------------------------------------------
 
     def _split(self) -> tuple[Algebra, tuple[StaticPattern, ...]]:
-        if is_static(self._root):
+        if is_static(self._root) and not calls_service(self._root):
             whole = StaticPattern("0", self._root, self._columns)
             return Table("0", self._columns), (whole,)
         return split_static(self._root, frozenset(var.name for var in self._columns))

@@ -22,11 +22,8 @@ from quadrill.store.errors import QueryTextError
 
 from ..algebra.build import UNIT, all_nodes, join, map_children, map_expressions, map_patterns, union
 from ..algebra.graphs import evaluates_by_graph
-from ..algebra.nodes import Algebra, Bgp, Graph, TriplePattern, Var, Window
+from ..algebra.nodes import MERGED, Algebra, Bgp, Graph, TriplePattern, Var, Window
 from ..algebra.query import WindowDeclaration
-
-MERGED = NamedNode("urn:quadrill:window:merged")
-"""The window of C-SPARQL's patterns outside GRAPH: all windows and the background graphs in one."""
 
 NAME = NamedNode("urn:quadrill:name")
 WINDOW_NAME = NamedNode("urn:quadrill:window-name")

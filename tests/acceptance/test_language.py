@@ -398,7 +398,6 @@ def test_service_reaches_no_host_by_default(bench: Bench) -> None:
     problem(answer, answer.status_code)
 
 
-@pytest.mark.xfail(strict=True, reason="FROM graphs that are not in the store are not fetched yet")
 def test_a_remote_graph_under_a_timer_reaches_no_host_by_default(bench: Bench) -> None:
     bench.refused(
         400, "SELECT ?s FROM <http://remote.example/g> WHERE { ?s :p ?o }", refresh={"every": "30s"}

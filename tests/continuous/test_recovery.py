@@ -45,10 +45,12 @@ OPTIONS: dict[str, dict[str, Any]] = {"last": {"output": "changes"}, "named": {"
 class Life:
     """A server's insides over a folder; `crash` copies the folder and goes on over the copy."""
 
+    hosts: tuple[str, ...] = ()
+
     def __init__(self, folder: Path, clock: ManualClock, **settings: Any) -> None:
         self.folder, self.clock, self.settings = folder, clock, settings
         folder.mkdir(exist_ok=True)
-        self.store = QuadStore.open(folder, clock_ms=clock.now_ms)
+        self.store = QuadStore.open(folder, clock_ms=clock.now_ms, allowed_hosts=self.hosts)
         self.registry = Registry.open(default_url(folder))
         self.journal = Journal.open(folder / "engine", sync="off", segment_bytes=4096)
         settings = {"threaded": False, "checkpoint_ms": 0, **settings}
@@ -69,7 +71,7 @@ class Life:
         for file in self.folder.glob("registry.sqlite*"):
             shutil.copy(file, copy)
         self.stop()
-        return Life(copy, self.clock, **self.settings)
+        return type(self)(copy, self.clock, **self.settings)
 
     def stop(self) -> None:
         self.engine.stop()

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.algebra import nodes as n
-from quadrill.continuous.algebra.nodes import Algebra, Expr, TermPattern, Var
+from quadrill.continuous.algebra.nodes import MERGED, Algebra, Expr, TermPattern, Var
 from quadrill.continuous.algebra.query import ContinuousQuery, Dialect, WindowDeclaration, WindowSpec
 from quadrill.continuous.language import parse
-from quadrill.continuous.language.windows import MERGED, WINDOW_NAMESPACE
+from quadrill.continuous.language.windows import WINDOW_NAMESPACE
 from quadrill.continuous.language.write import write
 from quadrill.store.errors import QueryTextError
 

@@ -1,0 +1,121 @@
+"""What a query reads from elsewhere: the SERVICE calls and remote FROM graphs of its text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from typing import Literal as OneOf
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.errors import UnsupportedError
+
+from ..algebra.build import children, expressions, sub_expressions
+from ..algebra.nodes import Algebra, Exists, Service, Var
+from ..algebra.query import ContinuousQuery
+from ..algebra.text import SparqlText
+from ..algebra.variables import in_scope
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """One thing that is fetched.
+
+    Attributes:
+        kind: ``service`` for the solutions of an endpoint, ``graph`` for an RDF document.
+        iri: the endpoint or the graph.
+        text: the query that is sent to an endpoint.
+        columns: its variables in order.
+        silent: SERVICE SILENT: a call that never succeeded is one solution without bindings.
+    """
+
+    kind: OneOf["service", "graph"]
+    iri: str
+    text: str = ""
+    columns: tuple[str, ...] = ()
+    silent: bool = False
+
+    @property
+    def key(self) -> str:
+        """The same for the same thing fetched, whichever query reads it."""
+        parts = (self.kind, self.iri, self.text, str(self.silent))
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal and checkpoints."""
+        return {
+            "kind": self.kind,
+            "iri": self.iri,
+            "text": self.text,
+            "columns": list(self.columns),
+            "silent": self.silent,
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> SourceSpec:
+        """`to_json` back."""
+        return cls(**{**document, "columns": tuple(document["columns"])})
+
+
+def service_spec(call: Service, base_iri: str | None = None) -> SourceSpec:
+    """The source of a SERVICE call: all solutions of its group, which the query then joins.
+
+    Raises:
+        UnsupportedError: the endpoint is a variable.
+    """
+    if isinstance(call.name, Var):
+        raise UnsupportedError(
+            "SERVICE with a variable",
+            hint="name the endpoint, or write one SERVICE block for each endpoint and join them by UNION",
+        )
+    columns = tuple(sorted(name for name in in_scope(call.input) if not name.startswith("_:")))
+    text = SparqlText(call.input, base_iri=base_iri).select(columns or None)
+    return SourceSpec("service", call.name.value, text, columns, call.silent)
+
+
+def services_of(node: Algebra) -> Iterator[Service]:
+    """The SERVICE calls of a pattern, those of EXISTS too; not those that are sent inside another."""
+    if isinstance(node, Service):
+        yield node
+        return
+    for expression in expressions(node):
+        for each in sub_expressions(expression):
+            if isinstance(each, Exists):
+                yield from services_of(each.pattern)
+    for child in children(node):
+        yield from services_of(child)
+
+
+def specs_of(
+    query: ContinuousQuery, root: Algebra, remote_graphs: Iterable[NamedNode]
+) -> tuple[SourceSpec, ...]:
+    """Every source of a query, each once.
+
+    Args:
+        query: the query.
+        root: its algebra after the rewritings.
+        remote_graphs: those graphs of its FROM clauses that are not in the store.
+    """
+    found = [service_spec(call, query.base_iri) for call in services_of(root)]
+    found += [SourceSpec("graph", graph.value) for graph in remote_graphs]
+    return tuple(dict.fromkeys(found))
+
+
+def remote_graphs_of(
+    query: ContinuousQuery, exists: Callable[[NamedNode], bool], fetched: Callable[[str], bool]
+) -> tuple[NamedNode, ...]:
+    """The graphs of FROM and FROM NAMED that have to be fetched.
+
+    Args:
+        query: the query.
+        exists: tells whether the store lists a graph.
+        fetched: tells of an IRI of the web whether a graph that is not in the store is one to fetch.
+    """
+    named = dict.fromkeys((*query.dataset.default, *query.dataset.named))
+    return tuple(
+        graph
+        for graph in named
+        if graph.value.startswith(("http://", "https://")) and not exists(graph) and fetched(graph.value)
+    )

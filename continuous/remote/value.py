@@ -1,0 +1,125 @@
+"""What was fetched from a source: rows or quads in the store's own forms, and the bytes that keep them.
+
+The bytes depend only on what was fetched, not on the order in which it came, so the same content has the same
+digest. Blank nodes keep the labels that the source gave them behind a prefix of the source: two sources never
+share a node, and a source that tells the same again changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pyoxigraph import (
+    BlankNode,
+    DefaultGraph,
+    Literal,
+    NamedNode,
+    Quad,
+    QueryResultsFormat,
+    QuerySolutions,
+    Triple,
+    parse_query_results,
+)
+
+from quadrill.store.scratch import in_store_form
+
+from ..algebra.nodes import Term
+from ..element import Row
+from ..journal import from_lines, to_lines
+from ..results import solutions
+from .spec import SourceSpec
+
+_CELL = NamedNode("urn:quadrill:cell")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceValue:
+    """One content of a source.
+
+    Attributes:
+        number: its refresh version: 1 for the first content, one more for each different one.
+        at_ms: when it was fetched, wall clock.
+        digest: of its bytes; empty for what stands in for a content that never came.
+        rows: of a SERVICE call, in the columns of its spec, duplicates included.
+        quads: of a remote graph, in the graph of its IRI.
+    """
+
+    number: int
+    at_ms: int
+    digest: str
+    rows: tuple[Row, ...] = ()
+    quads: tuple[Quad, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Rows or quads."""
+        return len(self.rows) + len(self.quads)
+
+
+def absent(spec: SourceSpec) -> SourceValue:
+    """What a source is before its first content: nothing, and for SERVICE SILENT the empty solution."""
+    rows = ((None,) * len(spec.columns),) if spec.silent else ()
+    return SourceValue(0, 0, "", rows)
+
+
+def encode(spec: SourceSpec, content: Sequence[Row] | Sequence[Quad]) -> bytes:
+    """The bytes of a content that was just fetched."""
+    if spec.kind == "graph":
+        quads = in_store_form(_graph_quads(spec, content))
+        return b"".join(sorted(to_lines(quads).splitlines(keepends=True)))
+    rows = _rows_in_store_form(spec, content)
+    bindings = sorted(solutions(spec.columns, rows)["results"]["bindings"], key=_json)
+    return _json({"head": {"vars": list(spec.columns)}, "results": {"bindings": bindings}}).encode()
+
+
+def decode(spec: SourceSpec, data: bytes, number: int, at_ms: int, digest: str) -> SourceValue:
+    """The content of bytes that `encode` made."""
+    if spec.kind == "graph":
+        return SourceValue(number, at_ms, digest, quads=tuple(from_lines(data)))
+    found = parse_query_results(data, QueryResultsFormat.JSON)
+    assert isinstance(found, QuerySolutions)
+    return SourceValue(number, at_ms, digest, rows=tuple(tuple(solution) for solution in found))
+
+
+def _graph_quads(spec: SourceSpec, content: Iterable[object]) -> Iterable[Quad]:
+    """The triples of the document's default graph, in the graph of its IRI; others of its graphs are left."""
+    name = NamedNode(spec.iri)
+    for each in content:
+        assert isinstance(each, Quad)
+        if each.graph_name == DefaultGraph():
+            triple = _renamed(spec, each.triple)
+            assert isinstance(triple, Triple)
+            yield Quad(triple.subject, triple.predicate, triple.object, name)
+
+
+def _rows_in_store_form(spec: SourceSpec, content: Iterable[object]) -> list[Row]:
+    rows = [tuple(None if term is None else _renamed(spec, term) for term in row) for row in content]  # type: ignore[attr-defined]
+    terms = list(dict.fromkeys(term for row in rows for term in row if term is not None))
+    forms: dict[Term, Term] = {}
+    changing = [term for term in terms if isinstance(term, Literal | Triple)]
+    cells = [Quad(NamedNode(f"urn:quadrill:row:{place}"), _CELL, term) for place, term in enumerate(changing)]
+    for term, cell in zip(changing, in_store_form(cells), strict=True):
+        forms[term] = cell.object
+    return [tuple(forms.get(term, term) if term is not None else None for term in row) for row in rows]
+
+
+def _renamed(spec: SourceSpec, term: Term) -> Term:
+    match term:
+        case BlankNode():
+            return BlankNode(f"r{spec.key[:12]}x{_label(term.value)}")
+        case Triple():
+            subject, object_ = _renamed(spec, term.subject), _renamed(spec, term.object)
+            return Triple(subject, term.predicate, object_)  # type: ignore[arg-type]
+        case _:
+            return term
+
+
+def _label(text: str) -> str:
+    """A label in the letters that every syntax takes."""
+    return f"a{text}" if text.isalnum() and text.isascii() else f"h{text.encode().hex()}"
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,87 @@
+"""Contents kept under the digest of their bytes, so that a log can name them and the same is kept once.
+
+What is fetched from elsewhere cannot be fetched again as it was. The journal names a content by its digest;
+here it stays as long as the journal or a checkpoint may need it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from .errors import StoreUnwritableError
+
+
+class Payloads:
+    """Contents by digest, in a folder or, without one, in memory. Thread-safe."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Open the folder; it is made with the first content.
+
+        Args:
+            folder: one file per content; None keeps them in memory.
+        """
+        self._folder = folder
+        self._held: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def put(self, content: bytes) -> str:
+        """Keep a content; its digest, once it would survive a crash.
+
+        Raises:
+            StoreUnwritableError: not now.
+        """
+        digest = hashlib.sha256(content).hexdigest()
+        if self._folder is None:
+            with self._lock:
+                self._held[digest] = content
+            return digest
+        path = self._folder / digest
+        if not path.exists():
+            try:
+                self._write(path, content)
+            except OSError as error:
+                raise StoreUnwritableError(f"{path} cannot be written: {error.strerror}") from error
+        return digest
+
+    def get(self, digest: str) -> bytes | None:
+        """The content of a digest; None when it is gone or damaged."""
+        if self._folder is None:
+            return self._held.get(digest)
+        try:
+            content = (self._folder / digest).read_bytes()
+        except OSError:
+            return None
+        return content if hashlib.sha256(content).hexdigest() == digest else None
+
+    def keep_only(self, digests: Iterable[str]) -> None:
+        """Forget every other content."""
+        kept = set(digests)
+        if self._folder is None:
+            with self._lock:
+                self._held = {digest: held for digest, held in self._held.items() if digest in kept}
+            return
+        if self._folder.is_dir():
+            for path in self._folder.iterdir():
+                if path.name not in kept:
+                    path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, content: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{threading.get_ident()}.new")
+        try:
+            with draft.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
