@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN ?= $(VENV)/bin
 
-.PHONY: help dev check types imports test test-all bench links
+.PHONY: help dev check types imports test test-all bench soak links
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,9 @@ test: ## the tests of the README
 
 test-all: ## everything, the slow sweeps too
 	$(BIN)/python -m pytest -m "slow or not slow"
+
+soak: ## half an hour of steady load on a real server; MINUTES=3 for a short one
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30)
 
 bench: ## all benchmarks, ratios of one run
 	$(BIN)/python -m benchmarks
