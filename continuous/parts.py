@@ -132,7 +132,7 @@ class EngineParts:
     def tell_new_stream(self, state: StreamState) -> None:
         """Queries whose windows read every stream get a new one in its turn."""
         members = {"stream": state.iri, "created": state.record.created_ms}
-        self.turns.call("stream", members, lambda: self.dispatcher.new_stream(state.iri))
+        self.turns.submit("stream", members, lambda: self.dispatcher.new_stream(state.iri))
 
     def wait_durable(self) -> None:
         """Return when everything accepted so far is in the journal."""

@@ -127,7 +127,7 @@ class QueryLife:
         if replay_from is not None:
             members["from"] = replay_from
         kept: dict[str, list[LogRecord]] = {}
-        return self.parts.turns.call(
+        return self.parts.turns.enter(
             "attach",
             members,
             lambda: self.attach(running, reset=reset, replay_from=replay_from, kept=kept),
@@ -189,7 +189,7 @@ class QueryLife:
             return
         entry.running = None
         members = {"name": entry.name, "dropped": dropped}
-        self.parts.turns.call("detach", members, lambda: self.leave(entry, running, dropped=dropped))
+        self.parts.turns.enter("detach", members, lambda: self.leave(entry, running, dropped=dropped))
 
     def leave(self, entry: Entry, running: RunningQuery | None, *, dropped: bool) -> None:
         """In its turn: the query ends."""
@@ -261,8 +261,9 @@ class QueryLife:
     def set_state(self, entry: Entry, running: RunningQuery, state: QueryState) -> None:
         """Pause a query or let it go on, in its turn."""
         members = {"name": entry.name, "state": state}
-        self.parts.turns.call("state", members, lambda: self.parts.dispatcher.set_state(running, state))
+        self.parts.turns.require_writable()
         self.parts.catalogue.set_state(entry, state, None)
+        self.parts.turns.enter("state", members, lambda: self.parts.dispatcher.set_state(running, state))
 
     def set_registration(self, running: RunningQuery, registration: Registration) -> None:
         """In its turn: other settings."""

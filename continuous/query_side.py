@@ -161,12 +161,13 @@ class QuerySide:
         with self.parts.admin:
             entry = self.parts.catalogue.get(name)
             state, registration = self.parts.catalogue.changed(entry, changes)
+            self.parts.turns.require_writable()
             if registration != entry.registration:
                 entry.registration = registration
                 self.parts.catalogue.update(entry)
                 running = entry.running
                 if running is not None:
-                    self.parts.turns.call(
+                    self.parts.turns.enter(
                         "registration",
                         {"name": name, "options": registration.options()},
                         lambda: self.life.set_registration(running, registration),

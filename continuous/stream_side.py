@@ -58,9 +58,10 @@ class StreamSide:
                 raise ConflictError(
                     f"stream {state.name} is made by the query {state.derived_from}", code="stream-in-use"
                 )
+            self.parts.turns.require_writable()
             self.parts.book.remove(state)
             members = {"stream": state.iri, "created": state.record.created_ms}
-            self.parts.turns.call("unstream", members, lambda: None)
+            self.parts.turns.enter("unstream", members, lambda: None)
 
     def stream(self, name_or_iri: str) -> dict[str, Any]:
         """The description of one stream.

@@ -103,11 +103,26 @@ class Turns:
         """Do some work in its turn, see `submit`; returns when it is done and durable.
 
         Raises:
-            StoreUnwritableError: it cannot be written now.
+            StoreUnwritableError: it cannot be written now, and is not done.
+        """
+        if not self._loop.inside:
+            self.require_writable()
+        return self.enter(kind, members, work, noted)
+
+    def enter(
+        self,
+        kind: str,
+        members: dict[str, Any],
+        work: Callable[[], T],
+        noted: Callable[[], None] | None = None,
+    ) -> T:
+        """The same for what the registry says already: it takes its turn even when the disk has become full.
+
+        Raises:
+            StoreUnwritableError: it is done, and will be durable when there is space again.
         """
         if self._loop.inside:
             return work()
-        self.require_writable()
         result = self.submit(kind, members, work, noted).wait()
         if self.journal is not None:
             self.journal.wait()

@@ -78,6 +78,8 @@ class SegmentedLog:
         self._waiting: list[bytes] = []
         self.waiting_bytes = 0
         self._writing = False
+        # True while the file may hold a part of a group that could not be written.
+        self._torn = False
         self._synced_at = 0.0
         self._closed = False
         self.cut_bytes = 0
@@ -87,6 +89,7 @@ class SegmentedLog:
             self._segments = sorted(int(path.stem) for path in folder.glob("*.log"))
             if not self._segments:
                 self._segments = [1]
+            self._remove_unused()
             self._file = os.open(self._path(self._segments[-1]), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             self._length, self.last = self._whole_part(self._segments[-1])
             size = os.fstat(self._file).st_size
@@ -106,6 +109,13 @@ class SegmentedLog:
                 hint="Check permissions and free space",
             ) from error
         self.durable = self.last
+
+    def _remove_unused(self) -> None:
+        """Delete an empty last file whose records are in the one before it, which grew on."""
+        if len(self._segments) > 1 and self._path(self._segments[-1]).stat().st_size == 0:
+            _, last = self._whole_part(self._segments[-2])
+            if last >= self._segments[-1]:
+                self._path(self._segments.pop()).unlink()
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -172,16 +182,21 @@ class SegmentedLog:
             group, self._waiting = self._waiting, []
             last = self.last
         try:
+            self._cut_torn()
             self._reached("before-write")
+            self._torn = True
             _write_all(self._file, b"".join(group))
             self._reached("after-write")
             if self._sync != "off":
                 os.fdatasync(self._file)
+            self._torn = False
             self._reached("after-sync")
         except OSError as error:
             with self._state:
                 self._waiting[:0] = group
-            os.ftruncate(self._file, self._length)
+            # What cannot be cut away now is cut away before the next write.
+            with contextlib.suppress(OSError):
+                self._cut_torn()
             self.failure = f"the input log cannot be written: {error.strerror}"
             raise StoreUnwritableError(
                 self.failure, hint=SPACE
@@ -196,12 +211,25 @@ class SegmentedLog:
         if self._length >= self._segment_bytes:
             self._begin_segment(last + 1)
 
+    def _cut_torn(self) -> None:
+        """Leave the file as it was before a write that failed; its pages may be anything then."""
+        if self._torn:
+            os.ftruncate(self._file, self._length)
+            self._torn = False
+
     def _begin_segment(self, first: int) -> None:
+        path = self._path(first)
+        file = -1
         try:
-            file = os.open(self._path(first), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             self._sync_folder()
         except OSError:
-            return  # no space for a new file: the present one grows on
+            # No space for a new file: the present one grows on, and an empty one must not follow it.
+            if file >= 0:
+                os.close(file)
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+            return
         if self._sync == "off":
             os.fdatasync(self._file)
         os.close(self._file)
