@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal as OneOf
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from .element import Element
 from .s2r.operator import Interval
@@ -23,8 +23,7 @@ class Report:
     strict: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StreamTime:
+class StreamTime(NamedTuple):
     """What is known of a stream's time, in milliseconds.
 
     ``seen`` is the greatest event time, ``floor`` what heartbeats, ticks and idle marks guarantee.
@@ -42,8 +41,7 @@ class StreamTime:
         return max(moved, self.floor)
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(NamedTuple):
     """The elements of one push. ``before`` and ``after`` are the stream's time around it."""
 
     stream: str
@@ -72,8 +70,7 @@ class Idle:
 StreamInput: TypeAlias = Arrival | Advance | Idle
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """The query is to be evaluated now, at instant ``at``, over the timeline's contents.
 
     ``window`` holds the bounds of the (first, in text order) window that closed here. ``revises`` says

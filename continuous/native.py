@@ -176,6 +176,7 @@ class NativeEvaluator:
         self._pending: dict[SourceKey, Delta] = {}
         self._answer: Delta = {}
         self._newest: AnswerChange | None = None
+        self._unchanged: AnswerChange | None = None
         # Held while the answer changes and while another thread reads it.
         self._reading = threading.Lock()
         release = self._terms.dictionary.hold(_weakly(self._live_ids))
@@ -235,6 +236,7 @@ class NativeEvaluator:
     def content_of(self, window: NamedNode) -> EncodedContent:
         """What a window of this query is to hold its content in, so that `advance` can take the changes."""
         content = EncodedContent(self._terms.coder, self._wanted[window], union=self._union)
+        content.inputs = self._inputs[window]
         self._contents.add(content)
         return content
 
@@ -255,30 +257,55 @@ class NativeEvaluator:
     def advance(self, at: int, contents: Encoded) -> AnswerChange:
         """`step` with the changes of windows that hold keys of this engine's terms."""
         given, self._pending = self._pending, {}
+        reifiers = self._terms.coder.met_reifier
         for key, content in contents:
             taken = content.take()
-            if taken is not NOTHING:
-                self._enter(key, taken, content, given)
+            if taken is NOTHING:
+                continue
+            if reifiers:
+                taken = self._renamed(key, taken, content)
+            triples, quads, _ = taken
+            if key[1] is not None:
+                # The blocks of a variable stream have it as their last column.
+                last = self._terms.dictionary.ids[key[1]]
+                triples = {(*row, last): weight for row, weight in triples.items()}
+                quads = {(*row, last): weight for row, weight in quads.items()}
+            for_triples, for_quads = content.inputs
+            if triples:
+                given[for_triples] = {**given[for_triples], **triples} if for_triples in given else triples
+            if quads:
+                given[for_quads] = {**given[for_quads], **quads} if for_quads in given else quads
         with self._reading:
             delta = self._step(given)
-            deleted: list[Row] = []
-            inserted: list[Row] = []
-            if delta:
-                merge(self._answer, delta)
-                deleted = self._decoded({row: -weight for row, weight in delta.items() if weight < 0})
-                inserted = self._decoded({row: weight for row, weight in delta.items() if weight > 0})
-            ask = self._query.form == "ask"
-            rows: list[Row] | None = None
-            if ask:
-                rows = []
-            elif self._ordered:
-                same = not delta and self._newest is not None
-                rows = self._newest.rows if same and self._newest is not None else self.whole().rows
-            change = AnswerChange(self, deleted, inserted, bool(self._answer) if ask else None, rows)
-            if self._newest is not None:
-                self._newest.later = change
-            self._newest = change
+            if not delta and self._unchanged is not None:
+                change = self._unchanged
+            else:
+                change = self._changed(delta)
+        if self._terms.dictionary.grown:
             self._terms.tidy()
+        return change
+
+    def _changed(self, delta: Delta) -> AnswerChange:
+        """Apply a change to the answer."""
+        deleted: list[Row] = []
+        inserted: list[Row] = []
+        if delta:
+            merge(self._answer, delta)
+            deleted = self._decoded({row: -weight for row, weight in delta.items() if weight < 0})
+            inserted = self._decoded({row: weight for row, weight in delta.items() if weight > 0})
+        ask = self._query.form == "ask"
+        rows: list[Row] | None = None
+        if ask:
+            rows = []
+        elif self._ordered:
+            same = not delta and self._newest is not None
+            rows = self._newest.rows if same and self._newest is not None else self.whole().rows
+        change = AnswerChange(self, deleted, inserted, bool(self._answer) if ask else None, rows)
+        if self._newest is not None:
+            self._newest.later = change
+        self._newest = change
+        # What steps that change nothing give until the next that does.
+        self._unchanged = change if not delta else None
         return change
 
     def go_on(self, at: int, contents: Encoded) -> AnswerChange:
@@ -289,6 +316,7 @@ class NativeEvaluator:
         earlier = []
         for key, content in contents:
             held = EncodedContent(self._terms.coder, union=self._union)
+            held.inputs = content.inputs
             for each in content.before():
                 held.enter(each)
             earlier.append((key, held))
@@ -366,22 +394,6 @@ class NativeEvaluator:
         return plan
 
     # --- one step ---------------------------------------------------------------------------------
-
-    def _enter(
-        self, key: WindowKey, taken: Taken, content: EncodedContent, given: dict[SourceKey, Delta]
-    ) -> None:
-        """Add the change of one window to the plan's inputs."""
-        name, stream = key
-        if self._terms.coder.met_reifier:
-            taken = self._renamed(key, taken, content)
-        triples, named, _ = taken
-        if stream is not None:
-            last = self._terms.dictionary.ids[stream]
-            triples = {(*row, last): weight for row, weight in triples.items()}
-            named = {(*row, last): weight for row, weight in named.items()}
-        for place, delta in zip(self._inputs[name], (triples, named), strict=True):
-            if delta:
-                given[place] = {**given[place], **delta} if place in given else delta
 
     def _renamed(self, key: WindowKey, taken: Taken, content: EncodedContent) -> Taken:
         """The change with canonical reifiers, from the first reifier in the window on."""

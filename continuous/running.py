@@ -20,12 +20,14 @@ from .prepare import AnswerLike, ChangedAnswer, Evaluator, IncrementalEvaluator,
 from .r2s import difference, emit, emit_change
 from .results import one_line, quads_text, solutions
 from .s2r.encoded import EncodedContent, StoredContent
-from .s2r.operator import Interval, WindowOperator
+from .s2r.live import LiveContent
+from .s2r.operator import Interval
 from .settings import EngineSettings
 from .timeline import QueryTimeline
 
 State = OneOf["running", "paused", "failed"]
 EmitElement = Callable[[int, list[Quad], bool], None]
+WindowKey = tuple[NamedNode, NamedNode | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class RunningQuery:
             variable_streams=self._streams_of_variable,
         )
         # The windows by the keys of the evaluator, once there are any.
-        self._windows: list[tuple[tuple[NamedNode, NamedNode | None], WindowOperator]] = []
+        self._windows: list[tuple[WindowKey, LiveContent]] = []
         self._incremental = evaluator if isinstance(evaluator, IncrementalEvaluator) else None
         if self._incremental is not None:
             self._track(self._incremental)
@@ -277,16 +279,16 @@ class RunningQuery:
         """Let the windows hold what the evaluator takes changes from."""
         self.timeline.track_changes(lambda window: evaluator.content_of(NamedNode(window)))
 
-    def _contents(self) -> list[tuple[tuple[NamedNode, NamedNode | None], Any]]:
+    def _contents(self) -> list[tuple[WindowKey, LiveContent]]:
         """The contents of the windows by the keys of the evaluator: no stream where the window names it."""
         operators = self.timeline.operators
         if len(self._windows) != len(operators):
             fixed = {w.name.value for w in self.prepared.windows if isinstance(w.stream, NamedNode)}
             self._windows = [
-                ((NamedNode(name), None if name in fixed else NamedNode(stream)), operator)
+                ((NamedNode(name), None if name in fixed else NamedNode(stream)), operator.live)
                 for (name, stream), operator in operators.items()
             ]
-        return [(key, operator.live) for key, operator in self._windows]
+        return self._windows
 
     def _head(self, at: int, window: Interval | None = None, revised: int | None = None) -> dict[str, Any]:
         document: dict[str, Any] = {"at": at, "version": self.version}
@@ -303,7 +305,10 @@ class RunningQuery:
     ) -> list[tuple[EventKind, str]]:
         self._vars = answer.vars
         if self._incremental is not None:
-            emission = emit_change(self.prepared.output, cast(ChangedAnswer, answer))
+            change = cast(ChangedAnswer, answer)
+            if not change.inserted and not change.deleted and self.prepared.output != "rstream":
+                return []
+            emission = emit_change(self.prepared.output, change)
         else:
             emission = emit(self.prepared.output, self._previous, answer.rows)
             self._previous = answer.rows
@@ -398,11 +403,12 @@ class RunningQuery:
 
     def _current(self, step: Evaluation, answer: AnswerLike) -> Callable[[], str]:
         """The line of the current answer, made when somebody asks and then remembered."""
-        head = self._head(step.at, step.window) | {"version": self.last_version}
+        version = self.last_version
         made: list[str] = []
 
         def line() -> str:
             if not made:
+                head = self._head(step.at, step.window) | {"version": version}
                 match self.prepared.query.form:
                     case "ask":
                         made.append(one_line(head | {"head": {}, "boolean": answer.boolean}))

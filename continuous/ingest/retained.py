@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from ..inputs import Arrival, Idle, StreamInput
@@ -93,7 +93,7 @@ def since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
             case Arrival(elements=elements):
                 kept = tuple(element for element in elements if element.event_time >= from_ms)
                 if kept:
-                    yield LogRecord(record.order, replace(record.input, elements=kept))
+                    yield LogRecord(record.order, record.input._replace(elements=kept))
             case Idle():
                 yield record
             case advance:

@@ -21,7 +21,7 @@ from ..r2r.aggregate import Aggregate
 from ..r2r.join import Join, Probe
 from ..r2r.scan import Scan
 from ..rows import EMPTY, Delta
-from .plan import Plan, PlanNode, SourceKey
+from .plan import Plan, PlanNode, SourceKey, static_nodes
 
 _DEEPEST_JOIN = 12
 _REPLAN_FIRST = 16
@@ -39,8 +39,9 @@ class CompiledPlan:
         self._plan = plan
         self._context = context
         self._joins = [node.operator for node in plan.nodes if isinstance(node.operator, Join)]
-        self._steps = 0
-        self._replan_at = _REPLAN_FIRST
+        # Counted from the first step on: when to look for better routes, and the next step of that kind.
+        self._replan_every = self._replan_at = _REPLAN_FIRST
+        self._special = 0
         self.source = ""
         self._step: Any = None
         self._timed: Any = None
@@ -48,15 +49,23 @@ class CompiledPlan:
 
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
         """`Plan.step`."""
-        self._steps += 1
-        if self._steps >= self._replan_at:
-            self._steps = 0
-            self._replan_at = min(2 * self._replan_at, _REPLAN_MOST)
+        figures = self._plan.figures
+        figures.steps = steps = figures.steps + 1
+        if steps < self._special:
+            delta: Delta = self._step(changes, False)
+            return delta
+        return self._special_step(changes, steps)
+
+    def _special_step(self, changes: Mapping[SourceKey, Delta], steps: int) -> Delta:
+        """The first step, one that is measured, or one before which joins look for better routes."""
+        if steps >= self._replan_at:
+            self._replan_every = min(2 * self._replan_every, _REPLAN_MOST)
+            self._replan_at = steps + self._replan_every
             if any([join.replan() for join in self._joins]):
                 self._generate()
-        figures = self._plan.figures
-        figures.steps += 1
-        step = self._step if figures.steps % _TIMED_EVERY else self._with_times()
+        timed = steps % _TIMED_EVERY == 0
+        self._special = min(self._replan_at, steps + _TIMED_EVERY - steps % _TIMED_EVERY)
+        step = self._with_times() if timed else self._step
         delta: Delta = step(changes, not self._plan.primed)
         self._plan.primed = True
         return delta
@@ -86,6 +95,7 @@ class _Writer:
         self._figures = plan.figures
         self._timed = timed
         self._out = Emitter(context)
+        self._static = static_nodes(plan.nodes)
         self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
         self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
         self._written: set[int] = set()
@@ -182,18 +192,21 @@ class _Writer:
         chain = self._chain(place)
         self._open_sink(chain)
         depth = out.depth
+        inputs = self._nodes[place].inputs
+        join.rest([each in self._static for each in inputs])
         for number, route in enumerate(join.routes):
             given = f"d{self._nodes[place].inputs[number]}"
             out.line(f"if {given}:  # #{place} join: what came from #{self._nodes[place].inputs[number]}")
             out.depth += 1
             inside = out.depth
+            indexes = [self._index(join, probe) for probe in route.probes]
             out.line(f"for row{number}, w{number} in {given}.items():")
             out.depth += 1
             slots: dict[str, str] = {}
             self._unpack(number, range(len(join.inputs[number].vars)), join, slots)
             weights = [f"w{number}"]
-            for probe in route.probes:
-                self._probe(probe, self._nodes[place], join, slots)
+            for probe, index in zip(route.probes, indexes, strict=True):
+                self._probe(probe, index, self._nodes[place], join, slots)
                 weights.append(f"w{probe.input}")
             self._body_behind(chain, dict(slots), " * ".join(weights))
             out.depth = inside
@@ -206,11 +219,22 @@ class _Writer:
         for column in columns:
             slots[join.inputs[number].vars[column]] = f"row{number}[{column}]"
 
-    def _probe(self, probe: Probe, node: PlanNode, join: Join, slots: dict[str, str]) -> None:
+    def _index(self, join: Join, probe: Probe) -> str:
+        """The name of the index that a look-up uses; one of a drowsy input is asked for each time."""
+        out = self._out
+        arrangement = join.arrangements[probe.input]
+        if not arrangement.drowsy:
+            return out.name_of(arrangement.index(probe.key), "index")
+        index = out.fresh("look")
+        out.line(f"{index} = {out.name_of(arrangement, 'input')}.index({probe.key})")
+        return index
+
+    def _probe(
+        self, probe: Probe, index: str, node: PlanNode, join: Join, slots: dict[str, str]
+    ) -> None:
         """One look-up: a loop over what it finds."""
         out = self._out
         names = join.inputs[probe.input].vars
-        index = out.name_of(join.arrangements[probe.input].index(probe.key), "index")
         texts = [slots[names[column]] for column in probe.key]
         key = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
         number = probe.input

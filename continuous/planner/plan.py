@@ -196,6 +196,19 @@ def _size(node: PlanNode) -> int | None:
     return None if size is None else size()
 
 
+def static_nodes(nodes: Sequence[PlanNode]) -> frozenset[int]:
+    """The places of nodes whose rows change with the store alone: no window is below them."""
+    found: set[int] = set()
+    for place, node in enumerate(nodes):
+        if node.operator is None:
+            static = node.source is not None and node.source.startswith("table ")
+        else:
+            static = all(each in found for each in node.inputs)
+        if static:
+            found.add(place)
+    return frozenset(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Built:
     """A place in the plan under construction and what its rows look like."""

@@ -7,20 +7,25 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TypeAlias
 
-from ..rows import Delta, Row
+from ..rows import Delta, Row, merge
 
 Key: TypeAlias = int | tuple[int, ...]
 Index: TypeAlias = dict[Key, dict[Row, int]]
 
 _SAMPLE = 500
 _RECENT = 32
+_UNREAD = 64
 
 
 class Arrangement:
     """A relation kept under one or more keys, each key a tuple of column places.
 
     An index maps the key's value (an id for one column, a tuple of ids for several, ``()`` for none) to the
-    rows with it and their weights. The first key's index also serves to list the relation.
+    rows with it and their weights.
+
+    One that is looked into seldom, because only changes of the store are joined with it, may be ``drowsy``:
+    when it has had many changes without a look-up, its indexes are dropped and only the rows are kept, until
+    `index` is called again. Whoever looks into a drowsy one must get the index anew each time.
     """
 
     def __init__(self, keys: Iterable[tuple[int, ...]]) -> None:
@@ -28,10 +33,15 @@ class Arrangement:
         if not self.indexes:
             self.indexes[()] = {}
         self._count = 0
+        self.drowsy = False
+        # The rows while it sleeps, and the changes since the last look-up.
+        self._flat: Delta | None = None
+        self._unread = 0
         self.recent: deque[Row] = deque(maxlen=_RECENT)
 
     def index(self, key: tuple[int, ...]) -> Index:
         """The index under a key; it is made when there is none yet, and kept up to date from then on."""
+        self._wake()
         found = self.indexes.get(key)
         if found is None:
             found = {}
@@ -43,6 +53,9 @@ class Arrangement:
     def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
         """Have exactly these indexes (one at least)."""
         wanted = list(dict.fromkeys(keys)) or [next(iter(self.indexes))]
+        if self._flat is not None:
+            self.indexes = {key: {} for key in wanted}
+            return
         for key in wanted:
             self.index(key)
         for key in [each for each in self.indexes if each not in wanted]:
@@ -50,19 +63,28 @@ class Arrangement:
 
     def fan_out(self, key: tuple[int, ...]) -> float:
         """How many rows a value of the key has on average, estimated from a sample where it must be."""
-        if not self._count:
+        count = len(self)
+        if not count:
             return 0.0
         known = self.indexes.get(key)
-        if known is not None:
-            return self._count / len(known)
+        if known:
+            return count / len(known)
         sample = {key_of(row, key) for row, _ in islice(self.rows(), _SAMPLE)}
-        seen = min(self._count, _SAMPLE)
+        seen = min(count, _SAMPLE)
         # Few values in the sample are likely all there are; many go on in proportion.
-        return seen / len(sample) if len(sample) > seen / 2 else self._count / len(sample)
+        return seen / len(sample) if len(sample) > seen / 2 else count / len(sample)
 
     def update(self, change: Delta) -> None:
         """Add a change to every index."""
         self.recent.extend(change)
+        if self._flat is not None:
+            merge(self._flat, change)
+            return
+        if self.drowsy:
+            self._unread += 1
+            if self._unread > _UNREAD:
+                self._sleep(change)
+                return
         grown = 0
         for columns, index in self.indexes.items():
             grown = 0
@@ -88,11 +110,28 @@ class Arrangement:
 
     def rows(self) -> Iterable[tuple[Row, int]]:
         """Every row with its weight."""
+        if self._flat is not None:
+            yield from self._flat.items()
+            return
         for bucket in next(iter(self.indexes.values())).values():
             yield from bucket.items()
 
     def __len__(self) -> int:
-        return self._count
+        return self._count if self._flat is None else len(self._flat)
+
+    def _sleep(self, change: Delta) -> None:
+        self._flat = merge(dict(self.rows()), change)
+        self.indexes = {key: {} for key in self.indexes}
+
+    def _wake(self) -> None:
+        self._unread = 0
+        rows, self._flat = self._flat, None
+        if rows is None:
+            return
+        self._count = len(rows)
+        for key, index in self.indexes.items():
+            for row, weight in rows.items():
+                index.setdefault(key_of(row, key), {})[row] = weight
 
 
 def key_of(row: Row, columns: tuple[int, ...]) -> Key:

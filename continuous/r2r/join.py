@@ -48,6 +48,7 @@ class Join:
         names = tuple(dict.fromkeys(name for schema in inputs for name in schema.vars))
         self.schema = Schema(names, frozenset().union(*(schema.certain for schema in inputs)))
         self._order = order
+        self.static = (False,) * len(inputs)
         self.arrangements: tuple[Arrangement, ...] = ()
         self.routes = tuple(self._route(start) for start in range(len(inputs)))
         self.arrangements = tuple(Arrangement(keys) for keys in self._keys(self.routes))
@@ -70,12 +71,26 @@ class Join:
         if self._order is not None:
             return False
         routes = tuple(self._route(start) for start in range(len(self.inputs)))
-        if routes == self.routes:
-            return False
+        changed = routes != self.routes
         self.routes = routes
-        for arrangement, keys in zip(self.arrangements, self._keys(routes), strict=True):
-            arrangement.keep(keys)
-        return True
+        if changed:
+            for arrangement, keys in zip(self.arrangements, self._keys(routes), strict=True):
+                arrangement.keep(keys)
+        return changed
+
+    def rest(self, static: Sequence[bool]) -> None:
+        """Let inputs sleep into which only changes of static inputs are looked up.
+
+        Args:
+            static: for each input whether it changes with the store alone.
+        """
+        self.static = tuple(static)
+        for place, arrangement in enumerate(self.arrangements):
+            arrangement.drowsy = all(
+                static[start]
+                for start, route in enumerate(self.routes)
+                if any(probe.input == place for probe in route.probes)
+            )
 
     def held(self) -> list[Row]:
         """The rows of all inputs."""
@@ -128,10 +143,13 @@ class Join:
         target, recent = self.arrangements[place], self.arrangements[start].recent
         first = self.inputs[start]
         if recent and set(keyed) <= first.certain:
-            index = target.index(schema.positions(keyed))
+            key = schema.positions(keyed)
+            # An index that only this asks for is kept up to date with each change: not for a window.
+            index = target.index(key) if self.static[place] else target.indexes.get(key)
             columns = first.positions(keyed)
-            found = sum(len(index.get(key_of(row, columns), EMPTY)) for row in recent)
-            return (round(found / len(recent), 1), -len(keyed))
+            if index:
+                found = sum(len(index.get(key_of(row, columns), EMPTY)) for row in recent)
+                return (round(found / len(recent), 1), -len(keyed))
         return (round(target.fan_out(schema.positions(keyed)), 1), -len(keyed))
 
     def _route(self, start: int) -> Route:

@@ -124,12 +124,13 @@ class EncodedContent:
     """`LiveContent` over keys: a set with the counts of its occurrences.
 
     ``union`` says what triples outside GRAPH match: the union of all graphs, where a triple in two graphs is
-    there once, or the default graph. Law: the running sum of the changes is the set of the live elements.
+    there once, or the default graph. ``inputs`` names the two parts of a change in a plan.
+    Law: the running sum of the changes is the set of the live elements.
     """
 
     __slots__ = (
         "__weakref__", "_changes", "_coder", "_counts", "_named", "_triples", "_union", "_wanted",
-        "occurrences",
+        "inputs", "occurrences",
     )  # fmt: skip
 
     def __init__(self, coder: ElementCoder, wanted: Predicates = None, *, union: bool = True) -> None:
@@ -141,6 +142,7 @@ class EncodedContent:
         # With the first quad of a named graph: how many live quads each triple has.
         self._named = False
         self._triples: Delta | None = None
+        self.inputs = ("", "")
         self.occurrences = 0
 
     def keys(self, element: Element) -> Sequence[Row | None]:
