@@ -1,0 +1,105 @@
+"""Memory over time: ever-new subject IRIs through a window of ten seconds, with journal, feed and dictionary.
+
+Run: ``python -m benchmarks.memory [--elements N]`` (10 million by default: several minutes). A whole server
+without its HTTP side, in a child process and on disk: each element is one triple with a subject that never
+comes again, 1,000 elements a second of event time, so that the windows hold 10,000. Every hundredth of the
+run one line: resident memory, entries of the term dictionary, elements retained, bytes on disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from quadrill.app.config import Settings
+from quadrill.app.wiring import Services, open_services
+from quadrill.continuous.choice import EvaluatorChoice
+from quadrill.continuous.registration import Registration
+
+from .results import keep
+
+STREAM = "http://localhost/passing"
+QUERIES = {
+    "high": """SELECT ?s ?v WHERE {
+  STREAM <http://localhost/passing> [RANGE 10s] { ?s <urn:value> ?v FILTER(?v > 98) } }""",
+    "average": """SELECT (COUNT(?s) AS ?n) (AVG(?v) AS ?mean) WHERE {
+  STREAM <http://localhost/passing> [RANGE 10s] { ?s <urn:value> ?v } }""",
+}
+BATCH = 200
+PER_SECOND = 1000
+START_MS = 1_700_000_000_000
+COLUMNS = ("elements", "resident_mb", "dictionary", "retained", "disk_mb", "seconds")
+
+
+def resident_mb() -> float:
+    """Resident memory of this process in megabytes."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def body(first: int) -> bytes:
+    """One push: ``BATCH`` triples with subjects that no other push has."""
+    lines = [
+        f'<http://localhost/things/{number}/{number * 2654435761 % 2**32:08x}> <urn:value> "{number % 100}"'
+        "^^<http://www.w3.org/2001/XMLSchema#integer> .\n"
+        for number in range(first, first + BATCH)
+    ]
+    return "".join(lines).encode("ascii")
+
+
+def figures(services: Services, folder: Path, elements: int, begin: float) -> tuple[float, ...]:
+    """One line of the table."""
+    parts = services.engine.parts
+    assert isinstance(parts.make_evaluator, EvaluatorChoice)
+    terms = parts.make_evaluator.terms.dictionary
+    stream = parts.book.find(STREAM)
+    retained = stream.log.retained()[0] if stream is not None else 0
+    disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return (elements, round(resident_mb(), 1), len(terms), retained, round(disk / 1e6, 1),
+            round(time.monotonic() - begin, 1))  # fmt: skip
+
+
+def child(sender: Connection, elements: int) -> None:
+    """Push everything and send a line at each hundredth."""
+    with tempfile.TemporaryDirectory() as folder:
+        services = open_services(Settings(data=folder, max_future="10000d"))
+        services.engine.start()
+        for name, text in QUERIES.items():
+            services.engine.register(Registration.from_json({"query": text, "name": name}))
+        begin = time.monotonic()
+        every = max(BATCH, elements // 100 // BATCH * BATCH)
+        for first in range(0, elements, BATCH):
+            at = START_MS + first * 1000 // PER_SECOND
+            services.engine.push(
+                STREAM, body(first), "application/n-triples", at=at, each="triple", wait=True
+            )
+            if (first + BATCH) % every == 0:
+                sender.send(figures(services, Path(folder), first + BATCH, begin))
+        services.close()
+    sender.send(None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--elements", type=int, default=10_000_000)
+    options = parser.parse_args()
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("spawn").Process(target=child, args=(sender, options.elements))
+    process.start()
+    sender.close()
+    print(("{:>12}" * len(COLUMNS)).format(*COLUMNS))
+    lines = []
+    while (line := receiver.recv()) is not None:
+        lines.append(line)
+        print(("{:>12}" * len(COLUMNS)).format(*line), flush=True)
+    process.join()
+    keep("memory", {"columns": COLUMNS, "lines": lines})
+
+
+if __name__ == "__main__":
+    main()
