@@ -1,4 +1,4 @@
-"""Figures of benchmarks on disk: ``benchmarks/results/NAME.json``, with the machine and the command behind them."""
+"""Figures of benchmarks: ``benchmarks/results/NAME.json``, with the machine and command behind them."""
 
 from __future__ import annotations
 

@@ -1,13 +1,19 @@
 """Taxi trips like those of the DEBS 2015 Grand Challenge, with the statistics of its sample.
 
 One RDF graph a trip, the nine triples of the CQELS paper's Example 1, stamped with the drop-off time.
+``python -m benchmarks.taxi N`` prints N trips as the challenge's own CSV.
 """
 
 from __future__ import annotations
 
+import math
 import random
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from heapq import heapify, heappop, heappush
+from itertools import accumulate
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
@@ -18,6 +24,7 @@ NS = "http://debs2015.org/taxi#"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _DECIMAL, _DATE_TIME = NamedNode(_XSD + "decimal"), NamedNode(_XSD + "dateTime")
 _SOUTH, _EAST = 0.004491556, 0.005986
+_START = 1_356_998_400  # 2013-01-01T00:00:00Z
 
 Q1 = """PREFIX : <http://debs2015.org/taxi#>
 SELECT (ROUND((41.474937-?pLat)/0.004491556)+1 AS ?pS) (ROUND((74.913585+?pLon)/0.005986)+1 AS ?pE)
@@ -75,32 +82,76 @@ class Trip:
     tip: int
 
 
-def trips(number: int, *, per_minute: int = 170, taxis: int = 4630, seed: int = 2015) -> Iterator[Trip]:
-    """Trips in the order of their drop-offs, ``per_minute`` of them a minute."""
+def trips(number: int, *, per_minute: int = 170, taxis: int = 0, seed: int = 2015) -> Iterator[Trip]:
+    """Trips in the order of their drop-offs, about ``per_minute`` of them a minute.
+
+    Each taxi drives, waits a few minutes, drives again, and rests after one trip of four, for as long as the
+    rate asks. Pick-ups are spread over 400 cells so that the most used 10, 50, 100 and 200 hold 16, 58,
+    83 and 97 of a hundred; drop-offs lie in cells as busy, at about the distance driven. Half of the
+    trips end on a whole minute. Without ``taxis`` there are 25 for each trip a minute.
+    """
     chance = random.Random(seed)
-    start = 1_356_998_400
-    weights = [1 / (rank + 3) ** 0.9 for rank in range(400)]
-    cells = [(158 + round(chance.gauss(0, 8)), 162 + round(chance.gauss(0, 10))) for _ in weights]
-    free = [start - chance.randrange(1800) for _ in range(taxis)]
-    for place in range(number):
-        dropoff = start + place * 60 // per_minute
-        duration = max(60, min(3600, round(chance.lognormvariate(6.3, 0.6))))
-        taxi = chance.randrange(taxis)
-        for _ in range(20):
-            if free[taxi] <= dropoff - duration:
-                break
-            taxi = chance.randrange(taxis)
-        duration = max(60, min(duration, dropoff - free[taxi])) if dropoff > free[taxi] + 60 else 60
-        miles = max(0.3, duration / 60 * 0.2 + chance.gauss(0, 0.3))
-        (from_cell,) = chance.choices(cells, weights)
-        to_cell = (round(from_cell[0] + chance.gauss(0, miles)), round(from_cell[1] + chance.gauss(0, miles)))
-        fare = round(250 + miles * 220 + duration / 60 * 25, -1)
+    taxis = taxis or 25 * per_minute
+    # A trip and a wait take about 14 minutes; what is left of the time between two trips of a taxi is rest.
+    rest = max(0.0, taxis / per_minute - 14) * 60 / 0.25
+    cells = _cells(chance)
+    weights = list(accumulate(math.exp(-rank / 57) for rank in range(len(cells))))
+    waiting: list[tuple[int, int, int, int]] = []
+    for taxi in range(taxis):
+        begin = _START + round(chance.uniform(-600, 60 * taxis / per_minute - 600))
+        waiting.append(_next(chance, begin, taxi))
+    heapify(waiting)
+    place = 0
+    while place < number:
+        dropoff, taxi, pickup, seconds = heappop(waiting)
+        pause = chance.lognormvariate(math.log(120), 1.0)
+        if chance.random() < 0.25:
+            pause += chance.expovariate(1 / rest) if rest else 0
+        heappush(waiting, _next(chance, dropoff + max(1, round(pause)), taxi))
+        if dropoff < _START:
+            continue
+        miles = max(0.1, 0.45 * (seconds / 180) ** 1.31 * chance.lognormvariate(0, 0.15))
+        (from_cell,) = chance.choices(cells, cum_weights=weights)
+        to_cell = _target(chance, from_cell, miles, cells, weights)
+        fare = 50 * round((250 + miles * chance.uniform(200, 250) + seconds / 60 * 25) / 50)
         tip = 0 if chance.random() < 0.62 else round(fare * 0.2)
         pick, drop = _degrees(from_cell, chance), _degrees(to_cell, chance)
         if chance.random() < 0.016:
             pick = (0, 0)
-        free[taxi] = dropoff + round(chance.expovariate(1 / 120))
-        yield Trip(place, taxi, dropoff - duration, dropoff, pick, drop, int(fare), tip)
+        yield Trip(place, taxi, pickup, dropoff, pick, drop, fare, tip)
+        place += 1
+
+
+def _next(chance: random.Random, pickup: int, taxi: int) -> tuple[int, int, int, int]:
+    """Drop-off, taxi, pick-up and duration of a trip that begins at ``pickup``."""
+    seconds = max(60, min(5400, round(chance.lognormvariate(math.log(585), 0.63))))
+    dropoff = pickup + seconds
+    if chance.random() < 0.5:
+        dropoff = max(pickup + 60, dropoff // 60 * 60)
+    return dropoff, taxi, pickup, dropoff - pickup
+
+
+def _cells(chance: random.Random) -> list[tuple[int, int]]:
+    """400 different cells (south, east) round the middle of Manhattan, the busiest first."""
+    found: dict[tuple[int, int], None] = {}
+    while len(found) < 400:
+        found[round(chance.gauss(162, 11)), round(151.5 + chance.expovariate(1 / 8))] = None
+    return list(found)
+
+
+def _target(
+    chance: random.Random,
+    start: tuple[int, int],
+    miles: float,
+    cells: list[tuple[int, int]],
+    weights: list[float],
+) -> tuple[int, int]:
+    """A drop-off cell: of some busy ones the one about as far as was driven, or any place that far."""
+    if chance.random() < 0.12:
+        spread = miles * 3.2 / 1.4
+        return round(start[0] + chance.gauss(0, spread)), round(start[1] + chance.gauss(0, spread))
+    asked = chance.choices(cells, cum_weights=weights, k=4)
+    return min(asked, key=lambda cell: abs(math.dist(cell, start) - miles * 2.6))
 
 
 def _degrees(cell: tuple[int, int], chance: random.Random) -> tuple[int, int]:
@@ -129,8 +180,21 @@ def element_of(trip: Trip) -> Element:
     return Element(quads, trip.dropoff * 1000, trip.number + 1)
 
 
+def csv_of(trip: Trip) -> str:
+    """The trip as a line of the challenge's file."""
+    times = [
+        datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S") for at in (trip.pickup, trip.dropoff)
+    ]
+    taxi = f"{trip.taxi:032X}"
+    places = [f"{number / 1e6:.6f}" for number in (*trip.pick[::-1], *trip.drop[::-1])]
+    miles = f"{math.dist(trip.pick, trip.drop) / 1e6 * 60:.2f}"
+    kind = "CRD" if trip.tip else "CSH"
+    money = [f"{cents / 100:.2f}" for cents in (trip.fare, 0, 50, trip.tip, 0, trip.fare + trip.tip + 50)]
+    return ",".join([taxi, taxi, *times, str(trip.dropoff - trip.pickup), miles, *places, kind, *money])
+
+
 def _time(seconds: int) -> Literal:
-    days, rest = divmod(seconds - 1_356_998_400, 86_400)
+    days, rest = divmod(seconds - _START, 86_400)
     text = f"2013-01-{days + 1:02d}T{rest // 3600:02d}:{rest % 3600 // 60:02d}:{rest % 60:02d}Z"
     return Literal(text, datatype=_DATE_TIME)
 
@@ -140,3 +204,8 @@ def _decimal(number: int, places: int) -> Literal:
     whole, fraction = divmod(abs(number), 10**places)
     text = f"{sign}{whole}.{fraction:0{places}d}".rstrip("0").rstrip(".")
     return Literal("0" if text in ("-0", "-") else text, datatype=_DECIMAL)
+
+
+if __name__ == "__main__":
+    for ride in trips(int(sys.argv[1])):
+        print(csv_of(ride))

@@ -66,6 +66,12 @@ def add_commands(commands: Any) -> None:
         "--static", action="append", default=[], metavar="[GRAPH=]FILE", help="RDF to load at first"
     )
     run.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
+    run.add_argument(
+        "--format",
+        choices=("events", "debs"),
+        default="events",
+        help="events: one event of the feed a line; debs: the output lines of the DEBS 2015 challenge",
+    )
     run.add_argument("--until", metavar="TIME", help="end with a heartbeat of this time on every stream")
 
 
@@ -179,6 +185,7 @@ def _run(options: argparse.Namespace) -> int:
         streams=_pairs(options.stream),
         static=options.static,
         until=options.until,
+        form=options.format,
     )
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.engine import Engine
+from quadrill.continuous.feeds import Subscription
 from quadrill.continuous.ingest.times import instant_ms
 from quadrill.continuous.registration import Registration
 from quadrill.store.errors import QuadrillError
@@ -17,6 +22,7 @@ from quadrill.store.quads import QuadStore
 
 from ..config import MEMORY, Settings
 from ..wiring import open_services
+from . import challenge
 
 NAME = "run"
 MEDIA_TYPES = {".ndjson": "application/x-ndjson", ".jsonl": "application/x-ndjson"}
@@ -29,13 +35,47 @@ class RecordingError(QuadrillError):
 
 
 def run_recorded(
-    text: str, *, dialect: str | None, streams: dict[str, Path], static: list[str], until: str | None
+    text: str,
+    *,
+    dialect: str | None,
+    streams: dict[str, Path],
+    static: list[str],
+    until: str | None,
+    form: str = "events",
 ) -> int:
-    """Register the query, push each file to its stream, print the feed: one event a line.
+    """Register the query, push each file to its stream, print what comes out.
 
     The files of several streams are pushed one after the other, and results come out once every stream has
-    reached their time, as with a server. Without ``until`` the last windows stay open.
+    reached their time, as with a server. Without ``until`` the last windows stay open. ``form`` is
+    ``events``, one event of the feed a line, or ``debs``, the output lines of the DEBS 2015 challenge.
     """
+    members: dict[str, Any] = {"query": text, "name": NAME}
+    if dialect is not None:
+        members["dialect"] = dialect
+    if form == "debs":
+        members |= challenge.OPTIONS
+    with _registered(members, static) as engine:
+        subscription = engine.feed(NAME).subscribe(0)
+        if form == "debs":
+            _challenge(engine, subscription, streams)
+        else:
+            for stream, file in streams.items():
+                engine.push(stream, file.read_bytes(), _media_type(file), wait=True)
+            if until is not None:
+                for stream in streams:
+                    engine.heartbeat(stream, instant_ms(until, "--until"), wait=True)
+            engine.sync()
+            for event in subscription.take():
+                print(f"{event.kind} {event.data}")
+        state = engine.describe(NAME)
+        if state["state"] == "failed":
+            raise RecordingError(f"the query failed: {state.get('error')}")
+    return 0
+
+
+@contextmanager
+def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
+    """An engine in memory that has the query."""
     settings = Settings(
         data=MEMORY, max_queue_elements=1 << 30, max_push_elements=1 << 30, feed_history=1 << 30
     )
@@ -44,27 +84,29 @@ def run_recorded(
         services.engine.start()
         for each in static:
             _load(services.store, each)
-        members: dict[str, Any] = {"query": text, "name": NAME}
-        if dialect is not None:
-            members["dialect"] = dialect
         description, _ = services.engine.register(Registration.from_json(members))
         for warning in description.get("warnings", ()):
-            print(f"# warning: {warning}", flush=True)
-        subscription = services.engine.feed(NAME).subscribe(0)
-        for stream, file in streams.items():
-            services.engine.push(stream, file.read_bytes(), _media_type(file), wait=True)
-        if until is not None:
-            for stream in streams:
-                services.engine.heartbeat(stream, instant_ms(until, "--until"), wait=True)
-        services.engine.sync()
-        for event in subscription.take():
-            print(f"{event.kind} {event.data}")
-        state = services.engine.describe(NAME)
-        if state["state"] == "failed":
-            raise RecordingError(f"the query failed: {state.get('error')}")
+            print(f"# warning: {warning}", file=sys.stderr, flush=True)
+        yield services.engine
     finally:
         services.close()
-    return 0
+
+
+def _challenge(engine: Engine, subscription: Subscription, streams: dict[str, Path]) -> None:
+    if len(streams) != 1:
+        raise RecordingError(
+            f"--format debs reads one file, here are {len(streams)}", hint="Give --stream Taxi=FILE once."
+        )
+    ((stream, file),) = streams.items()
+    listener = challenge.Listener(subscription, sys.stdout)
+    begin = time.perf_counter()
+    number = challenge.follow(engine, stream, file, [listener])
+    seconds = time.perf_counter() - begin
+    mean = listener.delay_ms / listener.written if listener.written else 0.0
+    print(
+        f"{number} reports in {seconds:.2f} s, {listener.written} lines, mean delay {mean:.3f} ms",
+        file=sys.stderr,
+    )
 
 
 def _media_type(file: Path) -> str:
