@@ -177,6 +177,10 @@ class NativeEvaluator:
         self._answer: Delta = {}
         self._newest: AnswerChange | None = None
         self._unchanged: AnswerChange | None = None
+        top = self._plan.nodes[self._plan.root].operator
+        # Its revision tells that the order of the answer is another, though no row came or went.
+        self._top = top if isinstance(top, TopK) else None
+        self._shown_revision = -1
         # Held while the answer changes and while another thread reads it.
         self._reading = threading.Lock()
         release = self._terms.dictionary.hold(_weakly(self._live_ids))
@@ -277,13 +281,17 @@ class NativeEvaluator:
                 given[for_quads] = {**given[for_quads], **quads} if for_quads in given else quads
         with self._reading:
             delta = self._step(given)
-            if not delta and self._unchanged is not None:
+            if not delta and self._unchanged is not None and not self._reordered():
                 change = self._unchanged
             else:
                 change = self._changed(delta)
         if self._terms.dictionary.grown:
             self._terms.tidy()
         return change
+
+    def _reordered(self) -> bool:
+        """True when the order of the answer may be another than that of the last one given."""
+        return self._top is not None and self._top.revision != self._shown_revision
 
     def _changed(self, delta: Delta) -> AnswerChange:
         """Apply a change to the answer."""
@@ -298,12 +306,14 @@ class NativeEvaluator:
         if ask:
             rows = []
         elif self._ordered:
-            same = not delta and self._newest is not None
+            same = not delta and self._newest is not None and not self._reordered()
             rows = self._newest.rows if same and self._newest is not None else self.whole().rows
         change = AnswerChange(self, deleted, inserted, bool(self._answer) if ask else None, rows)
         if self._newest is not None:
             self._newest.later = change
         self._newest = change
+        if self._top is not None:
+            self._shown_revision = self._top.revision
         # What steps that change nothing give until the next that does.
         self._unchanged = change if not delta else None
         return change

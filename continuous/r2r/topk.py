@@ -40,6 +40,8 @@ class TopK:
         self._bar: SortKey | None = None
         # Keys of the shown form of rows; of equal ones the last. Those that left are kept for one step.
         self._key_of: dict[Row, SortKey] = {}
+        # Grows with each step that may have changed the order of what is shown, though no row came or went.
+        self.revision = 0
         self._left: dict[Row, SortKey] = {}
 
     def step(self, *changes: Delta) -> Delta:
@@ -55,9 +57,11 @@ class TopK:
             if whole:
                 add(out, shown, weight)
         if whole:
+            self.revision += bool(changes[0])
             return out or EMPTY
         if not touched:
             return EMPTY
+        self.revision += 1
         before, self._shown = self._shown, {}
         for row, count in self._read():
             self._shown[row] = self._shown.get(row, 0) + count

@@ -458,3 +458,22 @@ def test_a_query_that_cannot_be_restored_is_shown_as_failed() -> None:
         second.engine.stop()
         store.close()
         registry.close()
+
+
+def test_an_answer_whose_order_alone_changed_is_told_in_its_new_order() -> None:
+    """The ten are the same and one of them moves up: no row comes or goes, yet the list is another."""
+    with bench() as b:
+        b.register(
+            "q",
+            "SELECT ?x WHERE { STREAM :s [ALL] { ?x :seen ?v } } GROUP BY ?x ORDER BY DESC(MAX(?v)) LIMIT 2",
+            output="rstream",
+        )
+        for at, (name, value) in enumerate([("a", 1), ("b", 2), ("a", 3), ("b", 4)]):
+            body = f"<{E}{name}> <{E}seen> {value} ."
+            b.engine.push(S, body.encode(), "text/turtle", at=at)
+        lists = [
+            [row["x"]["value"].removeprefix(E) for row in json.loads(event.data)["results"]["bindings"]]
+            for event in b.engine.feed("q").subscribe(0).take()
+        ]
+        assert lists == [["a"], ["b", "a"], ["a", "b"], ["b", "a"]]
+        assert b.engine.describe("q")["engine"] == "native"

@@ -1,0 +1,105 @@
+"""The output lines of the DEBS 2015 challenge against its rules in plain Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import challenge
+from benchmarks.taxi import Trip, csv_of, trips
+from quadrill.app.cli import main
+
+QUERIES = Path(__file__).parents[2] / "benchmarks"
+COLUMNS = {"q1": 2, "q2": 4}
+
+
+def _squeezed(trip: Trip) -> Trip:
+    """The same trip in one of 16 cells: lists are full, change often, and ties are common."""
+    pick, drop = [
+        (40_750_000 + p[0] % 4 * 4000, -73_980_000 + p[1] % 4 * 5000) for p in (trip.pick, trip.drop)
+    ]
+    return replace(trip, pick=trip.pick if trip.pick == (0, 0) else pick, drop=drop)
+
+
+# Fifty minutes of few taxis, so that windows fill and empty.
+REPORTS = [_squeezed(trip) for trip in trips(300, per_minute=6, taxis=40)]
+
+
+@pytest.mark.parametrize(("name", "rules"), [("q1", challenge.q1), ("q2", challenge.q2)])
+@pytest.mark.parametrize("minutes", [30, 10])
+def test_the_output_lines_are_those_of_the_rules(
+    name: str,
+    rules: Callable[[list[Trip], int, int], challenge.Line],
+    minutes: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "trips.csv"
+    file.write_text("".join(csv_of(trip) + "\n" for trip in REPORTS))
+    query = tmp_path / "query.cqels"
+    text = (QUERIES / f"debs2015-{name}.cqels").read_text("utf-8")
+    text = text.replace("RANGE 30m", f"RANGE {minutes}m").replace("RANGE 15m", f"RANGE {minutes // 2}m")
+    query.write_text(text)
+    assert main(["run", str(query), "--stream", f"Taxi={file}", "--format", "debs"]) == 0
+    printed = [line.split(",") for line in capsys.readouterr().out.splitlines()]
+    expected = []
+    for trip, found in challenge.lines(REPORTS, rules, minutes):
+        missing = ["NULL"] * (COLUMNS[name] * challenge.LENGTH - len(found))
+        expected.append([*csv_of(trip).split(",")[2:4], *found, *missing])
+    assert len(expected) > 150
+    assert [line[:-1] for line in printed] == expected
+    assert all(float(line[-1]) > 0 for line in printed), "the last column is the delay in milliseconds"
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        ("a,b", "line 2 has 2 fields"),
+        (csv_of(REPORTS[1]).replace(",-73.", ",x73.", 1), "is no number"),
+        (csv_of(REPORTS[1]).replace("2013-", "13-"), "is no time"),
+    ],
+)
+def test_a_line_that_is_no_report_is_named(
+    bad: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "trips.csv"
+    file.write_text(f"{csv_of(REPORTS[0])}\n{bad}\n")
+    query = str(QUERIES / "debs2015-q1.cqels")
+    assert main(["run", query, "--stream", f"Taxi={file}", "--format", "debs"]) == 1
+    assert told in capsys.readouterr().err
+
+
+def test_the_challenge_has_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "trips.csv"
+    file.write_text(csv_of(REPORTS[0]) + "\n")
+    both = ["--stream", f"Taxi={file}", "--stream", f"Other={file}"]
+    assert main(["run", str(QUERIES / "debs2015-q1.cqels"), *both, "--format", "debs"]) == 1
+    assert "reads one file" in capsys.readouterr().err
+
+
+def test_generated_trips_have_the_statistics_of_real_ones() -> None:
+    """Figures of 10,004 real trips of a busy hour, each within a fifth."""
+    rides = list(trips(10_004, per_minute=185))
+    assert rides == list(trips(10_004, per_minute=185)), "the same trips in every run"
+    assert rides == sorted(rides, key=lambda trip: trip.dropoff)
+
+    def near(found: float, real: float) -> None:
+        assert found == pytest.approx(real, rel=0.2)
+
+    half = len(rides) // 2
+    near(sorted(trip.dropoff - trip.pickup for trip in rides)[half], 540)
+    near(sorted(trip.fare for trip in rides)[half], 900)
+    near(sum(trip.fare + trip.tip for trip in rides) / len(rides), 1205)
+    near(sum(not trip.tip for trip in rides) / len(rides), 0.62)
+    near(len({trip.taxi for trip in rides}), 4630)
+    routes = [(challenge.cell(trip.pick, 1), challenge.cell(trip.drop, 1)) for trip in rides]
+    inside = [route for route in routes if None not in route]
+    near(1 - len(inside) / len(rides), 0.0165)
+    near(len(set(inside)), 6843)
+    starts = Counter(start for start, _ in inside).most_common()
+    for places, share in ((10, 0.16), (50, 0.58), (100, 0.83), (200, 0.96)):
+        near(sum(count for _, count in starts[:places]) / len(inside), share)
