@@ -50,6 +50,11 @@ class QueryCatalogue:
         with self._lock:
             return list(self._entries.values())
 
+    def state_size(self) -> int:
+        """Quads in the windows of all queries, each as often as a window holds it."""
+        running = [each.running for each in self.entries()]
+        return sum(each.timeline.state_size() for each in running if each is not None)
+
     def find(self, name: str) -> Entry | None:
         """The entry of a name."""
         return self._entries.get(name)

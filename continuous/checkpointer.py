@@ -185,8 +185,7 @@ class Checkpointer:
 
     def _begin(self) -> None:
         """Write the state, by a copy where that is worth it."""
-        entries = self._parts.catalogue.entries()
-        size = sum(each.running.timeline.state_size() for each in entries if each.running is not None)
+        size = self._parts.catalogue.state_size()
         if not COPIES or size < COPY_FROM or not self._parts.loop.threaded:
             self.checkpoint()
             return

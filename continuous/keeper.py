@@ -37,6 +37,8 @@ from .registration import Registration
 
 log = logging.getLogger("quadrill.continuous")
 
+_MANY = 100_000
+"""Quads in windows from which what a recovery made is kept out of garbage collection."""
 _FAR = 10_000
 """Static parts that reflect a version further back than this are read anew rather than rewound to."""
 
@@ -83,6 +85,9 @@ class Keeper:
         gc.disable()
         try:
             self._recover()
+            if self._parts.catalogue.state_size() > _MANY:
+                # What was read stays for long: it need not be looked through at every full collection.
+                gc.freeze()
         finally:
             if collecting:
                 gc.enable()
