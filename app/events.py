@@ -1,4 +1,4 @@
-"""Answers of type ``text/event-stream``: handed to the fan-out thread, or streamed where there is none."""
+"""Answers of type ``text/event-stream``: handed to the fan-out, or streamed where there is none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response
 
 from .errors import HttpError, problem_response
-from .fanout import EventSource, Fanout, blocking_stream
+from .fanout import EventSource, Fanout, SharedSource, blocking_stream
 from .server import CONNECTION
 
 EVENT_STREAM = "text/event-stream"
@@ -19,12 +19,12 @@ log = logging.getLogger("quadrill.app")
 class EventStream(Response):
     """A response that never ends by itself: headers at once, then the frames of a source.
 
-    Under the server the socket goes to the fan-out thread; under another WSGI server or the test client the
+    Under the server the socket goes to the fan-out; under another WSGI server or the test client the
     frames are yielded from the calling thread.
     """
 
     def __init__(
-        self, source: EventSource, fanout: Fanout, *, retry_ms: int, head_only: bool = False
+        self, source: EventSource | SharedSource, fanout: Fanout, *, retry_ms: int, head_only: bool = False
     ) -> None:
         super().__init__(b"", content_type=EVENT_STREAM)
         del self.headers["Content-Length"]
@@ -58,5 +58,10 @@ class EventStream(Response):
         head = "\r\n".join(lines).encode("latin-1") + self._first
         # The access log sees a status although nothing goes through the server from here on.
         start_response(self.status, list(self.headers))
-        self._fanout.adopt(connection.take_socket(), self._source, head)
+        sock = connection.take_socket()
+        hand_over = getattr(self._source, "hand_over", None)
+        if hand_over is not None:
+            hand_over(self._fanout, sock, head)
+        else:
+            self._fanout.adopt(sock, self._source, head)
         return ()

@@ -1,9 +1,10 @@
-"""``python -m benchmarks.latency [SECONDS]``: from the beginning of a push to its event at a subscriber, over HTTP.
+"""``python -m benchmarks.latency [SECONDS]``: from the beginning of a push to its event at a subscriber.
 
-A server process with a data folder (`input_sync` interval, the default) has one stream and one query. Clients in this
-process push one element per request over connections that stay open, at fixed rates that do not wait for answers;
-another process is the subscriber and notes when each event has arrived. First the rate that the server can take at
-most is measured, then latencies at parts of it. Server, clients and subscriber share the machine.
+A server process with a data folder (`input_sync` interval, the default) has one stream and one query. Clients
+in this process push one element per request over connections that stay open, at fixed rates that do not wait
+for answers; another process is the subscriber and notes when each event has arrived. First the rate that the
+server can take at most is measured, then latencies at parts of it. Server, clients and subscriber share the
+machine.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class Pushers:
 
 
 def subscriber(port: int) -> None:
-    """Another process: prints the milliseconds from the time in each event to its arrival, at the end of input."""
+    """Another process: prints the milliseconds from the time in each event to its arrival."""
     sock = socket.create_connection(("127.0.0.1", port))
     sock.sendall(
         b"GET /queries/q/results HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
@@ -192,7 +193,8 @@ def measure(port: int, pid: int, rate: float, seconds: float) -> None:
     print(
         f"{rate:7.0f}/s  {len(found):6d} of {total:6d}  push->event p50 {percentile(found, 0.5):6.1f} "
         f"p99 {percentile(found, 0.99):6.1f} max {found[-1]:6.1f} ms   push->answer p50 "
-        f"{percentile(answers, 0.5):6.1f} p99 {percentile(answers, 0.99):6.1f} ms   server CPU {cpu / seconds:.0%}",
+        f"{percentile(answers, 0.5):6.1f} p99 {percentile(answers, 0.99):6.1f} ms   "
+        f"server CPU {cpu / seconds:.0%}",
         flush=True,
     )
 

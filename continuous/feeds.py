@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 from typing import Literal as OneOf
 
 from .results import one_line
@@ -40,6 +41,8 @@ class Subscription:
     loop and drain with `take`. ``closed`` says that no event will be added; ``overflowed`` that the
     subscriber was too slow.
     """
+
+    members = 1
 
     def __init__(self, feed: Feed, limit: int) -> None:
         self._feed = feed
@@ -126,6 +129,25 @@ class Subscription:
             wake()
 
 
+class Group(Protocol):
+    """Many subscribers who get the same events: a feed offers them once. Called under the feed's lock."""
+
+    members: int
+    """How many there are."""
+
+    def welcome(self, member: Any, first: Sequence[FeedEvent], ended: bool) -> bool:
+        """A new member gets ``first``, then what is offered later; False when the group has ended."""
+        ...
+
+    def offer(self, events: Sequence[FeedEvent], *, first: bool = False) -> bool:
+        """Events for all members; False when the group has ended."""
+        ...
+
+    def end(self) -> None:
+        """No more events."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Held:
     """Events that wait to be written: (place, event, not written yet), with the current answer after them."""
@@ -168,7 +190,7 @@ class Feed:
         self._limit = history
         self._buffer = subscriber_buffer
         self._events: deque[FeedEvent] = deque()
-        self._subscribers: list[Subscription] = []
+        self._subscribers: list[Subscription | Group] = []
         self._lock = threading.Lock()
         self._last_id = 0
         self._dropped_to = 0
@@ -193,7 +215,7 @@ class Feed:
     @property
     def subscribers(self) -> int:
         """How many are attached."""
-        return len(self._subscribers)
+        return sum(each.members for each in self._subscribers)
 
     @property
     def kept(self) -> int:
@@ -284,32 +306,47 @@ class Feed:
         """
         subscription = Subscription(self, self._buffer)
         with self._lock:
-            first: list[FeedEvent] = []
-            # The last event before a reset is of another epoch than those behind it.
-            out_of_reach = after_id is not None and (
-                0 < after_id < self._dropped_to
-                or 0 < after_id <= self._reset_id
-                or after_id > self._last_id
-            )
-            if out_of_reach:
-                data = one_line({"earliest": self.earliest_id})
-                first.append(FeedEvent(None, "reset", data))
-            if snapshot or out_of_reach:
-                first.extend(self._snapshot())
-            elif after_id is not None:
-                first.extend(self._after(after_id))
-            subscription.offer(first, first=True)
+            subscription.offer(self._first(after_id, snapshot), first=True)
             if self._ended:
                 subscription.end()
             else:
                 self._subscribers.append(subscription)
         return subscription
 
-    def leave(self, subscription: Subscription) -> None:
-        """Detach a subscriber."""
+    def join(self, group: Group, member: Any, after_id: int | None = None, snapshot: bool = False) -> bool:
+        """Attach a member of a group, as `subscribe` does; False when the group has ended."""
         with self._lock:
-            if subscription in self._subscribers:
-                self._subscribers.remove(subscription)
+            if not group.welcome(member, self._first(after_id, snapshot), self._ended):
+                return False
+            if not self._ended and group not in self._subscribers:
+                self._subscribers.append(group)
+            return True
+
+    def _first(self, after_id: int | None, snapshot: bool) -> list[FeedEvent]:
+        """What a new subscriber gets at once; see `subscribe`."""
+        first: list[FeedEvent] = []
+        # The last event before a reset is of another epoch than those behind it.
+        out_of_reach = after_id is not None and (
+            0 < after_id < self._dropped_to or 0 < after_id <= self._reset_id or after_id > self._last_id
+        )
+        if out_of_reach:
+            data = one_line({"earliest": self.earliest_id})
+            first.append(FeedEvent(None, "reset", data))
+        if snapshot or out_of_reach:
+            first.extend(self._snapshot())
+        elif after_id is not None:
+            first.extend(self._after(after_id))
+        return first
+
+    def leave(self, subscriber: Subscription | Group, *, when_empty: bool = False) -> None:
+        """Detach a subscriber. With ``when_empty`` a group ends here unless it has got members again."""
+        with self._lock:
+            if when_empty and subscriber.members:
+                return
+            if subscriber in self._subscribers:
+                self._subscribers.remove(subscriber)
+            if when_empty:
+                subscriber.end()
 
     def current(self) -> str | None:
         """The line of the current answer, None before the query has one."""

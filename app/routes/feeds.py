@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from flask import Blueprint, Response, request
 from pyoxigraph import QueryResultsFormat, RdfFormat, parse, parse_query_results, serialize
 
 from quadrill.continuous.errors import FeedGoneError
-from quadrill.continuous.feeds import FeedEvent, Subscription
 
 from .. import negotiation
 from ..events import EVENT_STREAM, EventStream
-from ..fanout import frame
+from ..feedstreams import FeedSource
 from ..negotiation import Offer
 from . import requests as incoming
 from .requests import services
@@ -49,41 +46,13 @@ def _feed(name: str) -> Response:
     else:
         after_id = None if after is None else incoming.whole_number("the parameter from", after)
     feed = services().engine.feed(name)
-    subscription = feed.subscribe(after_id, incoming.flag("snapshot") and not resumed)
+    snapshot = incoming.flag("snapshot") and not resumed
     return EventStream(
-        FeedSource(subscription),
+        FeedSource(feed, after_id, snapshot=snapshot),
         services().fanout,
         retry_ms=services().settings.sse_retry_ms,
         head_only=request.method == "HEAD",
     )
-
-
-class FeedSource:
-    """A feed's subscription as frames."""
-
-    def __init__(self, subscription: Subscription) -> None:
-        self._subscription = subscription
-        self.finished = False
-
-    def take(self) -> list[bytes]:
-        """The frames that are ready."""
-        frames = [encode(event) for event in self._subscription.take()]
-        self.finished = self._subscription.exhausted
-        return frames
-
-    def listen(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` when there is something to take."""
-        self._subscription.listen(wake)
-
-    def close(self) -> None:
-        """Leave the feed."""
-        self._subscription.close()
-
-
-@lru_cache(maxsize=1024)
-def encode(event: FeedEvent) -> bytes:
-    """The frame of an event, made once for all subscribers."""
-    return frame(kind=event.kind, data=event.data, event_id=event.id)
 
 
 def _current_answer(name: str, accept: str | None) -> Response:

@@ -42,9 +42,9 @@ class Source:
         self.closed.set()
 
 
-@pytest.fixture
-def fanout() -> Iterator[Fanout]:
-    started = Fanout(heartbeat=30.0, buffer_bytes=10_000)
+@pytest.fixture(params=["process", "thread"])
+def fanout(request: pytest.FixtureRequest) -> Iterator[Fanout]:
+    started = Fanout(heartbeat=30.0, buffer_bytes=10_000, process=request.param == "process")
     started.start()
     yield started
     started.stop()
@@ -77,6 +77,8 @@ def test_the_head_goes_out_at_once_and_frames_follow_in_order(fanout: Fanout) ->
 
 
 def test_a_thousand_subscribers_share_one_thread(fanout: Fanout) -> None:
+    with connect(fanout, Source()) as first:
+        read(first, 5)
     before = threading.active_count()
     sources = [Source() for _ in range(300)]
     clients = [connect(fanout, source) for source in sources]
