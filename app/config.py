@@ -165,6 +165,12 @@ class Settings:
     load_direct_bytes: int = _setting(
         4 << 30, "bytes", "Sources up to here are loaded without Spark when the engine is `auto`."
     )
+    load_kept_age: str = _setting(
+        "30d", "duration", "How long the quarantine of a load, and the parts of an abandoned one, are kept."
+    )
+    load_kept_bytes: int = _setting(
+        4 << 30, "bytes", "Size of all folders of loads above which the oldest are removed by the next load."
+    )
     spark_master: str = _setting(
         "", "URL", "Spark master for bulk loads; empty runs Spark in a child process on this machine."
     )

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from quadrill.store.bulk import BulkLoader, LoadCancelledError, Progress
+from quadrill.store.bulk.load import MIRROR as MIRROR_FOLDER
+from quadrill.store.bulk.load import require_mirror
+from quadrill.store.bulk.mirror import make_mirror
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
 from quadrill.store.quads import QuadStore
 from quadrill.store.registry import JobRecord, Registry
@@ -21,11 +24,11 @@ from quadrill.store.registry import JobRecord, Registry
 from . import backup
 from .config import Settings
 from .errors import HttpError
-from .loads import checked_load, load_options, shown
+from .loads import checked_load, kept_loads, load_options, shown
 
 log = logging.getLogger("quadrill.jobs")
 
-LOAD, OPTIMIZE, RESTORE = "load", "optimize", "restore"
+LOAD, OPTIMIZE, RESTORE, MIRROR = "load", "optimize", "restore", "mirror"
 PROGRESS_SECONDS = 0.5
 
 
@@ -42,7 +45,7 @@ class Jobs:
         self._stopping = False
         self._cancelled: set[str] = set()
         folder = settings.data_folder
-        self._loader = BulkLoader(store, None if folder is None else folder / "loads")
+        self._loader = BulkLoader(store, None if folder is None else folder / "loads", kept_loads(settings))
         self._end_leftovers()
 
     def submit_load(self, request: Mapping[str, Any]) -> JobRecord:
@@ -57,6 +60,15 @@ class Jobs:
     def submit_optimize(self) -> JobRecord:
         """Queue a compaction of the database files."""
         return self._submit(OPTIMIZE, {})
+
+    def submit_mirror(self) -> JobRecord:
+        """Queue the making of the mirror at the store's present version.
+
+        Raises:
+            UnsupportedError: the store is in memory, or Spark is not available.
+        """
+        require_mirror(self._settings.data_folder is not None)
+        return self._submit(MIRROR, {})
 
     def submit_restore(self, folder: object) -> JobRecord:
         """Queue the replacement of the dataset by that of the backup in ``folder``, as one commit.
@@ -139,8 +151,13 @@ class Jobs:
         while (job_id := self._queue.get()) is not None and not self._stopping:
             try:
                 record = self.get(job_id)
-                work = {LOAD: self._load, OPTIMIZE: self._optimize, RESTORE: self._restore}[record.kind]
-                work(record)
+                work = {
+                    LOAD: self._load,
+                    OPTIMIZE: self._optimize,
+                    RESTORE: self._restore,
+                    MIRROR: self._mirror,
+                }
+                work[record.kind](record)
             except LoadCancelledError as error:
                 self._update(job_id, state="cancelled", error=error.message)
             except QuadrillError as error:
@@ -176,6 +193,21 @@ class Jobs:
         self._update(record.id, state="running", progress=_progress("optimize", 0, 0, started))
         self._store.optimize()
         self._update(record.id, state="done", progress=_progress("done", 0, 0, started))
+
+    def _mirror(self, record: JobRecord) -> None:
+        started = time.monotonic()
+        folder = self._settings.data_folder
+        assert folder is not None
+        self._update(record.id, state="running", progress=_progress("mirror", 0, 0, started))
+        made = make_mirror(
+            self._store,
+            folder / MIRROR_FOLDER,
+            master=self._settings.spark_master or None,
+            memory=self._settings.spark_memory,
+        )
+        rows = sum(facts.rows for facts in made.predicates.values())
+        done = _progress("done", rows, 0, started) | {"version": made.version}
+        self._update(record.id, state="done", progress=done)
 
     def _restore(self, record: JobRecord) -> None:
         started = time.monotonic()

@@ -9,7 +9,8 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.bulk import LoadOptions, Progress
+from quadrill.continuous.ingest.times import duration_ms
+from quadrill.store.bulk import Kept, LoadOptions, Progress
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.load import ENGINES
 from quadrill.store.bulk.sources import SourceError, find_sources
@@ -69,6 +70,12 @@ def load_options(asked: Mapping[str, Any], settings: Settings) -> LoadOptions:
         memory=settings.spark_memory,
         mirror=asked["mirror"],
     )
+
+
+def kept_loads(settings: Settings) -> Kept:
+    """How much of ended and abandoned loads the settings keep."""
+    age_ms = duration_ms(settings.load_kept_age, "the setting load_kept_age")
+    return Kept(age_ms / 1000, settings.load_kept_bytes)
 
 
 def shown(progress: Progress) -> dict[str, Any]:

@@ -274,6 +274,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "admin",
     ),
     Operation("post", "/optimize", "compact the database files as a job", (202,), answers=JSON, role="admin"),
+    Operation("post", "/mirror", "make the Parquet mirror as a job", (202,), answers=JSON, role="admin"),
     Operation(
         "post",
         "/restores",

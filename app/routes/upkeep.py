@@ -1,4 +1,4 @@
-"""``/optimize`` and ``/restores``: work on the whole store as jobs, while it goes on answering."""
+"""``/optimize``, ``/mirror`` and ``/restores``: work on the whole store, as jobs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ def optimize() -> Response:
     """Queue a compaction of the database files."""
     incoming.known_parameters(())
     return _queued(services().jobs.submit_optimize())
+
+
+@blueprint.post("/mirror")
+@needs("admin")
+def mirror() -> Response:
+    """Queue the making of the Parquet mirror, which takes in what was committed since."""
+    incoming.known_parameters(())
+    return _queued(services().jobs.submit_mirror())
 
 
 @blueprint.post("/restores")

@@ -2,10 +2,12 @@
 
 from .direct import prepare_direct
 from .load import BulkLoader, LoadOptions, LoadSummary, Progress
+from .purge import Kept
 from .work import LoadCancelledError, LoadError
 
 __all__ = [
     "BulkLoader",
+    "Kept",
     "LoadCancelledError",
     "LoadError",
     "LoadOptions",

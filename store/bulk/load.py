@@ -10,10 +10,13 @@ so even a load that was cut off right after its commit ends in the same store.
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from ..errors import StoreUnwritableError, UnsupportedError
 from ..formats import RdfType
 from ..quads import QuadStore
 from .direct import prepare_direct
+from .purge import KEPT, Kept, purge
 from .sources import Source, cut, find_sources
 from .work import LoadCancelledError, LoadError, Work
 
@@ -101,10 +105,18 @@ class LoadSummary:
 class BulkLoader:
     """Runs loads into one store, one after the other."""
 
-    def __init__(self, store: QuadStore, folder: Path | None) -> None:
-        """Args: the store, and the folder for work in progress (None: a temporary one, nothing resumes)."""
+    def __init__(self, store: QuadStore, folder: Path | None, kept_for: Kept = KEPT) -> None:
+        """Make one.
+
+        Args:
+            store: the store.
+            folder: the folder of loads; None is a temporary one, nothing resumes.
+            kept_for: how long and how much of ended and abandoned loads is kept.
+        """
         self._store = store
         self._folder = folder
+        self._kept_for = kept_for
+        self._quarantines: Path | None = None
 
     def run(
         self,
@@ -133,7 +145,7 @@ class BulkLoader:
             return self._run(options, self._folder, report, cancelled, cause)
         with tempfile.TemporaryDirectory(prefix="quadrill-load-") as folder:
             summary = self._run(options, Path(folder), report, cancelled, cause)
-            return summary if summary.quarantine is None else _kept(summary)
+            return summary if summary.quarantine is None else self._kept(summary)
 
     def _run(
         self,
@@ -145,11 +157,12 @@ class BulkLoader:
     ) -> LoadSummary:
         started = time.monotonic()
         if options.mirror:
-            _require_mirror(self._folder is not None)
+            require_mirror(self._folder is not None)
         sources = find_sources(options.sources, options.kind)
         total = sum(source.size for source in sources)
         engine = choose_engine(options, sources)
         work = self._work(options, folder, sources, engine)
+        purge(folder, self._kept_for, spared=work.folder)
         stage = "parse"
         latest = (0, 0, 0)
 
@@ -160,9 +173,13 @@ class BulkLoader:
                 raise LoadCancelledError("the load was cancelled; nothing was loaded")
             report(Progress(stage, rows, size, total, bad, time.monotonic() - started))
 
+        def staged(name: str) -> None:
+            nonlocal stage
+            stage = name
+
         try:
             if engine == "spark":
-                _prepare_spark(work, options, advance)
+                _prepare_spark(work, options, advance, staged)
             else:
                 prepare_direct(work, options.max_bad, advance)
             bad = work.write_quarantine()
@@ -199,6 +216,16 @@ class BulkLoader:
         if not bad:
             work.remove()
         return summary
+
+    def _kept(self, summary: LoadSummary) -> LoadSummary:
+        """The quarantine of a store in memory outlives the work folder, but not this loader."""
+        assert summary.quarantine is not None
+        if self._quarantines is None:
+            self._quarantines = Path(tempfile.mkdtemp(prefix="quadrill-quarantine-"))
+            weakref.finalize(self, shutil.rmtree, self._quarantines, ignore_errors=True)
+        file = self._quarantines / f"{summary.version}-{secrets.token_hex(4)}.ndjson"
+        shutil.copyfile(summary.quarantine, file)
+        return replace(summary, quarantine=str(file))
 
     def _work(self, options: LoadOptions, folder: Path, sources: list[Source], engine: str) -> Work:
         described: dict[str, Any] = {
@@ -250,7 +277,12 @@ def choose_engine(options: LoadOptions, sources: list[Source]) -> str:
     return "oxigraph" if spark_missing() else "spark"
 
 
-def _prepare_spark(work: Work, options: LoadOptions, advance: Callable[[int, int, int], None]) -> None:
+def _prepare_spark(
+    work: Work,
+    options: LoadOptions,
+    advance: Callable[[int, int, int], None],
+    staged: Callable[[str], None],
+) -> None:
     from .java import spark_missing
 
     missing = spark_missing()
@@ -258,10 +290,14 @@ def _prepare_spark(work: Work, options: LoadOptions, advance: Callable[[int, int
         raise UnsupportedError("engine: spark", missing, hint="The engine oxigraph needs no Java.")
     from .spark_load import prepare_spark
 
-    prepare_spark(work, options.master, options.memory, options.max_bad, advance)
+    prepare_spark(work, options.master, options.memory, options.max_bad, advance, staged)
 
 
-def _require_mirror(on_disk: bool) -> None:
+def require_mirror(on_disk: bool) -> None:
+    """Refuse a mirror where there can be none.
+
+    Raises: UnsupportedError.
+    """
     from .java import spark_missing
 
     if not on_disk:
@@ -284,12 +320,3 @@ def _require_good(work: Work, bad: int) -> None:
         first = next(work.bad_lines())
         place = f", line {first['line']}" if first["line"] else ""
         raise LoadError(f"{first['file']}{place}: {first['reason']} (no good line, nothing was loaded)")
-
-
-def _kept(summary: LoadSummary) -> LoadSummary:
-    """The quarantine of a store in memory outlives the work folder."""
-    assert summary.quarantine is not None
-    handle, name = tempfile.mkstemp(prefix="quadrill-quarantine-", suffix=".ndjson")
-    with os.fdopen(handle, "wb") as file:
-        file.write(Path(summary.quarantine).read_bytes())
-    return LoadSummary(**{**asdict(summary), "quarantine": name})

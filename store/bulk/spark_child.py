@@ -123,10 +123,8 @@ def load(folder: Path, max_bad: int | None) -> None:
     work = Work(folder, sources, cut(sources), rules)
     spark = session()
     stage = folder / "parsed"
-    if not (stage / "_SUCCESS").exists():
-        _tell(stage="parse")
-        parsed(spark, sources, rules).write.mode("overwrite").parquet(uri(stage))
-    rows = spark.read.parquet(uri(stage))
+    _parse_to_files(spark, work, stage)
+    rows = spark.read.schema(SCHEMA).parquet(uri(stage))
     figures = {
         row.chunk: row
         for row in rows.groupBy("chunk")
@@ -159,6 +157,63 @@ def load(folder: Path, max_bad: int | None) -> None:
     shutil.rmtree(text, ignore_errors=True)
     _tell(stage="sort", rows=total, bytes=size, bad=count)
     finish(spark)
+
+
+def _parse_to_files(spark: Any, work: Work, stage: Path) -> None:
+    """Parse each chunk to a Parquet file of its own; those that are there already are done."""
+    stage.mkdir(exist_ok=True)
+    left = [chunk.index for chunk in work.chunks if not _parsed_file(stage, chunk.index).exists()]
+    if not left:
+        return
+    _tell(stage="parse")
+    sources, chunks, rules = work.sources, work.chunks, work.rules
+
+    def parse(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for place in batch.column(0).to_pylist():
+                index = left[place]
+                _write_rows(_parsed_file(stage, index), _rows(sources, chunks[index], rules, False))
+                yield pa.RecordBatch.from_pydict({"chunk": pa.array([index], pa.int32())})
+
+    ended = threading.Event()
+    watcher = threading.Thread(target=_tell_parsed, args=(stage, ended), daemon=True)
+    watcher.start()
+    try:
+        spark.range(0, len(left), 1, len(left)).mapInArrow(parse, "chunk int").collect()
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _write_rows(file: Path, batches: Iterator[Any]) -> None:
+    """Write a Parquet file whole or not at all; Spark passes over names that begin with an underscore."""
+    import pyarrow.parquet as pq
+
+    draft = file.with_name(f"_{file.name}.{secrets.token_hex(4)}")
+    first = next(batches)
+    with pq.ParquetWriter(draft, first.schema, compression="zstd") as writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)
+    os.replace(draft, file)
+
+
+def _parsed_file(stage: Path, index: int) -> Path:
+    return stage / f"{index:05d}.parquet"
+
+
+def _tell_parsed(stage: Path, ended: threading.Event) -> None:
+    """Report the rows of the chunks that are done, once a second."""
+    import pyarrow.parquet as pq
+
+    counted: dict[str, int] = {}
+    while not ended.wait(1.0):
+        for file in stage.glob("[0-9]*.parquet"):
+            if file.name not in counted:
+                counted[file.name] = pq.read_metadata(file).num_rows - 1  # the last row is the chunk's end
+        _tell(stage="parse", rows=sum(counted.values()))
 
 
 def mirror(dump: Path, target: Path, version: int) -> None:

@@ -2,8 +2,9 @@
 
     chunks -> parse (the direct pipeline's own function, one task per chunk) -> dedupe, sort -> parts
 
-Parsing is the same code as without Spark, so store, quarantine and figures are the same too. Each stage is
-written whole before it is marked as done: a load that was cut off repeats only the stage it was in.
+Parsing is the same code as without Spark, so store, quarantine and figures are the same too. Each chunk and
+each later stage is written whole before it counts as done: a load that was cut off repeats only the chunks
+that were being parsed, or the sorting.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,8 +26,17 @@ from .work import LoadError, Work
 LOG = "spark.log"
 
 
-def prepare_spark(work: Work, master: str | None, memory: str, max_bad: int | None, advance: Advance) -> None:
+def prepare_spark(
+    work: Work,
+    master: str | None,
+    memory: str,
+    max_bad: int | None,
+    advance: Advance,
+    staged: Callable[[str], None] = lambda stage: None,
+) -> None:
     """The Spark counterpart of `direct.prepare_direct`; see there for the arguments.
+
+    ``staged`` is told the stage, ``parse`` or ``sort``, before each ``advance``.
 
     Raises:
         LoadError: more bad lines than ``max_bad``, or Spark failed; its log is beside the parts.
@@ -38,6 +49,7 @@ def prepare_spark(work: Work, master: str | None, memory: str, max_bad: int | No
         master,
         memory,
         advance,
+        staged=staged,
     )
 
 
@@ -50,6 +62,7 @@ def run_child(
     *,
     module: str = "quadrill.store.bulk.spark_child",
     seconds: float | None = None,
+    staged: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
     """Run a Spark process and follow its progress; returns its last report.
 
@@ -84,7 +97,7 @@ def run_child(
             timer.daemon = True
             timer.start()
         try:
-            last = _follow(child, advance)
+            last = _follow(child, advance, staged)
             code = child.wait()
         finally:
             if timer is not None:
@@ -102,13 +115,17 @@ def run_child(
     return last
 
 
-def _follow(child: subprocess.Popen[bytes], advance: Advance) -> dict[str, Any]:
+def _follow(
+    child: subprocess.Popen[bytes], advance: Advance, staged: Callable[[str], None]
+) -> dict[str, Any]:
     last: dict[str, Any] = {}
     stream: IO[bytes] | None = child.stdout
     assert stream is not None
     for line in stream:
         if line.startswith(b"{"):
             last = json.loads(line)
+            if "stage" in last:
+                staged(last["stage"])
             advance(last.get("rows", 0), last.get("bytes", 0), last.get("bad", 0))
     return last
 
