@@ -1,13 +1,19 @@
-"""The files of docker/: pinned images, no root, a health check, an entry point that is a shell script."""
+"""The files of docker/: linted, pinned images, no root, health checks, a composition that is whole."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+from quadrill.app.config import Settings
 
 DOCKER = Path(__file__).parents[1] / "docker"
 
@@ -25,7 +31,7 @@ def test_every_image_ends_as_another_user_than_root_and_is_watched() -> None:
     stages = re.split(r"^FROM ", text, flags=re.M)
     final = [stage for stage in stages if stage.startswith("base AS")]
     assert len(final) == 2
-    assert all(stage.rstrip().endswith("USER quadrill") for stage in final)
+    assert all(stage.rstrip().endswith("USER 10001:10001") for stage in final)
 
 
 def test_the_packages_of_the_project_are_all_copied() -> None:
@@ -37,3 +43,76 @@ def test_the_packages_of_the_project_are_all_copied() -> None:
 @pytest.mark.skipif(shutil.which("sh") is None, reason="needs a POSIX shell")
 def test_the_entry_point_is_a_valid_shell_script() -> None:
     assert subprocess.run(["sh", "-n", str(DOCKER / "entrypoint.sh")], check=False).returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint has no wheel for this machine")
+def test_the_linter_of_dockerfiles_has_nothing_to_say() -> None:
+    told = subprocess.run(
+        ["hadolint", "--no-color", str(DOCKER / "Dockerfile")], capture_output=True, text=True, check=False
+    )
+    assert told.stdout == ""
+    assert told.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def composition() -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
+    return read
+
+
+def test_every_service_names_an_image_of_its_own_or_one_that_is_built(composition: dict[str, Any]) -> None:
+    services = composition["services"]
+    assert set(services) == {"server", "registry", "spark-master", "spark-worker"}
+    built = {each["image"] for each in services.values() if "build" in each}
+    targets = set(re.findall(r"^FROM base AS (\S+)", (DOCKER / "Dockerfile").read_text(), re.M))
+    assert all(each["build"]["target"] in targets for each in services.values() if "build" in each)
+    own = {name for name, each in services.items() if each["image"] not in built}
+    assert own == {"registry"}
+
+
+def test_what_a_service_depends_on_mounts_and_asks_for_is_there(composition: dict[str, Any]) -> None:
+    services = composition["services"]
+    for name, service in services.items():
+        for other, how in service.get("depends_on", {}).items():
+            assert other in services, name
+            if how["condition"] == "service_healthy":
+                assert "test" in services[other]["healthcheck"], other
+        for mount in service.get("volumes", []):
+            source = mount.split(":")[0]
+            assert source.startswith("./") or source in composition["volumes"], (name, source)
+
+
+def test_secrets_are_asked_for_and_every_setting_that_is_given_exists(composition: dict[str, Any]) -> None:
+    names = {field.name for field in fields(Settings)}
+    for service in composition["services"].values():
+        for name, value in service.get("environment", {}).items():
+            if name.startswith("QUADRILL_"):
+                assert name.removeprefix("QUADRILL_").lower() in names, name
+            if "PASSWORD" in name or "TOKEN" in name:
+                assert ":?" in value, f"{name} has a default"
+
+
+def test_the_master_is_where_the_server_and_the_worker_look_for_it(composition: dict[str, Any]) -> None:
+    services = composition["services"]
+    address = services["server"]["environment"]["QUADRILL_SPARK_MASTER"]
+    assert address == services["spark-worker"]["command"][1] == "spark://spark-master:7077"
+    # Spark's tasks read and write the server's folders under the same paths.
+    mounts = [set(services[name]["volumes"]) for name in ("server", "spark-master", "spark-worker")]
+    assert mounts[0] == mounts[1] == mounts[2]
+
+
+@pytest.mark.skipif(
+    shutil.which("docker") is None
+    or subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode != 0,
+    reason="the docker client has no compose",
+)
+def test_docker_compose_accepts_the_composition() -> None:
+    environment = os.environ | {"QUADRILL_TOKEN": "x", "POSTGRES_PASSWORD": "y"}
+    told = subprocess.run(
+        ["docker", "compose", "-f", str(DOCKER / "compose.yaml"), "config", "--quiet"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
