@@ -12,7 +12,8 @@ from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.bulk import BulkLoader, LoadError, LoadOptions
 from quadrill.store.bulk.java import java_version, spark_missing
-from quadrill.store.bulk.mirror import Mirror, make_mirror
+from quadrill.store.bulk.mirror import Mirror, make_mirror, swap_in
+from quadrill.store.errors import StoreFormatError
 from quadrill.store.quads import QuadStore
 
 needs_spark = pytest.mark.skipif(spark_missing() is not None, reason=spark_missing() or "")
@@ -124,3 +125,51 @@ def test_what_is_no_java_has_version_0(tmp_path: Path) -> None:
     assert java_version(fake) == 21
     fake.write_text("#!/bin/sh\necho 'java version \"1.8.0_392\"' >&2\n")
     assert java_version(fake) == 8
+
+
+def swap(folder: Path, version: int) -> None:
+    (folder / f"quads-{version}").mkdir(parents=True)
+    figures = {"key": 0, "rows": version, "subjects": 1, "objects": 1, "kinds": ["iri"]}
+    swap_in(folder, f"quads-{version}", version, {"<urn:p>": figures})
+
+
+def test_a_swap_that_is_cut_off_leaves_the_mirror_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swap(tmp_path, 1)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as cut:
+        cut.setattr("os.replace", die)
+        with pytest.raises(KeyboardInterrupt):
+            swap(tmp_path, 2)
+    mirror = Mirror.open(tmp_path)
+    assert mirror is not None
+    assert (mirror.version, mirror.quads.name, mirror.predicates["urn:p"].rows) == (1, "quads-1", 1)
+    assert mirror.quads.exists()
+
+
+def test_the_mirror_before_stays_for_its_readers_until_the_next_swap(tmp_path: Path) -> None:
+    for version in (1, 2, 3):
+        swap(tmp_path, version)
+    assert sorted(each.name for each in tmp_path.glob("quads-*")) == ["quads-2", "quads-3"]
+
+
+def test_a_mirror_of_another_layout_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "meta.json").write_text('{"version": 0, "predicates": {}}')
+    with pytest.raises(StoreFormatError, match="cannot be read"):
+        Mirror.open(tmp_path)
+
+
+def test_a_mirror_is_brought_to_the_version_asked_for_and_to_no_older_one(tmp_path: Path) -> None:
+    store = QuadStore.open(None)
+    quads = [Quad(NamedNode(f"urn:s{n}"), NamedNode("urn:p"), NamedNode("urn:o")) for n in range(3)]
+    for quad in quads:
+        store.apply(add=[quad])
+    mirror = Mirror(tmp_path, tmp_path, 1, {})
+    assert mirror.changes(store, 2) == (2, {quads[1]}, set())
+    assert mirror.changes(store) == (3, set(quads[1:]), set())
+    assert mirror.changes(store, 0) is None
+    assert mirror.changes(store, 4) is None

@@ -26,7 +26,7 @@ from quadrill.store.registry.models import Base
 from quadrill.store.registry.session import Database, default_url
 
 RunSql = Callable[[str, str], list[tuple[object, ...]]]
-NEXT_MIGRATION = '''
+NEXT_MIGRATION = """
 import sqlalchemy as sa
 from alembic import op
 
@@ -38,7 +38,7 @@ def upgrade():
     with op.batch_alter_table("queries") as queries:
         queries.add_column(sa.Column("owner", sa.Text(), nullable=False, server_default="nobody"))
     {failure}
-'''
+"""
 
 
 def _scripts(folder: Path, failure: str = "") -> str:
@@ -141,7 +141,9 @@ def test_the_sqlite_registry_writes_ahead_and_syncs(tmp_path: Path, run_sql: Run
     database.close()
 
 
-@pytest.mark.parametrize("wrong", ["", "registry.sqlite", "mysql://localhost/x", "nonsense://x", "postgresql://h:port/x"])
+@pytest.mark.parametrize(
+    "wrong", ["", "registry.sqlite", "mysql://localhost/x", "nonsense://x", "postgresql://h:port/x"]
+)
 def test_a_url_that_is_no_registry_is_refused_with_the_right_forms(wrong: str) -> None:
     with pytest.raises(RegistryError) as caught:
         Registry.open(wrong)
