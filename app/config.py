@@ -117,6 +117,14 @@ class Settings:
     auto_declare_streams: bool = _setting(
         True, "", "Declare a stream when a query names it or a push reaches it."
     )
+    restart_failed: bool = _setting(
+        False,
+        "",
+        "A continuous query that fails begins anew, with empty windows, up to three times in 10 minutes.",
+    )
+    dead_letters: int = _setting(
+        1_000, "elements", "Late elements, and those at which a query failed, that a stream keeps."
+    )
     lateness: str = _setting("0ms", "duration", "Default lateness of a stream.")
     idle_timeout: str = _setting(
         "5s", "duration", "Default time of wall clock after which a silent stream holds nothing back."

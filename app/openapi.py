@@ -40,6 +40,7 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
     "each": ("string", "`triple` makes one element of each triple"),
     "partial": ("boolean", "accept the good elements and list the bad"),
     "wait": ("boolean", "answer once all results are in the feeds"),
+    "id": ("string", "name of a dead letter"),
     "durable": ("boolean", "`false` answers without waiting for the input log"),
     "name": ("string", "name of the query"),
     "replace": ("boolean", "drop the query that has the name"),
@@ -195,6 +196,22 @@ OPERATIONS: tuple[Operation, ...] = (
         "post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"
     ),
     Operation("get", "/streams/{name}/late", "the late elements that are kept", (200,), answers=JSON),
+    Operation(
+        "get",
+        "/streams/{name}/dead-letters",
+        "late elements and those at which a query failed; as events they go on",
+        (200,),
+        answers=(*JSON, *EVENTS),
+    ),
+    Operation(
+        "post",
+        "/streams/{name}/dead-letters:retry",
+        "try a dead letter once more",
+        (200,),
+        ("id",),
+        answers=JSON,
+        role="push",
+    ),
     Operation("delete", "/streams/{name}", "drop a stream that no query reads", (204,), role="write"),
     Operation(
         "post", "/streams/{name}:heartbeat", "move a stream's watermark", (204,), ("at", "wait"), role="push"

@@ -15,6 +15,7 @@ from pyoxigraph import Quad
 from quadrill.store.errors import LimitError
 
 from .clock import Clock
+from .dead_letters import DeadLetter
 from .element import Element
 from .errors import BackPressureError, IdempotencyError, InputError, LateElementError
 from .ingest.decode import BadElement, Decoded, DecodedElement
@@ -230,7 +231,7 @@ class Acceptor:
         dropped = set(late) if stream.record.late == "drop" else set()
         entering = tuple(each for place, each in enumerate(elements) if place not in dropped)
         for place in late:
-            self._keep_dead(stream, elements[place])
+            self._keep_dead(stream, elements[place], entered=place not in dropped)
         for element in entering:
             stream.see(element.event_time)
         stream.accepted += len(good)
@@ -263,10 +264,23 @@ class Acceptor:
         order = self._log(stream, event, elements, extra)
         return receipt, None if event is None else self._enqueue(event, order)
 
-    def _keep_dead(self, stream: StreamState, element: Element) -> None:
-        stream.dead_letters.append(element)
-        while len(stream.dead_letters) > self._settings.dead_letters:
-            stream.dead_letters.popleft()
+    def _keep_dead(self, stream: StreamState, element: Element, *, entered: bool) -> None:
+        stream.dead_letters.add(DeadLetter(element, "late", entered=entered))
+
+    def admit(self, stream: StreamState, letter: DeadLetter) -> Any:
+        """Let a late element that was dropped enter after all; the ticket of its processing.
+
+        It keeps its seq. Windows that still hold its time are corrected, as under the policy `admit`.
+        """
+        self.require_room(1)
+        with self.lock:
+            before = stream.time
+            stream.dropped -= 1
+            stream.see(letter.element.event_time)
+            event = Arrival(stream.iri, (letter.element,), before, stream.time, True)
+            stream.dead_letters.remove([letter])
+            order = self._log(stream, event, [letter.element], {"retried": letter.id})
+            return self._enqueue(event, order)
 
     # --- derived streams ------------------------------------------------------------------------
 
@@ -281,7 +295,7 @@ class Acceptor:
             stream.last_input_ms = self._clock.now_ms()
             if watermark is not None and at < watermark:
                 stream.late += 1
-                self._keep_dead(stream, element)
+                self._keep_dead(stream, element, entered=stream.record.late == "admit")
                 if stream.record.late != "admit":
                     stream.dropped += 1
                     return None
@@ -410,7 +424,10 @@ class Acceptor:
             if not counted:
                 stream.restore_figures(record.members["figures"])
                 for place in record.members.get("late", ()):
-                    self._keep_dead(stream, elements[place])
+                    self._keep_dead(stream, elements[place], entered=place not in dropped)
+                retried = stream.dead_letters.find(record.members.get("retried", ""))
+                if retried is not None:
+                    stream.dead_letters.remove([retried])
                 if "key" in record.members:
                     key, fingerprint, members = record.members["key"]
                     self._remember(stream.iri, key, fingerprint, receipt_of(members))

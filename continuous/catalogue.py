@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from quadrill.store.errors import ConflictError, LimitError, NotFoundError, QuadrillError
@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One registered query. ``running`` is None while it is attached or when it could not be restored."""
+    """One registered query.
+
+    Attributes:
+        running: None while it is attached or when it could not be restored.
+        restarts: when it began anew by itself after it had failed.
+    """
 
     name: str
     registration: Registration
@@ -32,6 +37,7 @@ class Entry:
     running: RunningQuery | None = None
     state: QueryState = "running"
     error: str | None = None
+    restarts: list[int] = field(default_factory=list)
 
 
 class QueryCatalogue:

@@ -11,7 +11,6 @@ from .algebra.query import ContinuousQuery, WindowDeclaration
 from .ingest.times import format_instant
 from .inputs import Report
 from .prepare import PreparedQuery, show_duration, show_window
-from .results import quads_text
 from .running import RunningQuery
 from .streams import StreamState
 
@@ -298,8 +297,5 @@ def query_text(query: ContinuousQuery) -> str:
 
 
 def describe_dead_letters(stream: StreamState) -> list[dict[str, Any]]:
-    """Late elements as JSON."""
-    return [
-        {"seq": element.seq, "at": element.event_time, "quads": quads_text(element.quads)}
-        for element in stream.dead_letters
-    ]
+    """The dead letters as JSON, oldest first."""
+    return [letter.to_json() for letter in stream.dead_letters]

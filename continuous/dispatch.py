@@ -10,7 +10,7 @@ from typing import Any
 from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.changes import Commit
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import LimitError, QuadrillError
 
 from .accept import Acceptor
 from .clock import Clock
@@ -158,21 +158,26 @@ class Dispatcher:
             self._follow(running)
 
     def _hand(self, running: RunningQuery, event: StreamInput) -> None:
-        if running.state != "failed":
-            self._try(running, lambda: running.handle(event, self._clock.now_ms()))
+        if running.state == "failed":
+            return
+        self._try(running, lambda: running.handle(event, self._clock.now_ms()), event)
 
     def _commit_to(self, running: RunningQuery, commit: Commit, now: int) -> None:
         self._try(running, lambda: running.commit(commit, now))
         self._index(running)
 
-    def _try(self, running: RunningQuery, work: Callable[[], Any]) -> None:
-        """A query that fails stops alone."""
+    def _try(
+        self, running: RunningQuery, work: Callable[[], Any], event: StreamInput | None = None
+    ) -> None:
+        """A query that fails stops alone; the elements at which it did are kept as dead letters."""
         try:
             work()
         except Exception as error:
             if not isinstance(error, QuadrillError):
                 log.exception("the query %s failed", running.name)
             running.fail(error)
+            if event is not None and not isinstance(error, LimitError):
+                self._book.keep_failed(running, event)
             self.forget(running)
             self._failed(running)
 

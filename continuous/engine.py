@@ -83,8 +83,12 @@ class Engine(StreamSide, QuerySide):
         )
         self.life = QueryLife(self.parts)
         self.keeper = None if journal is None else Keeper(self.parts, self.life, journal)
+        self.parts.on_tick = self._between_inputs
+
+    def _between_inputs(self) -> None:
+        self.life.restart_failed()
         if self.keeper is not None:
-            self.parts.on_tick = self.keeper.checkpoints.when_due
+            self.keeper.checkpoints.when_due()
 
     def start(self) -> None:
         """Restore streams and queries from the registry and begin to work."""
@@ -168,6 +172,7 @@ class Engine(StreamSide, QuerySide):
     def tick(self) -> None:
         """Look at the clock now: arrival-stamped streams, idle marks, refresh timers. For tests."""
         self.parts.turns.write_what_waits()
+        self.life.restart_failed()
         self.parts.sources.run_due()
         self.parts.loop.call(self.parts.dispatcher.look_at_clock)
         self.parts.loop.call(lambda: None)

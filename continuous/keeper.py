@@ -153,7 +153,7 @@ class Keeper:
             stream = book.find(iri)
             if stream is not None and stream.record.created_ms == kept["created"]:
                 stream.restore_figures(kept["figures"])
-                stream.dead_letters.extend(kept["dead_letters"])
+                stream.dead_letters.restore(kept["dead_letters"])
         acceptor.restore_keys((state or {"keys": []})["keys"])
         rest = []
         for record in self._journal.read():
@@ -324,6 +324,8 @@ class Keeper:
             feed.restore([record.number, 0, 0, 0, 0], self._journal.results.events(record.number))
             parts.turns.keep_name(feed)
         entry = Entry(members["name"], _registration(members), feed, members["created"])
+        if existing is not None:
+            entry.restarts = existing.restarts
         parts.catalogue.add(entry)
         made = self._evaluator_of(members)
         if isinstance(made, Exception):

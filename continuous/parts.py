@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from quadrill.store.payloads import Payloads
 from quadrill.store.remote import RemoteClient
 
 from .accept import Acceptor
-from .catalogue import QueryCatalogue
+from .catalogue import Entry, QueryCatalogue
 from .choice import EvaluatorChoice
 from .clock import Clock
 from .dispatch import Dispatcher
@@ -51,6 +52,7 @@ class EngineParts:
         loop: the queue and its thread.
         stages: how long inputs wait and take.
         admin: held while something is registered, dropped or declared: these come one at a time.
+        failed: queries that failed and are to begin anew.
         on_tick: called in the loop between inputs, before the clock is looked at.
     """
 
@@ -92,6 +94,7 @@ class EngineParts:
             changed=self.dispatcher.sources_changed,
         )
         self.admin = threading.RLock()
+        self.failed: deque[Entry] = deque()
         self.on_tick: Callable[[], None] = lambda: None
         self._unsubscribe: Callable[[], None] | None = None
 
@@ -169,6 +172,8 @@ class EngineParts:
         entry = self.catalogue.find(running.name)
         if entry is not None:
             self.catalogue.set_state(entry, "failed", running.error)
+            if self.settings.restart_failed:
+                self.failed.append(entry)
 
     def _tick(self) -> float:
         """Look at the clock; the seconds until the next look is due. Called by the loop."""

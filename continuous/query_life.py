@@ -25,6 +25,10 @@ from .running import RunningQuery
 log = logging.getLogger("quadrill.continuous")
 
 
+_MOST_RESTARTS, _RESTART_SPAN_MS = 3, 600_000
+"""A query that fails a fourth time within ten minutes stays failed."""
+
+
 class QueryLife:
     """The life of the queries of one engine. Whatever moves a query takes its turn."""
 
@@ -127,12 +131,19 @@ class QueryLife:
         if replay_from is not None:
             members["from"] = replay_from
         kept: dict[str, list[LogRecord]] = {}
-        return self.parts.turns.enter(
-            "attach",
-            members,
-            lambda: self.attach(running, reset=reset, replay_from=replay_from, kept=kept),
-            None if start is None else lambda: kept.update(self.parts.book.kept_now()),
-        )
+
+        def begin() -> int:
+            return self.attach(running, reset=reset, replay_from=replay_from, kept=kept)
+
+        def noted() -> None:
+            if start is not None:
+                kept.update(self.parts.book.kept_now())
+
+        if self.parts.loop.inside:
+            # A restart: its turn comes after this one.
+            self.parts.turns.submit("attach", members, begin, noted)
+            return 0
+        return self.parts.turns.enter("attach", members, begin, noted)
 
     def make_running(
         self, entry: Entry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
@@ -175,6 +186,8 @@ class QueryLife:
         if start is None:
             return self.parts.dispatcher.attach(running, None)
         running.repeats = replay_from is not None
+        if replay_from is not None:
+            self.parts.book.forget_failed(running.name, replay_from)
         try:
             return self.parts.dispatcher.attach(
                 running, lambda: self.parts.book.retained(running.timeline.streams, start, kept)
@@ -257,6 +270,24 @@ class QueryLife:
         # The order of the queries is that of their beginnings, as a recovery finds them.
         self.parts.catalogue.add(entry)
         return self.run(entry, prepared, evaluator, reset=True, replay_from=replay_from)
+
+    def restart_failed(self) -> None:
+        """Queries that failed begin anew where the settings say so. Called between inputs."""
+        while self.parts.failed:
+            entry = self.parts.failed.popleft()
+            if self.parts.catalogue.find(entry.name) is not entry or entry.state != "failed":
+                continue
+            now = self.parts.clock.now_ms()
+            entry.restarts = [at for at in entry.restarts if now - at < _RESTART_SPAN_MS]
+            if len(entry.restarts) >= _MOST_RESTARTS:
+                log.error("the query %s has failed too often and stays failed", entry.name)
+                continue
+            entry.restarts.append(now)
+            try:
+                self.begin_anew(entry)
+            except Exception as error:
+                log.warning("the query %s cannot begin anew: %s", entry.name, error)
+                self.parts.catalogue.set_state(entry, "failed", sentence_of(error))
 
     def set_state(self, entry: Entry, running: RunningQuery, state: QueryState) -> None:
         """Pause a query or let it go on, in its turn."""

@@ -26,7 +26,8 @@ class EngineSettings:
         push_elements: elements of one push at most.
         feed_history: events kept per feed.
         subscriber_buffer: events that may wait for one subscriber.
-        dead_letters: late elements kept per stream.
+        dead_letters: late elements, and those at which a query failed, kept per stream.
+        restart_failed: a query that fails begins anew with empty windows, a few times, rather than stop.
         idempotency_keys: keys remembered.
         max_queries: registered queries at most.
         tick_ms: how often, at least, clock-driven streams are moved.
@@ -48,6 +49,7 @@ class EngineSettings:
     feed_history: int = 10_000
     subscriber_buffer: int = 1_000
     dead_letters: int = 1_000
+    restart_failed: bool = False
     idempotency_keys: int = 10_000
     max_queries: int = 10_000
     tick_ms: int = 1_000

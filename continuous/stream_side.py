@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from quadrill.store.errors import ConflictError
+from quadrill.store.errors import ConflictError, NotFoundError
 
 from . import describe
 from .accept import PushReceipt, fingerprint_of
+from .dead_letters import LetterWatcher
 from .ingest.decode import DecodeOptions, decode
 from .ingest.times import instant_ms
 from .parts import EngineParts
+from .query_life import QueryLife
 from .streams import StreamState
 
 _HURRY_BYTES = 8 * 1024 * 1024
@@ -22,6 +24,7 @@ class StreamSide:
     """The half of an engine that deals with streams. Every method may be called from any thread."""
 
     parts: EngineParts
+    life: QueryLife
 
     def declare_stream(
         self, iri: str | None = None, *, name: str | None = None, **options: Any
@@ -79,10 +82,55 @@ class StreamSide:
         return [self.stream(name) for name in names if self.parts.book.find(name) is not None]
 
     def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
-        """The late elements kept of a stream, oldest first."""
+        """The late elements kept of a stream, and those at which a query failed, oldest first."""
         state = self.parts.book.get(name_or_iri)
         with self.parts.acceptor.lock:
             return describe.describe_dead_letters(state)
+
+    def watch_dead_letters(self, name_or_iri: str) -> LetterWatcher:
+        """Follow the dead letters of a stream, beginning with those that are kept.
+
+        Raises:
+            NotFoundError: no such stream.
+        """
+        state = self.parts.book.get(name_or_iri)
+        with self.parts.acceptor.lock:
+            return state.dead_letters.watch()
+
+    def retry_dead_letter(self, name_or_iri: str, letter_id: str) -> dict[str, Any]:
+        """Try a dead letter once more.
+
+        A late element enters after all and corrects windows that still hold its time. An element at which a
+        query failed stays where it is: that query begins anew with the retained elements from its time on.
+
+        Raises:
+            NotFoundError: no such stream, letter or query.
+            ConflictError: the late element is in the stream already.
+            BackPressureError: the queue is full.
+        """
+        self.parts.require_running()
+        state = self.parts.book.get(name_or_iri)
+        with self.parts.acceptor.lock:
+            letter = state.dead_letters.find(letter_id)
+        if letter is None:
+            raise NotFoundError(
+                f"stream {state.name} keeps no dead letter {letter_id}", code="unknown-dead-letter"
+            )
+        if letter.query is not None:
+            entry = self.parts.catalogue.get(letter.query)
+            with self.parts.admin:
+                self.life.begin_anew(entry, letter.element.event_time)
+            return {"id": letter.id, "retried": "query", "query": letter.query, "state": entry.state}
+        if letter.entered:
+            raise ConflictError(
+                f"the late element {letter_id} has entered stream {state.name}, whose policy is admit",
+                code="entered",
+            )
+        self.parts.turns.require_writable()
+        ticket = self.parts.acceptor.admit(state, letter)
+        self.parts.wait_durable()
+        ticket.wait(60.0)
+        return {"id": letter.id, "retried": "element", "seq": letter.element.seq}
 
     def push(
         self,

@@ -12,15 +12,21 @@ from quadrill.store.errors import ConflictError, NotFoundError
 from quadrill.store.registry.records import Stamping, StreamRecord
 
 from .clock import Clock
+from .dead_letters import DeadLetter
 from .errors import InputError
 from .ingest.retained import LogRecord, since
-from .inputs import StreamInput
+from .inputs import Arrival, StreamInput
 from .prepare import PreparedQuery, streams_read
+from .running import RunningQuery
 from .settings import EngineSettings
 from .streams import StreamState, StreamTable, check_name, record_from_options
 
 if TYPE_CHECKING:
     from quadrill.store.registry import Registry
+
+
+_MOST_FAILED = 100
+"""Elements of one instant that are kept when a query fails there."""
 
 
 class StreamBook:
@@ -181,6 +187,38 @@ class StreamBook:
                 state.reader_lateness.pop(reader, None)
                 if state.derived_from == reader:
                     state.derived_from = None
+
+    def keep_failed(self, running: RunningQuery, event: StreamInput) -> None:
+        """A query failed at an input: keep the elements of that instant as dead letters."""
+        state = self.find(event.stream)
+        if state is None:
+            return
+        instant = running.timeline.instant
+        with self._lock:
+            came = event.elements if isinstance(event, Arrival) else ()
+            found = [element for element in came if element.event_time == instant]
+            if not found:
+                # What waited for its time, or was there already when its time went by.
+                found = [
+                    element
+                    for record in state.log.records()
+                    if isinstance(record.input, Arrival)
+                    for element in record.input.elements
+                    if element.event_time == instant
+                ]
+            for element in (found or list(came))[:_MOST_FAILED]:
+                state.dead_letters.add(DeadLetter(element, "failed", running.name, running.error, True))
+
+    def forget_failed(self, query: str, from_ms: int) -> None:
+        """The elements at which a query failed are evaluated again from an event time on."""
+        with self._lock:
+            for state in self._table:
+                again = [
+                    letter
+                    for letter in state.dead_letters
+                    if letter.query == query and letter.element.event_time >= from_ms
+                ]
+                state.dead_letters.remove(again)
 
     def kept_now(self) -> dict[str, list[LogRecord]]:
         """What each stream that is pushed to retains at this place in the order; called under the lock."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 from quadrill.store.errors import ConflictError, NotFoundError
 from quadrill.store.registry.records import LatePolicy, Stamping, StreamRecord
 
-from .element import Element
+from .dead_letters import DeadLetters
 from .errors import InputError
 from .ingest.decode import PROV_GENERATED_AT_TIME
 from .ingest.retained import InputLog, MemoryLog
@@ -60,7 +59,7 @@ class StreamState:
     last_input_ms: int | None = None
     derived_from: str | None = None
     reader_lateness: dict[str, int] = field(default_factory=dict)
-    dead_letters: deque[Element] = field(default_factory=deque)
+    dead_letters: DeadLetters = field(default_factory=lambda: DeadLetters(0))
 
     @property
     def name(self) -> str:
@@ -167,6 +166,7 @@ class StreamTable:
                 f"the {taken} of stream {record.name} <{record.iri}> is taken", code="stream-exists"
             )
         state = StreamState(record, MemoryLog(0, self._settings.retained_elements), 0, 0)
+        state.dead_letters = DeadLetters(self._settings.dead_letters)
         self._by_name[record.name] = self._by_iri[record.iri] = state
         self.configure(state, record)
         return state

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
+from quadrill.continuous.dead_letters import LetterWatcher
 from quadrill.continuous.ingest.times import instant_ms
+from quadrill.continuous.results import one_line
 
+from .. import negotiation
 from ..errors import HttpError
+from ..events import EVENT_STREAM, EventStream
+from ..fanout import frame
 from ..security import needs
 from . import requests as incoming
 from .requests import services
@@ -37,7 +42,57 @@ def get_late(name: str) -> Response:
     """The late elements that a stream still keeps, oldest first."""
     incoming.known_parameters(())
     incoming.check_name(name, "the stream name")
-    return incoming.json_response({"elements": services().engine.dead_letters(name)})
+    letters = services().engine.dead_letters(name)
+    return incoming.json_response({"elements": [each for each in letters if each["reason"] == "late"]})
+
+
+@blueprint.get("/streams/<part:name>/dead-letters")
+def get_dead_letters(name: str) -> Response:
+    """The dead letters of a stream, oldest first: as JSON, or as events that go on with what comes."""
+    incoming.known_parameters(())
+    incoming.check_name(name, "the stream name")
+    if not negotiation.accepts(request.headers.get("Accept"), EVENT_STREAM):
+        return incoming.json_response({"letters": services().engine.dead_letters(name)})
+    return EventStream(
+        _Letters(services().engine.watch_dead_letters(name)),
+        services().fanout,
+        retry_ms=services().settings.sse_retry_ms,
+        head_only=request.method == "HEAD",
+    )
+
+
+class _Letters:
+    """Dead letters as frames."""
+
+    def __init__(self, watcher: LetterWatcher) -> None:
+        self._watcher = watcher
+        self.listen = watcher.listen
+        self.close = watcher.close
+        self.finished = False
+
+    def take(self) -> list[bytes]:
+        """The frames that are ready; after the end of the buffer the client has to begin again."""
+        changes = self._watcher.take()
+        self.finished = self._watcher.closed
+        return [frame(kind=kind, data=one_line(letter.to_json())) for kind, letter in changes]
+
+
+@blueprint.post("/streams/<part:name>/dead-letters:retry")
+@needs("push")
+def retry_dead_letter(name: str) -> Response:
+    """Try the dead letter ``?id=`` once more."""
+    incoming.known_parameters({"id"})
+    letter = request.args.get("id")
+    if not letter:
+        raise HttpError(
+            400,
+            "the request does not say which dead letter: id is missing",
+            code="parameter",
+            hint="GET /streams/{name}/dead-letters lists them.",
+        )
+    return incoming.json_response(
+        services().engine.retry_dead_letter(incoming.check_name(name, "the stream name"), letter)
+    )
 
 
 @blueprint.put("/streams")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.app.conftest import LiveServer, Start, problem_of
+from tests.app.events import EventReader
 
 NQUADS = {"Content-Type": "application/n-quads"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -122,3 +123,24 @@ def test_an_oversize_push_is_413_and_an_undeclared_stream_may_be_404(start_serve
     problem_of(server.client.post("/streams/r", content="x" * 200, headers=NQUADS), 413)
     body = "<urn:s> <urn:p> <urn:o> ."
     problem_of(server.client.post("/streams/r", content=body, headers=NQUADS), 404)
+
+
+def test_dead_letters_are_listed_followed_and_tried_again(fresh: LiveServer) -> None:
+    for at, value in ((5_000, 1), (4_000, 2), (3_000, 3)):
+        fresh.client.post("/streams/Readings", content=line(at, value), headers=NDJSON)
+    listed = fresh.client.get("/streams/Readings/dead-letters").json()["letters"]
+    assert [(each["id"], each["reason"], each["at"]) for each in listed] == [
+        ("2", "late", 4_000), ("3", "late", 3_000),
+    ]  # fmt: skip
+    assert listed[0]["quads"] == "<urn:s2> <urn:v> <urn:o2> .\n"
+    with EventReader(fresh, "/streams/Readings/dead-letters") as events:
+        assert [json.loads(event.data) for event in events.take(2)] == listed
+        answer = fresh.client.post("/streams/Readings/dead-letters:retry?id=3")
+        assert answer.json() == {"id": "3", "retried": "element", "seq": 3}
+        (gone,) = events.take(1)
+        assert (gone.kind, json.loads(gone.data)["id"]) == ("delete", "3")
+    assert [each["at"] for each in fresh.client.get("/streams/Readings/late").json()["elements"]] == [4_000]
+    problem = problem_of(fresh.client.post("/streams/Readings/dead-letters:retry?id=3"), 404)
+    assert problem["code"] == "unknown-dead-letter"
+    problem_of(fresh.client.post("/streams/Readings/dead-letters:retry"), 400)
+    problem_of(fresh.client.get("/streams/Nothing/dead-letters"), 404)

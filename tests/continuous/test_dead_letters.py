@@ -1,0 +1,233 @@
+"""Dead letters: what came too late or made a query fail is kept with its reason and can be tried again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.inputs import Evaluation
+from quadrill.continuous.running import RunningQuery
+from quadrill.store.errors import ConflictError, NotFoundError
+from tests.continuous.test_recovery import E, Life
+
+S = E + "s"
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Life]:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    yield life
+    life.stop()
+
+
+class Poison:
+    """Evaluations of one query fail at some instants."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, query: str, *instants: int) -> None:
+        self.instants = set(instants)
+        original = RunningQuery._evaluate
+
+        def evaluate(running: RunningQuery, step: Evaluation, now_ms: int = 0) -> None:
+            if running.name == query and step.at in self.instants:
+                raise ZeroDivisionError("division by zero")
+            original(running, step, now_ms)
+
+        patch.setattr(RunningQuery, "_evaluate", evaluate)
+
+
+def letters(life: Life) -> list[tuple[Any, ...]]:
+    return [
+        (each["id"], each["reason"], each["query"], each["at"], each["entered"])
+        for each in life.engine.dead_letters(S)
+    ]
+
+
+def rows(life: Life, name: str) -> list[tuple[str, int]]:
+    found = []
+    for _, kind, data in life.told()[name]:
+        document = json.loads(data)
+        found += [(kind, document["at"]) for _ in document.get("results", {"bindings": [0]})["bindings"]]
+    return found
+
+
+def test_a_late_element_enters_after_all_and_windows_are_corrected(life: Life) -> None:
+    life.register("counts")
+    life.push(5_000, "a")
+    life.push(4_000, "b")
+    assert letters(life) == [("2", "late", None, 4_000, False)]
+    stream = life.engine.stream(S)
+    answer = life.engine.retry_dead_letter(S, "2")
+    assert answer == {"id": "2", "retried": "element", "seq": 2}
+    assert letters(life) == []
+    counts = life.engine.current_answer("counts")["results"]["bindings"]
+    assert [row["n"]["value"] for row in counts] == ["2"]
+    after = life.engine.stream(S)
+    assert (after["accepted"], after["late_counts"]["late"]) == (stream["accepted"], 1)
+    assert after["late_counts"]["dropped"] == 0
+    with pytest.raises(NotFoundError, match="no dead letter 2"):
+        life.engine.retry_dead_letter(S, "2")
+
+
+def test_what_was_tried_again_is_so_after_a_crash(tmp_path: Path) -> None:
+    for checkpointed in (False, True):
+        life = Life(tmp_path / f"d{checkpointed}", ManualClock(1_000_000))
+        life.register("counts")
+        life.push(5_000, "a")
+        life.push(4_000, "b")
+        life.push(4_500, "c")
+        life.engine.retry_dead_letter(S, "2")
+        if checkpointed:
+            life.checkpoint()
+        before, stream = life.told(), life.engine.stream(S)
+        life = life.crash()
+        assert letters(life) == [("3", "late", None, 4_500, False)]
+        assert life.told() == before
+        assert {**life.engine.stream(S), "silent_ms": 0} == {**stream, "silent_ms": 0}
+        life.stop()
+
+
+def test_a_late_element_that_was_admitted_is_shown_and_not_admitted_twice(life: Life) -> None:
+    life.engine.declare_stream(S, late="admit")
+    life.register("seen")
+    life.push(5_000, "a")
+    life.push(4_000, "b")
+    assert letters(life) == [("2", "late", None, 4_000, True)]
+    with pytest.raises(ConflictError, match="policy is admit"):
+        life.engine.retry_dead_letter(S, "2")
+
+
+def test_a_poison_element_fails_one_query_and_is_kept_with_the_reason(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison = Poison(monkeypatch, "seen", 2_000)
+    life.register("seen")
+    life.register("counts")
+    life.push(1_000, "a")
+    life.push(2_000, "b")
+    life.push(3_000, "c")
+    assert letters(life) == [("2:seen", "failed", "seen", 2_000, True)]
+    (letter,) = life.engine.dead_letters(S)
+    assert letter["error"] == "ZeroDivisionError: division by zero"
+    assert letter["quads"] == f'<{E}b> <{E}seen> "2000" .\n'
+    assert life.engine.describe("seen")["state"] == "failed"
+    assert [kind for kind, _ in rows(life, "seen")] == ["insert", "error"]
+    assert len(rows(life, "counts")) == 3, "the others go on"
+    poison.instants.clear()
+    answer = life.engine.retry_dead_letter(S, "2:seen")
+    assert answer == {"id": "2:seen", "retried": "query", "query": "seen", "state": "running"}
+    assert letters(life) == []
+    assert rows(life, "seen") == [("insert", 2_000), ("insert", 3_000)], "from the element's time on"
+    assert len(rows(life, "counts")) == 3, "nobody else sees it twice"
+
+
+def test_an_element_that_is_still_poison_is_kept_again(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    Poison(monkeypatch, "seen", 2_000)
+    life.register("seen")
+    life.push(2_000, "b")
+    assert life.engine.retry_dead_letter(S, "1:seen")["state"] == "failed"
+    assert letters(life) == [("1:seen", "failed", "seen", 2_000, True)]
+
+
+def test_an_element_that_waited_for_its_time_is_found(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    Poison(monkeypatch, "slow", 2_000)
+    life.register("slow", "SELECT ?x WHERE { STREAM :s [RANGE 9s LATENESS 5s] { ?x :seen ?v } }")
+    life.push(2_000, "b")
+    assert letters(life) == []
+    life.push(9_000, "c")
+    assert letters(life) == [("1:slow", "failed", "slow", 2_000, True)]
+
+
+def test_failures_and_their_letters_are_the_same_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Poison(monkeypatch, "seen", 2_000)
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.register("seen")
+    life.push(1_000, "a")
+    life.checkpoint()
+    life.push(2_000, "b")
+    before = life.told()
+    for _ in range(2):
+        life = life.crash()
+        assert letters(life) == [("2:seen", "failed", "seen", 2_000, True)]
+        assert life.told() == before and life.engine.describe("seen")["state"] == "failed"
+        life.checkpoint()
+    life.stop()
+
+
+def test_a_query_that_fails_begins_anew_where_the_setting_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Poison(monkeypatch, "seen", 2_000)
+    life = Life(tmp_path / "d", ManualClock(1_000_000), restart_failed=True)
+    life.register("seen")
+    life.push(1_000, "a")
+    life.push(2_000, "b")
+    subscription = life.engine.feed("seen").subscribe(1)
+    life.engine.tick()
+    assert life.engine.describe("seen")["state"] == "running"
+    life.push(3_000, "c")
+    assert [(event.kind, event.id) for event in subscription.take()] == [
+        ("error", 2), ("reset", None), ("insert", 3),
+    ]  # fmt: skip
+    assert letters(life) == [("2:seen", "failed", "seen", 2_000, True)]
+    before = life.told()
+    life = life.crash()
+    assert life.told() == before and letters(life) == [("2:seen", "failed", "seen", 2_000, True)]
+    life.stop()
+
+
+def test_a_crash_between_the_failure_and_the_new_beginning_is_made_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Poison(monkeypatch, "seen", 2_000)
+    life = Life(tmp_path / "d", ManualClock(1_000_000), restart_failed=True)
+    life.register("seen")
+    life.push(2_000, "b")
+    life = life.crash()
+    life.engine.tick()
+    assert life.engine.describe("seen")["state"] == "running"
+    life.push(3_000, "c")
+    assert rows(life, "seen") == [("insert", 3_000)]
+    life.stop()
+
+
+def test_a_query_that_fails_again_and_again_stays_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Poison(monkeypatch, "seen", *range(1_000, 9_000, 1_000))
+    life = Life(tmp_path / "d", ManualClock(1_000_000), restart_failed=True)
+    life.register("seen")
+    for at in range(1_000, 9_000, 1_000):
+        life.push(at, "a")
+        life.engine.tick()
+    assert life.engine.describe("seen")["state"] == "failed"
+    assert [at for _, _, _, at, _ in letters(life)] == [1_000, 2_000, 3_000, 4_000]
+    life.clock.advance(700_000)
+    life.engine.patch("seen", {"state": "running"})
+    life.push(9_000, "b")
+    assert rows(life, "seen")[-1] == ("insert", 9_000), "by hand it runs again"
+    life.stop()
+
+
+def test_only_so_many_letters_are_kept_and_a_watcher_sees_what_comes_and_goes(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000), dead_letters=2)
+    life.push(5_000, "a")
+    life.push(1_000, "b")
+    watcher = life.engine.watch_dead_letters(S)
+    for at in (2_000, 3_000):
+        life.push(at, "b")
+    assert [at for _, _, _, at, _ in letters(life)] == [2_000, 3_000]
+    life.engine.retry_dead_letter(S, "3")
+    assert [(kind, letter.id) for kind, letter in watcher.take()] == [
+        ("insert", "2"), ("insert", "3"), ("insert", "4"), ("delete", "3"),
+    ]  # fmt: skip
+    watcher.close()
+    life.push(1_500, "c")
+    assert watcher.take() == [] and watcher.closed
+    life.stop()
