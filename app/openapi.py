@@ -44,6 +44,7 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
     "durable": ("boolean", "`false` answers without waiting for the input log"),
     "name": ("string", "name of the query"),
     "replace": ("boolean", "drop the query that has the name"),
+    "drop_graph": ("boolean", "drop the graph of the query's view, too"),
     "analyze": ("boolean", "JSON with live figures per operator"),
     "code": ("boolean", "the generated source of the plan; as JSON in the member code"),
     "from": ("string", "event id after which to begin, 0 is the oldest kept; of a replay the event time"),
@@ -243,7 +244,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "patch", "/queries/{name}", "pause, resume or change settings", (200,), (), JSON, JSON, "write"
     ),
-    Operation("delete", "/queries/{name}", "drop a continuous query", (204,), role="write"),
+    Operation("delete", "/queries/{name}", "drop a continuous query", (204,), ("drop_graph",), role="write"),
     Operation(
         "get",
         "/queries/{name}/explain",

@@ -16,6 +16,7 @@ from .prepare import PreparedQuery, refuse_solution_stream, streams_read
 from .registration import Registration
 from .running import RunningQuery
 from .settings import EngineSettings
+from .views.reads import cycle
 
 if TYPE_CHECKING:
     from quadrill.store.registry import Registry
@@ -245,24 +246,17 @@ class QueryCatalogue:
                 raise refuse_solution_stream(iri, prepared.name or "itself")
 
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
-        """Raises InputError when a query would, over others perhaps, read what it makes."""
-        if not prepared.makes_stream:
-            return
-        makes: dict[str, set[str]] = {}
-        for entry in self.entries():
-            other = entry.running.prepared if entry.running is not None else None
-            if other is not None and other.makes_stream and entry.name != prepared.name:
-                for iri in streams_read(other.query):
-                    makes.setdefault(iri, set()).add(other.result_iri or "")
-        goal = set(streams_read(prepared.query))
-        reached, todo = set(), [prepared.result_iri or ""]
-        while todo:
-            iri = todo.pop()
-            if iri in goal:
-                raise InputError(
-                    f"the query would read its own output: <{prepared.result_iri}> leads to <{iri}>",
-                    code="cycle",
-                )
-            if iri not in reached:
-                reached.add(iri)
-                todo.extend(makes.get(iri, ()))
+        """Raises InputError when a query would, over others perhaps, read a stream or graph that it makes."""
+        others = [
+            entry.running.prepared
+            for entry in self.entries()
+            if entry.running is not None and entry.name != prepared.name
+        ]
+        found = cycle(prepared, others)
+        if found is not None:
+            made, read = found
+            raise InputError(
+                f"the query would read its own output: {made} leads to {read}",
+                code="cycle",
+                hint=None if read.kind == "stream" else "GRAPH ?g reads every graph; FROM NAMED names them",
+            )

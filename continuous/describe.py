@@ -68,6 +68,7 @@ def describe_prepared(prepared: PreparedQuery, find: FindStream) -> dict[str, An
         "columns": [variable.name for variable in query.columns],
         "options": prepared.registration.options(),
         "result_iri": prepared.result_iri,
+        "into_graph": None if prepared.into_graph is None else prepared.into_graph.value,
         "result_stream": prepared.result_iri if prepared.makes_stream else None,
         "sharing_group": None,
         "warnings": list(prepared.warnings),
@@ -115,6 +116,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         static_age_ms=max((part["age_ms"] or 0 for part in parts), default=None),
         refresh={"every": show_duration(refresh)} if isinstance(refresh, int) else refresh,
         last_refresh=query.last_refresh,
+        view=None if query.view is None else query.view.describe(),
         sources=[] if sources is None else sources.describe(),
         state_size=timeline.state_size(),
         counters={
@@ -235,6 +237,8 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
     ]
     if document.get("result_iri"):
         lines.append(f"result   <{document['result_iri']}>")
+    if document.get("into_graph"):
+        lines.append(f"into     <{document['into_graph']}>")
     lines.extend(f"stream   <{stream['iri']}>" for stream in document.get("streams", []))
     for window in document.get("windows", []):
         lines.append(f"window   <{window['name']}> on {_shown_stream(window['stream'])} {window['window']}")
@@ -263,8 +267,8 @@ def _shown_stream(stream: str) -> str:
 def explain_document(document: dict[str, Any], algebra: str, *, analyze: bool) -> dict[str, Any]:
     """EXPLAIN as JSON; with live figures when analyzing."""
     members = [
-        "name", "dialect", "profile", "form", "output", "report", "engine", "result_iri", "streams",
-        "windows", "static_parts", "warnings", "plan",
+        "name", "dialect", "profile", "form", "output", "report", "engine", "result_iri", "into_graph",
+        "streams", "windows", "static_parts", "warnings", "plan",
     ]  # fmt: skip
     if analyze:
         members += ["operators", "steps", "timed_steps", "state", "counters", "rates", "state_size",

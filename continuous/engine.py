@@ -9,6 +9,7 @@ thread in that order, so results are a function of what was accepted. Other thre
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode
@@ -109,6 +110,8 @@ class Engine(StreamSide, QuerySide):
                 for record in parts.catalogue.stored():
                     self.life.restore(record)
         parts.sources.start()
+        parts.views.start()
+        parts.loop.call(lambda: None)
 
     def stop(self) -> None:
         """Work off what was accepted, end every feed's subscribers, stop."""
@@ -117,6 +120,7 @@ class Engine(StreamSide, QuerySide):
         parts.sources.stop()
         parts.turns.stop()
         parts.loop.stop()
+        parts.views.stop()
         if self.keeper is not None:
             self.keeper.close()
         for entry in parts.catalogue.entries():
@@ -161,13 +165,21 @@ class Engine(StreamSide, QuerySide):
         }
 
     def sync(self, timeout: float | None = 30.0) -> None:
-        """Wait until everything accepted so far is processed and its results are in the feeds.
+        """Wait until everything accepted so far is processed, its results in the feeds and views written.
 
         Raises:
             TimeoutError: it took longer than ``timeout`` seconds.
         """
-        self.parts.store.wait_delivered(self.parts.store.version, timeout or 3600.0)
-        self.parts.loop.call(lambda: None, timeout)
+        deadline = time.monotonic() + (timeout or 3600.0)
+        while True:
+            left = max(0.001, deadline - time.monotonic())
+            self.parts.store.wait_delivered(self.parts.store.version, left)
+            self.parts.loop.call(lambda: None, left)
+            # What a view writes is an input of those who read it.
+            if self.parts.views.idle:
+                return
+            if not self.parts.views.wait(deadline):
+                raise TimeoutError(f"views were not written within {timeout} seconds")
 
     def tick(self) -> None:
         """Look at the clock now: arrival-stamped streams, idle marks, refresh timers. For tests."""

@@ -31,6 +31,7 @@ from .settings import EngineSettings
 from .streambook import StreamBook
 from .streams import StreamState
 from .turns import Turns
+from .views.book import ViewBook
 
 if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
@@ -49,6 +50,7 @@ class EngineParts:
         catalogue: the registered queries.
         dispatcher: gives inputs to the queries that read them.
         sources: what queries read from other servers.
+        views: graphs of the store that are kept equal to answers.
         loop: the queue and its thread.
         stages: how long inputs wait and take.
         admin: held while something is registered, dropped or declared: these come one at a time.
@@ -70,10 +72,11 @@ class EngineParts:
         self.clock = clock
         self.settings = settings
         self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice()
+        self.views = ViewBook(store, threaded=settings.threaded)
         self.turns = turns = Turns(clock, journal)
         self.stages = turns.stages = Stages()
         self.loop = WorkLoop(
-            threaded=settings.threaded, tick=self._tick, settle=turns.settle, stages=self.stages
+            threaded=settings.threaded, tick=self._tick, settle=self._settle, stages=self.stages
         )
         self.acceptor = Acceptor(clock, settings, self._enqueue, lambda: self.loop.weight, journal)
         turns.connect(self.loop, self.acceptor)
@@ -130,6 +133,7 @@ class EngineParts:
     def commit(self, commit: Commit) -> None:
         """In its turn: the store has a new version."""
         self.turns.version = max(self.turns.version, commit.version)
+        self.views.committed(commit)
         self.dispatcher.commit(commit)
 
     def tell_new_stream(self, state: StreamState) -> None:
@@ -174,6 +178,11 @@ class EngineParts:
             self.catalogue.set_state(entry, "failed", running.error)
             if self.settings.restart_failed:
                 self.failed.append(entry)
+
+    def _settle(self) -> None:
+        """What some turns caused is written and told; then views may follow."""
+        self.turns.settle()
+        self.views.settled()
 
     def _tick(self) -> float:
         """Look at the clock; the seconds until the next look is due. Called by the loop."""

@@ -186,6 +186,12 @@ class PreparedQuery:
         return replace(self, name=name, registration=self.registration.named(name), result_iri=iri)
 
     @property
+    def into_graph(self) -> NamedNode | None:
+        """The graph that is kept equal to the answer: INTO GRAPH, or the registration's member."""
+        asked = self.registration.into_graph
+        return self.query.into_graph if asked is None else NamedNode(asked)
+
+    @property
     def makes_stream(self) -> bool:
         """True when the output is a stream that windows may read."""
         return self.query.form == "construct" and self.result_iri is not None
@@ -207,13 +213,12 @@ def prepare(registration: Registration, settings: EngineSettings, parse: Parse) 
     )
     if query.form == "describe":
         raise UnsupportedError("DESCRIBE in a continuous query", hint="Use CONSTRUCT")
-    if query.into_graph is not None:
-        raise UnsupportedError("INTO GRAPH")
     profile = registration.profile or cast(Profile, _PROFILE_OF[query.dialect])
     output = _output(registration, query, profile)
     if query.form == "construct" and output in ("dstream", "changes") and _has_blank_nodes(query):
         raise UnsupportedError(f"a CONSTRUCT template with blank nodes and output {output}")
     _check_bounds(registration, query)
+    _check_view(registration, query)
     t0 = registration.t0 if registration.t0 is not None else query.t0_ms
     report, non_empty = _report(registration, query, profile, t0)
     iri = registration.result_iri or (query.result_iri.value if query.result_iri is not None else None)
@@ -254,6 +259,24 @@ def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
                 f"the bounds {registration.bounds} for {show_window(window.spec)}",
                 hint=f"Its own bounds are {bounds}; open-closed can be asked for.",
             )
+
+
+def _check_view(registration: Registration, query: ContinuousQuery) -> None:
+    """What INTO GRAPH, in the text or the registration, needs of a query."""
+    asked, said = registration.into_graph, query.into_graph
+    if asked is not None and said is not None and asked != said.value:
+        raise InputError(f"the view is <{said.value}> in the text and <{asked}> in the registration")
+    if asked is None and said is None:
+        return
+    if query.form != "construct":
+        raise InputError(f"into_graph needs a CONSTRUCT query, this is {query.form.upper()}")
+    if any(quad.graph is not None for quad in query.template):
+        raise InputError(
+            "the template has a GRAPH block, but all triples of a view go into its own graph",
+            hint="leave GRAPH out of the template, or register a query for each graph",
+        )
+    if _has_blank_nodes(query):
+        raise UnsupportedError("a CONSTRUCT template with blank nodes and INTO GRAPH")
 
 
 def _has_blank_nodes(query: ContinuousQuery) -> bool:

@@ -162,6 +162,7 @@ class QueryLife:
             emit_element=emit,
         )
         self.read_sources(entry.name, prepared)
+        running.view = self.parts.views.open(entry.name, prepared.into_graph, evaluator.construct)
         running.before_refresh = self.parts.turns.before_refresh
         running.after_refresh = self.parts.turns.after_refresh
         if paused:
@@ -211,6 +212,7 @@ class QueryLife:
             self.parts.book.release(running.name)
         if dropped:
             self.parts.sources.read_by(entry.name)
+            self.parts.views.close(entry.name)
             self.parts.turns.drop_feed(entry.feed)
 
     def restore(

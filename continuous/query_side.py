@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
@@ -19,6 +20,8 @@ from .running import RunningQuery
 
 _EARLIEST = -(2**62)
 """Before every event time."""
+_LAST_WRITE_S = 5.0
+"""How long a drop waits for what its view has still to write."""
 
 
 class QuerySide:
@@ -57,6 +60,7 @@ class QuerySide:
                 return self.describe(name), False
             self.parts.catalogue.check_room(existing)
             self.life.check_streams(prepared)
+            self.parts.views.check(prepared.into_graph, name)
             evaluator = self.life.evaluator(prepared)
             self.parts.turns.require_writable()
             # The registry first: it decides after a crash what there is.
@@ -78,6 +82,7 @@ class QuerySide:
         self.parts.sources.check_allowed(prepared.source_specs)
         with self.parts.admin:
             self.life.check_streams(prepared)
+            self.parts.views.check(prepared.into_graph, prepared.name or "")
         evaluator = self.life.evaluator(prepared)
         trial = RunningQuery(
             prepared.name or "",
@@ -234,8 +239,12 @@ class QuerySide:
                 "state": "failed" if running is None else running.state,
             }
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str, *, with_graph: bool = False) -> None:
         """Drop a query; its feed ends.
+
+        Args:
+            name: the query.
+            with_graph: the graph of its view is dropped, too; by default it stays and is everybody's.
 
         Raises:
             NotFoundError: no such query.
@@ -243,9 +252,14 @@ class QuerySide:
         with self.parts.admin:
             entry = self.parts.catalogue.get(name)
             self.parts.turns.require_writable()
+            view = self.parts.views.find(name)
+            if view is not None:
+                self.parts.views.wait(time.monotonic() + _LAST_WRITE_S)
             self.parts.catalogue.remove(entry)
             self.life.detach(entry, dropped=True)
             entry.feed.close()
+            if view is not None and with_graph and self.parts.store.graph_exists(view.graph):
+                self.parts.store.delete_graph(view.graph, cause=f"view {name}")
 
     def current_answer(self, name: str) -> dict[str, Any]:
         """The current answer: SPARQL Results JSON with ``at`` and ``version``, or quads, or a boolean.

@@ -47,6 +47,7 @@ class Registration:
     strict_dataset: bool = False
     window_default_graph: OneOf["union", "default"] = "union"
     result_iri: str | None = None
+    into_graph: str | None = None
 
     @classmethod
     def from_json(cls, document: Any, *, name: str | None = None) -> Registration:
@@ -93,6 +94,7 @@ class Registration:
             strict_dataset=_flag(given, "strict_dataset"),
             window_default_graph=_one_of(given, "window_default_graph", ("union", "default")) or "union",
             result_iri=check_iri(given["result_iri"]) if "result_iri" in given else None,
+            into_graph=check_iri(given["into_graph"]) if "into_graph" in given else None,
         )
 
     def options(self) -> dict[str, Any]:
@@ -119,6 +121,7 @@ class Registration:
             "strict_dataset": self.strict_dataset or None,
             "window_default_graph": None if graphs == "union" else graphs,
             "result_iri": self.result_iri,
+            "into_graph": self.into_graph,
         }
         return {key: value for key, value in members.items() if value is not None}
 
@@ -130,7 +133,7 @@ class Registration:
 _MEMBERS = (
     "name", "query", "dialect", "output", "report", "strict", "t0", "refresh", "parameters", "profile",
     "bounds", "non_empty", "start", "lateness", "memory", "strict_dataset",
-    "window_default_graph", "result_iri",
+    "window_default_graph", "result_iri", "into_graph",
 )  # fmt: skip
 
 

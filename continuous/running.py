@@ -24,6 +24,7 @@ from .s2r.live import LiveContent
 from .s2r.operator import Interval
 from .settings import EngineSettings
 from .timeline import QueryTimeline
+from .views.book import View
 
 State = OneOf["running", "paused", "failed"]
 EmitElement = Callable[[int, list[Quad], bool], None]
@@ -64,6 +65,8 @@ class RunningQuery:
         self.created_ms = created_ms
         self.state: State = "running"
         self.error: str | None = None
+        # The graph of the store that is kept equal to the answer.
+        self.view: View | None = None
         self._settings = settings
         self._emit_element = emit_element
         # True while retained elements are evaluated once more.
@@ -256,6 +259,7 @@ class RunningQuery:
             answer: AnswerLike = self._incremental.advance(step.at, self._contents())
         else:
             answer = self.evaluator.answer(step.at, self.timeline.contents())
+        self._take_view(step, answer)
         self.last_step, self.last_version = step, self.version
         self.evaluations += 1
         if not step.revises:
@@ -274,6 +278,15 @@ class RunningQuery:
         if ids:
             self.results.add(now_ms, len(ids))
             self.last_result = {"id": ids[-1], "at": step.at, "version": self.version, "emitted": now_ms}
+
+    def _take_view(self, step: Evaluation, answer: AnswerLike) -> None:
+        if self.view is None:
+            return
+        if self._incremental is not None:
+            changed = cast(ChangedAnswer, answer)
+            self.view.take(changed.deleted, changed.inserted, step.at)
+        else:
+            self.view.replace(answer.rows, step.at)
 
     def _track(self, evaluator: IncrementalEvaluator) -> None:
         """Let the windows hold what the evaluator takes changes from."""
@@ -399,6 +412,8 @@ class RunningQuery:
             answer: AnswerLike = self._incremental.go_on(step.at, self._contents())
         else:
             answer = _KeptAnswer(self._vars, list(self._previous), self._boolean)
+        if self.view is not None:
+            self.view.replace(answer.rows, step.at)
         self.feed.answer_again(self._current(step, answer))
 
     def _current(self, step: Evaluation, answer: AnswerLike) -> Callable[[], str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pyoxigraph import DefaultGraph, Store
 
 from .apply import apply_change
-from .changes import Commit, count_graphs, graph_key
+from .changes import Commit, GraphName, count_graphs, graph_key
 from .counts import (
     Counts,
     bulk_commit,
@@ -48,6 +48,12 @@ class PreconditionError(ConflictError):
     code = "version-changed"
 
 
+class OwnedGraphError(ConflictError):
+    """A write touches a graph that only its view may change: HTTP 409."""
+
+    code = "graph-owned"
+
+
 class ApplyError(StoreError):
     """A commit is in the log but could not be made in the quads; it will be before the next write."""
 
@@ -59,6 +65,7 @@ class _Request:
     derive: Callable[[Pending], None]
     cause: str | None
     expected: int | None
+    owner: str | None = None
     commit: Commit | None = None
     error: BaseException | None = None
 
@@ -72,6 +79,7 @@ class Writer:
 
     Attributes:
         version: the version that readers see.
+        owned: graphs that only writes of their owner change, with the owner's name.
         store: the database; others only read it, and must not keep it: in memory it is renewed now and then.
     """
 
@@ -87,6 +95,7 @@ class Writer:
         renewed: Callable[[Store], None],
     ) -> None:
         self.store = store
+        self.owned: dict[GraphName, str] = {}
         self._log = log
         self._dispatcher = dispatcher
         self._gate = gate
@@ -109,16 +118,25 @@ class Writer:
 
     # --- requests -----------------------------------------------------------------------------
 
-    def submit(self, derive: Callable[[Pending], None], *, cause: str | None, expected: int | None) -> Commit:
+    def submit(
+        self,
+        derive: Callable[[Pending], None],
+        *,
+        cause: str | None,
+        expected: int | None,
+        owner: str | None = None,
+    ) -> Commit:
         """Commit what ``derive`` folds into the pending changes it is given.
 
         Args:
             derive: called once, under the writer lock, perhaps in another writer's thread.
             cause: goes into the commit.
             expected: refuse unless the dataset is at this version.
+            owner: on whose behalf; graphs that another one owns are not changed.
 
         Raises:
             PreconditionError: the version is another one.
+            OwnedGraphError: a graph belongs to a view.
             StoreUnwritableError: the log cannot be written; nothing changed.
             ApplyError: logged, not yet made.
         """
@@ -127,7 +145,7 @@ class Writer:
                 "an update was asked for inside snapshot_read, which holds commits back",
                 hint="leave the snapshot before writing",
             )
-        request = _Request(derive, cause, expected)
+        request = _Request(derive, cause, expected, owner)
         self._line.append(request)
         with self._lock:
             while not request.done:
@@ -178,16 +196,30 @@ class Writer:
                         hint="read again and repeat the change",
                     )
                 request.derive(pending)
+                change = pending.net()
+                self._refuse_owned(change, request.owner)
             except Exception as error:
                 request.error = _without_frames(error)
                 continue
-            change = pending.net()
             request.commit = _commit(change, version, now_ms, request.cause)
             if change:
                 commits.append(request.commit)
                 group.replay(change)
         if commits:
             self._commit(commits, group.net())
+
+    def _refuse_owned(self, change: NetChange, owner: str | None) -> None:
+        if not self.owned:
+            return
+        names: set[GraphName] = {quad.graph_name for quad in (*change.added, *change.removed)}
+        for name in (*names, *change.created, *change.dropped):
+            other = self.owned.get(name, owner)
+            if other != owner:
+                raise OwnedGraphError(
+                    f"the graph {name} is the view of the query {other}, which alone changes it",
+                    hint="leave it out, or drop the query first",
+                    graph=graph_key(name),
+                )
 
     def _commit(self, commits: list[Commit], change: NetChange) -> None:
         counts = counts_after(self.counts, commits)

@@ -87,10 +87,12 @@ class StoreWrites(StoreReads):
         drop: Iterable[NamedNode | BlankNode] = (),
         cause: str | None = None,
         expected: int | None = None,
+        owner: str | None = None,
     ) -> Commit:
         """Change quads and graph names as one atomic commit: drop, remove, create, add, in this order.
 
         Blank nodes are the store's own nodes of the same label. Quads that are there already are not added.
+        ``owner`` may change the graphs that it owns (`own_graph`), everybody else gets OwnedGraphError.
         """
         added, removed = in_store_form(add), in_store_form(remove)
         created, dropped = list(create), list(drop)
@@ -105,7 +107,15 @@ class StoreWrites(StoreReads):
             for quad in added:
                 pending.add(quad)
 
-        return self._writer.submit(derive, cause=cause, expected=expected)
+        return self._writer.submit(derive, cause=cause, expected=expected, owner=owner)
+
+    def own_graph(self, name: NamedNode, owner: str) -> None:
+        """From the next commit on only writes of ``owner`` change a graph; bulk loads are not held off."""
+        self._writer.owned[name] = owner
+
+    def disown_graph(self, name: NamedNode) -> None:
+        """Everybody may change a graph again."""
+        self._writer.owned.pop(name, None)
 
     def put_graph(
         self,
@@ -114,6 +124,7 @@ class StoreWrites(StoreReads):
         *,
         cause: str | None = "put",
         expected: int | None = None,
+        owner: str | None = None,
     ) -> Commit:
         """Replace the content of one graph; the graph is listed afterwards, also when it is empty.
 
@@ -131,7 +142,7 @@ class StoreWrites(StoreReads):
             for quad in wanted:
                 pending.add(quad)
 
-        return self._writer.submit(derive, cause=cause, expected=expected)
+        return self._writer.submit(derive, cause=cause, expected=expected, owner=owner)
 
     def post_graph(
         self,

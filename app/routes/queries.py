@@ -108,9 +108,10 @@ def replay(name: str) -> Response:
 
 @blueprint.delete("/queries/<part:name>")
 def drop(name: str) -> Response:
-    """Drop a query; its feed ends."""
-    incoming.known_parameters(())
-    services().engine.drop(incoming.check_name(name, "the query name"))
+    """Drop a query; its feed ends. The graph of its view stays unless ``?drop_graph=true``."""
+    incoming.known_parameters({"drop_graph"})
+    name = incoming.check_name(name, "the query name")
+    services().engine.drop(name, with_graph=incoming.flag("drop_graph"))
     return Response(status=204)
 
 

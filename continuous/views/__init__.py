@@ -1,0 +1,1 @@
+"""Materialised views: named graphs of the store that equal the answers of CONSTRUCT queries."""
