@@ -1,15 +1,18 @@
 """Every operator's step is the change of its whole-relation form."""
 
+import ast
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyoxigraph import BlankNode, Literal, NamedNode
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.continuous.algebra.nodes import Aggregate as AggregateNode
 from quadrill.continuous.algebra.nodes import Constant as ConstantNode
-from quadrill.continuous.algebra.nodes import Var
+from quadrill.continuous.algebra.nodes import TermPattern, TripleTerm, Var
 from quadrill.continuous.algebra.order import total_key
 from quadrill.continuous.algebra.set_functions import set_function
 from quadrill.continuous.expressions.values import ValueTable
@@ -20,6 +23,7 @@ from quadrill.continuous.r2r.join import Join
 from quadrill.continuous.r2r.linear import Constant, Distinct, Extend, Filter, Project, Union
 from quadrill.continuous.r2r.matching import Match, Mode
 from quadrill.continuous.r2r.ordering import Descending, OrderKeys
+from quadrill.continuous.r2r.scan import Scan, Select, excludes
 from quadrill.continuous.r2r.star import Star
 from quadrill.continuous.r2r.topk import TopK
 from quadrill.continuous.rows import Delta, Row, Schema, add
@@ -128,7 +132,7 @@ def naive_join(out: Schema, inputs: list[tuple[Schema, Delta]]) -> Delta:
     ("left", "right"), [(AB, BC), (CERTAIN_AB, CERTAIN_BC), (AB, AB), (AB, Schema(("d",)))]
 )
 def test_join_of_two(left: Schema, right: Schema, order: list[int] | None) -> None:
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=40)
     @given(
         histories(
             z_sets([name in left.certain for name in left.vars]),
@@ -150,7 +154,7 @@ def test_join_of_two(left: Schema, right: Schema, order: list[int] | None) -> No
 def test_join_of_three_in_any_order_of_look_ups(order: list[int] | None) -> None:
     inputs = [AB, CERTAIN_BC, Schema(("c", "a"), frozenset("ca"))]
 
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=40)
     @given(histories(z_sets([True, False]), z_sets([True, True]), z_sets([True, True])))
     def law(states: list[tuple[Delta, ...]]) -> None:
         join = Join(inputs)
@@ -233,6 +237,81 @@ def test_matching(mode: Mode, left: Schema, right: Schema, residual: bool) -> No
     law()
 
 
+def _node(number: int) -> NamedNode:
+    return NamedNode(f"urn:{number}")
+
+
+def _terms() -> TermDictionary:
+    """Ids 1 to 3 are IRIs, 4 is << 1 2 3 >> and 5 is << 1 2 1 >>."""
+    terms = TermDictionary()
+    nodes = [_node(number) for number in (1, 2, 3)]
+    made = [*nodes, Triple(*nodes), Triple(nodes[0], nodes[1], nodes[0])]
+    assert [terms.ids[term] for term in made] == [1, 2, 3, 4, 5]
+    return terms
+
+
+X, Y = Var("x"), Var("y")
+# Positions of a pattern, and what it gives for one quad: the row, or None.
+SCANS: dict[str, tuple[tuple[TermPattern | NamedNode, ...], Callable[[Row], Row | None]]] = {
+    "constants and variables": ((X, _node(1), Y), lambda q: (q[0], q[2]) if q[1] == 1 else None),
+    "a variable twice": ((X, X, Y), lambda q: (q[0], q[2]) if q[0] == q[1] else None),
+    "no variable": ((_node(1), _node(2), _node(3)), lambda q: () if q == (1, 2, 3) else None),
+    "a graph": ((X, _node(1), Y, Var("g")), lambda q: (q[0], q[2], q[3]) if q[1] == 1 else None),
+    "the graph of the subject": (
+        (X, _node(1), Y, X),
+        lambda q: q[::2] if q[1] == 1 and q[0] == q[3] else None,
+    ),
+    "a graph that is not asked for": ((X, Var("p"), Y), lambda q: (q[0], q[1], q[2])),
+    "a triple term": (
+        (X, _node(1), TripleTerm(_node(1), Y, Var("z"))),
+        lambda q: (q[0], 2, {4: 3, 5: 1}[q[2]]) if q[1] == 1 and q[2] in (4, 5) else None,
+    ),
+    "a triple term that repeats": (
+        (X, Y, TripleTerm(X, Var("q"), X)),
+        lambda q: (1, q[1], 2) if q[0] == 1 and q[2] == 5 else None,
+    ),
+}
+quads = st.tuples(*[st.integers(1, 5)] * 4)
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_scan(name: str) -> None:
+    positions, row_of = SCANS[name]
+    width = 4 if name == "a graph that is not asked for" else len(positions)
+
+    def whole(relation: Delta) -> Delta:
+        out: Delta = {}
+        for quad in relation:
+            row = row_of(quad)
+            if row is not None:
+                add(out, row, 1)
+        return out
+
+    @settings(deadline=None, max_examples=40)
+    @given(
+        histories(st.sets(quads, max_size=12).map(lambda found: dict.fromkeys({q[:width] for q in found}, 1)))
+    )
+    def law(states: list[tuple[Delta, ...]]) -> None:
+        obeys_its_law(lambda: Scan(positions, _terms()), whole, states)
+
+    law()
+
+
+@settings(deadline=None)
+@given(histories(sets([True, True, True])))
+def test_select(states: list[tuple[Delta, ...]]) -> None:
+    """A negated set of predicates: subject and object of what has another one."""
+
+    def whole(triples: Delta) -> Delta:
+        out: Delta = {}
+        for s, p, o in triples:
+            if p not in (1, 2):
+                add(out, (s, o), 1)
+        return out
+
+    obeys_its_law(lambda: Select(AB, (0, 2), excludes({1: None, 2: None})), whole, states)
+
+
 @settings(deadline=None)
 @given(histories(sets([True, True, True])))
 def test_star(states: list[tuple[Delta, ...]]) -> None:
@@ -293,7 +372,7 @@ def test_closure(zero: bool, many: bool, constants: tuple[int, ...]) -> None:
             pairs |= {(node, node) for node in constants}
         return dict.fromkeys(pairs, 1)
 
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=40)
     @given(histories(bags([True, True]), sets([True, True, True])))
     def law(states: list[tuple[Delta, ...]]) -> None:
         schema = Schema(("x", "y"), frozenset("xy"))
@@ -424,3 +503,18 @@ def test_held_rows_and_sizes_follow_the_state(given_rows: list[Row]) -> None:
         operator.step(change)
         assert set(operator.held()) == set(change)
         assert operator.size() == len(change)
+
+
+def test_every_operator_has_its_law_tested_here() -> None:
+    folder = Path(__file__).parents[3] / "continuous" / "r2r"
+    operators = {
+        node.name
+        for path in folder.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and node.name != "Operator"
+        and any(isinstance(each, ast.FunctionDef) and each.name == "step" for each in node.body)
+    }
+    assert len(operators) > 10
+    text = Path(__file__).read_text("utf-8")
+    assert {name for name in operators if f"{name}(" not in text} == set()
