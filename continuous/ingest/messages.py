@@ -28,6 +28,13 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+# Whole statements, a line each, as N-Triples and N-Quads are written: skipped without a look at their tokens.
+_LINES = re.compile(
+    r"""(?:<[^<>\"{}|^`\\\s]*>[ ]<[^<>\"{}|^`\\\s]*>[ ]
+        (?:<[^<>\"{}|^`\\\s]*>|\"(?:[^\"\\\n\r]|\\.)*\"(?:\^\^<[^<>\"{}|^`\\\s]*>|@[a-zA-Z0-9-]+)?)
+        (?:[ ]<[^<>\"{}|^`\\\s]*>)?[ ]?\.\r?\n)+""",
+    re.VERBOSE,
+)
 _VERSION_WITH_MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
 
 
@@ -70,10 +77,16 @@ class _Splitter:
         self._busy = False
         # Directives of earlier messages, to be put before the message being read.
         self._earlier = ""
+        # A place and the line that it is in, from which the lines of later places are counted.
+        self._counted = (0, 1)
 
     def split(self) -> list[MessageText]:
         text, position, depth, at_statement = self._text, 0, 0, True
         while position < len(text):
+            if at_statement and not depth and (lines := _LINES.match(text, position)) is not None:
+                self._busy = True
+                position = lines.end()
+                continue
             match = _TOKEN.match(text, position)
             assert match is not None  # the last alternative takes any character
             kind, token = match.lastgroup, match[0]
@@ -131,7 +144,9 @@ class _Splitter:
     def _close(self, end: int) -> None:
         body = "".join(self._pieces) + self._text[self._start : end]
         begin = end - len(body)
-        line = self._text.count("\n", 0, begin) + 1
+        counted, line = self._counted
+        line += self._text.count("\n", counted, begin)
+        self._counted = (begin, line)
         self._messages.append(MessageText(self._earlier + body, line, len(self._earlier)))
         self._earlier = "".join(directive + " " for directive in self._directives)
 

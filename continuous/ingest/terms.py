@@ -13,9 +13,17 @@ from quadrill.store.scratch import in_store_form
 from ..algebra.nodes import Term
 
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
-_XSD_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
-# Most numbers of a stream are in the store's form already; asking it costs twenty times this match.
-_CANONICAL_INTEGER = re.compile(r"(?:0|-?[1-9]\d{0,17})\Z")
+# Most values of a stream are in the store's form already; asking it costs twenty times such a match.
+_CANONICAL = {
+    "http://www.w3.org/2001/XMLSchema#integer": re.compile(r"(?:0|-?[1-9][0-9]{0,17})\Z"),
+    "http://www.w3.org/2001/XMLSchema#decimal": re.compile(
+        r"(?:0|(?!-0\Z)-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{0,8}[1-9])?)\Z"
+    ),
+    "http://www.w3.org/2001/XMLSchema#dateTime": re.compile(
+        r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+        r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{0,5}[1-9])?Z\Z"
+    ),
+}
 _PROBE = NamedNode("urn:quadrill:probe")
 
 
@@ -34,7 +42,8 @@ class TermForms:
         datatype = literal.datatype.value
         if datatype == _XSD_STRING or literal.language is not None:
             return literal
-        if datatype == _XSD_INTEGER and _CANONICAL_INTEGER.match(literal.value):
+        canonical = _CANONICAL.get(datatype)
+        if canonical is not None and canonical.match(literal.value):
             return literal
         found = self._known.get(literal)
         if found is None:
@@ -64,11 +73,16 @@ class ElementTerms:
         return tuple(dict.fromkeys(self._quad(quad) for quad in quads))
 
     def _quad(self, quad: Quad) -> Quad:
-        graph = quad.graph_name
+        subject, given, graph = quad.subject, quad.object, quad.graph_name
+        found = self._term(given)
+        named = not isinstance(subject, BlankNode) and not isinstance(graph, BlankNode)
+        if named and found is given:
+            # Most quads are as the store has them: another one would cost more than all looks at this one.
+            return quad
         return Quad(
-            self._subject(quad.subject),
+            self._subject(subject),
             quad.predicate,
-            self._term(quad.object),
+            found,
             graph if isinstance(graph, DefaultGraph) else self._subject(graph),
         )
 
@@ -78,6 +92,8 @@ class ElementTerms:
 
     def _term(self, term: Term) -> Term:
         match term:
+            case NamedNode():
+                return term
             case Literal():
                 return self._forms.literal(term)
             case BlankNode():
@@ -86,8 +102,6 @@ class ElementTerms:
                 subject = self._term(term.subject)
                 assert isinstance(subject, NamedNode | BlankNode)
                 return Triple(subject, term.predicate, self._term(term.object))
-            case _:
-                return term
 
     def _renamed(self, node: BlankNode) -> BlankNode:
         found = self._blank.get(node)

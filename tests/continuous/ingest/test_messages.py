@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyoxigraph import BlankNode
 
+from quadrill.continuous.ingest import messages as cutting
 from quadrill.continuous.ingest.decode import DecodeOptions, decode
 from quadrill.store.errors import RdfSyntaxError
 
@@ -85,3 +90,28 @@ def test_errors_have_the_line_of_the_document(text: str, line: int) -> None:
 def test_a_delimiter_without_message_support_is_an_error() -> None:
     with pytest.raises(RdfSyntaxError):
         messages(f"{A} {B} {C} .\nMESSAGE\n", "text/turtle")
+
+
+PIECES = st.sampled_from(
+    [
+        "<a:s> <a:p> <a:o> .\n", "<a:s> <a:p> <a:o> <a:g> .\n", '<a:s> <a:p> "MESSAGE" .\n', "MESSAGE\n",
+        '<a:s> <a:p> "a\\"b"@en .\r\n', "<a:s> <a:p> <a:o>\n", ".\n", "# MESSAGE <a> <b> <c> .\n", "\n",
+        "@message .\n", "PREFIX a: <urn:a>\n", "a:s a:p a:o ; a:q [ a:p 1 ] .\n", "<a:s> <a:p> <a:o> . MESSAGE\n",
+        "<a:g> {\n", "}\n", '<a:s> <a:p> """\nMESSAGE\n""" .\n', '<a:s> <a:p> "1"^^<a:t>.\n', "<a\\u0041> <b> <c> .\n",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_whole_lines_are_skipped_without_another_result(text: str) -> None:
+    def cut() -> object:
+        try:
+            return cutting.split_messages(text)
+        except RdfSyntaxError as error:
+            return str(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        quick = cut()
+        patch.setattr(cutting, "_LINES", re.compile("(?!)"))
+        assert quick == cut()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 
@@ -60,7 +60,35 @@ def test_the_memory_of_forms_is_bounded() -> None:
 @given(st.from_regex(r"\A[+-]?0{0,2}\d{0,20}\Z"))
 def test_integers_come_in_the_form_that_the_store_gives_back(text: str) -> None:
     """The short cut for canonical integers agrees with the store."""
-    literal = integer(text)
+    agrees_with_the_store(integer(text))
+
+
+def agrees_with_the_store(literal: Literal) -> None:
     store = Store()
     store.add(Quad(P, P, literal))
     assert TermForms().literal(literal) == next(iter(store)).object
+
+
+@given(st.from_regex(r"\A[+-]?0{0,2}\d{0,11}(\.\d{0,10})?\Z"))
+@example("-0")
+@example("-0.0")
+@example("0.10")
+@example("999999999.999999999")
+def test_decimals_come_in_the_form_that_the_store_gives_back(text: str) -> None:
+    agrees_with_the_store(Literal(text, datatype=NamedNode(XSD + "decimal")))
+
+
+@given(
+    st.from_regex(
+        r"\A-?[0-9]{4}-(0[1-9]|1[0-3])-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9](\.[0-9]{1,8})?"
+        r"(Z|[+-](0[0-9]|1[0-4]):(00|30))?\Z"
+    )
+)
+@example("2013-01-01T24:00:00Z")
+@example("2013-02-30T00:00:00Z")
+@example("2013-02-28T23:59:60Z")
+@example("2013-02-28T00:00:00.10Z")
+@example("0000-01-01T00:00:00Z")
+@example("9999-12-31T23:59:59.999999Z")
+def test_times_come_in_the_form_that_the_store_gives_back(text: str) -> None:
+    agrees_with_the_store(Literal(text, datatype=NamedNode(XSD + "dateTime")))
