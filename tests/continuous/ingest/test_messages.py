@@ -94,12 +94,26 @@ def test_a_delimiter_without_message_support_is_an_error() -> None:
 
 PIECES = st.sampled_from(
     [
-        "<a:s> <a:p> <a:o> .\n", "<a:s> <a:p> <a:o> <a:g> .\n", '<a:s> <a:p> "MESSAGE" .\n', "MESSAGE\n",
-        '<a:s> <a:p> "a\\"b"@en .\r\n', "<a:s> <a:p> <a:o>\n", ".\n", "# MESSAGE <a> <b> <c> .\n", "\n",
-        "@message .\n", "PREFIX a: <urn:a>\n", "a:s a:p a:o ; a:q [ a:p 1 ] .\n", "<a:s> <a:p> <a:o> . MESSAGE\n",
-        "<a:g> {\n", "}\n", '<a:s> <a:p> """\nMESSAGE\n""" .\n', '<a:s> <a:p> "1"^^<a:t>.\n', "<a\\u0041> <b> <c> .\n",
+        "<a:s> <a:p> <a:o> .\n",
+        "<a:s> <a:p> <a:o> <a:g> .\n",
+        '<a:s> <a:p> "MESSAGE" .\n',
+        "MESSAGE\n",
+        '<a:s> <a:p> "a\\"b"@en .\r\n',
+        "<a:s> <a:p> <a:o>\n",
+        ".\n",
+        "# MESSAGE <a> <b> <c> .\n",
+        "\n",
+        "@message .\n",
+        "PREFIX a: <urn:a>\n",
+        "a:s a:p a:o ; a:q [ a:p 1 ] .\n",
+        "<a:s> <a:p> <a:o> . MESSAGE\n",
+        "<a:g> {\n",
+        "}\n",
+        '<a:s> <a:p> """\nMESSAGE\n""" .\n',
+        '<a:s> <a:p> "1"^^<a:t>.\n',
+        "<a\\u0041> <b> <c> .\n",
     ]
-)  # fmt: skip
+)
 
 
 @settings(max_examples=300)
