@@ -183,6 +183,12 @@ class Settings:
         "", "URL", "Spark master for bulk loads; empty runs Spark in a child process on this machine."
     )
     spark_memory: str = _setting("2g", "size", "Heap of Spark's driver, as Spark writes sizes.")
+    spark_timeout: str = _setting(
+        "10m", "duration", "Longest time of Spark for one static part; the store is asked then."
+    )
+    static_spark: bool = _setting(
+        True, "", "Spark evaluates static parts where there is a mirror and a rule finds it faster."
+    )
 
     # running
     access_log: str = _setting(

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from quadrill.continuous.clock import Clock, SystemClock
+from quadrill.continuous.columnar import ColumnarEngine
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.ingest.times import duration_ms
 from quadrill.continuous.journal import Journal
 from quadrill.continuous.language import warm_up
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.settings import EngineSettings
+from quadrill.continuous.spark import SparkEngine
+from quadrill.store.bulk.load import MIRROR
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.guard import Limits
 from quadrill.store.logs.change_log import Retention
@@ -238,5 +241,19 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
             max_bytes=settings.remote_max_bytes,
             max_rows=settings.remote_max_rows,
         ),
+        columnar=_columnar(settings),
         threaded=threaded,
+    )
+
+
+def _columnar(settings: Settings) -> ColumnarEngine | None:
+    """Spark over the mirror of the data folder; a mirror may also come to be later."""
+    folder = settings.data_folder
+    if folder is None or not settings.static_spark:
+        return None
+    return SparkEngine(
+        folder / MIRROR,
+        settings.spark_master or None,
+        settings.spark_memory,
+        duration_ms(settings.spark_timeout, "the setting spark_timeout", positive=True) / 1000,
     )

@@ -8,6 +8,7 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.errors import UnsupportedError
 
+from .columnar import ColumnarEngine, ColumnarParts
 from .native import EngineTerms, NativeEvaluator
 from .prepare import Evaluator, PreparedQuery
 from .reference import EvaluationOptions, ReferenceEvaluator
@@ -22,8 +23,10 @@ class EvaluatorChoice:
     A query that falls back says so: the word for its engine is ``reference (<the construct>)``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, columnar: ColumnarEngine | None = None) -> None:
+        """Make one; ``columnar`` evaluates static parts that are too large for the store."""
         self.terms = EngineTerms()
+        self._columnar = columnar
 
     def __call__(
         self, prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
@@ -40,6 +43,7 @@ class EvaluatorChoice:
             quoted_asserted=quoted_asserted,
             base_iri=prepared.query.base_iri,
             sources=prepared.sources,
+            columnar=self._columnar_parts(registration.static_engine),
         )
         if not prepared.query.windows:
             return ReferenceEvaluator(prepared.query, store, options)
@@ -47,6 +51,9 @@ class EvaluatorChoice:
             return NativeEvaluator(prepared.query, store, options, self.terms)
         except UnsupportedError as reason:
             return _Recomputed(prepared, store, options, reason.construct)
+
+    def _columnar_parts(self, wish: str | None) -> ColumnarParts | None:
+        return None if self._columnar is None else ColumnarParts(self._columnar, wish)
 
 
 class _Recomputed(ReferenceEvaluator):

@@ -71,7 +71,7 @@ class EngineParts:
         self.store = store
         self.clock = clock
         self.settings = settings
-        self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice()
+        self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice(settings.columnar)
         self.views = ViewBook(store, threaded=settings.threaded)
         self.turns = turns = Turns(clock, journal)
         self.stages = turns.stages = Stages()

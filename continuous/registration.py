@@ -7,6 +7,7 @@ from typing import Any, cast
 from typing import Literal as OneOf
 
 from .algebra.query import Dialect, Output
+from .columnar import ENGINES
 from .errors import InputError
 from .ingest.times import duration_ms, instant_ms
 from .streams import check_iri, check_name
@@ -26,7 +27,7 @@ class Registration:
 
     ``report`` is ``on-content-change``, ``on-window-close`` or the period in milliseconds; ``refresh`` is
     ``trigger``, ``manual`` or a period; ``start_from`` an event time; ``memory`` the quads that windows may
-    hold before the query fails.
+    hold before the query fails; ``static_engine`` who evaluates static parts, against the rule.
     """
 
     query: str
@@ -48,6 +49,7 @@ class Registration:
     window_default_graph: OneOf["union", "default"] = "union"
     result_iri: str | None = None
     into_graph: str | None = None
+    static_engine: OneOf["oxigraph", "spark"] | None = None
 
     @classmethod
     def from_json(cls, document: Any, *, name: str | None = None) -> Registration:
@@ -95,6 +97,7 @@ class Registration:
             window_default_graph=_one_of(given, "window_default_graph", ("union", "default")) or "union",
             result_iri=check_iri(given["result_iri"]) if "result_iri" in given else None,
             into_graph=check_iri(given["into_graph"]) if "into_graph" in given else None,
+            static_engine=_one_of(given, "static_engine", ENGINES),
         )
 
     def options(self) -> dict[str, Any]:
@@ -122,6 +125,7 @@ class Registration:
             "window_default_graph": None if graphs == "union" else graphs,
             "result_iri": self.result_iri,
             "into_graph": self.into_graph,
+            "static_engine": self.static_engine,
         }
         return {key: value for key, value in members.items() if value is not None}
 
@@ -133,7 +137,7 @@ class Registration:
 _MEMBERS = (
     "name", "query", "dialect", "output", "report", "strict", "t0", "refresh", "parameters", "profile",
     "bounds", "non_empty", "start", "lateness", "memory", "strict_dataset",
-    "window_default_graph", "result_iri", "into_graph",
+    "window_default_graph", "result_iri", "into_graph", "static_engine",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .columnar import ColumnarEngine
 from .remote.settings import RemoteSettings
 
 DAY_MS = 86_400_000
@@ -33,6 +34,7 @@ class EngineSettings:
         tick_ms: how often, at least, clock-driven streams are moved.
         checkpoint_ms: how often the state is written, when there is a journal and something happened.
         remote: limits and defaults of what is fetched from elsewhere.
+        columnar: evaluates static parts that are too large for the store, if there is such an engine.
         threaded: False processes everything in the calling thread (tests, offline runs).
     """
 
@@ -55,4 +57,5 @@ class EngineSettings:
     tick_ms: int = 1_000
     checkpoint_ms: int = 30_000
     remote: RemoteSettings = RemoteSettings()
+    columnar: ColumnarEngine | None = None
     threaded: bool = True

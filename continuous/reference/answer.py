@@ -11,6 +11,7 @@ from pyoxigraph import NamedNode
 from ..element import Row
 
 if TYPE_CHECKING:
+    from ..columnar import ColumnarParts
     from ..remote.query import QuerySources
 
 
@@ -22,7 +23,8 @@ class EvaluationOptions:
     ``window_default_graph`` says what a window's patterns outside GRAPH match: the ``union`` of all graphs
     of its elements, or their ``default`` graph (Definition 16.5 of the RSP-QL* paper). ``strict_dataset``
     gives CQELS-QL SPARQL's own rule for FROM NAMED without FROM. ``quoted_asserted``: annotated triples
-    count as asserted, on all streams or on those listed. ``sources`` are what the query reads from elsewhere.
+    count as asserted, on all streams or on those listed. ``sources`` are what the query reads from elsewhere,
+    ``columnar`` evaluates static parts that are too large for the store.
     """
 
     name: str = ""
@@ -31,6 +33,7 @@ class EvaluationOptions:
     quoted_asserted: bool | frozenset[NamedNode] = False
     base_iri: str | None = None
     sources: QuerySources | None = None
+    columnar: ColumnarParts | None = None
 
 
 @dataclass(frozen=True, slots=True)

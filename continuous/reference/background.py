@@ -34,6 +34,7 @@ from ..algebra.query import ContinuousQuery
 from ..algebra.static import StaticPattern
 from ..algebra.text import SparqlText
 from ..algebra.variables import in_scope
+from ..columnar import Graphs
 from ..element import Row
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import QuerySources
@@ -77,6 +78,7 @@ class Background:
         self._store = store
         self._base = query.base_iri
         self._functions = functions
+        self._columnar = options.columnar
         self._sources = options.sources or QuerySources((), None, query.base_iri)
 
     @property
@@ -151,6 +153,13 @@ class Background:
             pattern = expand(part.pattern, lambda: self._nameable(reader, dataset))
         else:
             pattern = part.pattern
+        if self._columnar is not None and reader is snapshot:
+            graphs = Graphs.of(dataset.default, dataset.named)
+            found = self._columnar.rows(
+                self._store, snapshot.version, part.name, pattern, part.vars, graphs, self._base
+            )
+            if found is not None:
+                return found
         text = static_text(pattern, part.vars, self._functions, self._base)
         return self._solutions(reader, text, len(part.vars), dataset)
 

@@ -1,6 +1,6 @@
 """Static parts over very large graphs, evaluated by Spark on the store's mirror."""
 
-from .evaluate import ColumnarEngine, SparkEngine, SparkTables
-from .rule import Choice, choose
+from .evaluate import SparkEngine, SparkTables
+from .rule import choose
 
-__all__ = ["Choice", "ColumnarEngine", "SparkEngine", "SparkTables", "choose"]
+__all__ = ["SparkEngine", "SparkTables", "choose"]

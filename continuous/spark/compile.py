@@ -45,6 +45,7 @@ from ..algebra.nodes import (
     Var,
 )
 from ..algebra.variables import expression_variables, in_scope
+from ..columnar import Graphs
 from ..expressions.oxigraph import canonical
 from ..planner.exists import correlation
 from . import expressions, grouping, ordering, scans
@@ -52,7 +53,7 @@ from .expressions import Scope, refuse, scope_of
 from .frames import Frame, Pair, beside, join, optional, quoted, same_rows, union
 from .paths import Paths
 from .scans import GraphName
-from .source import Dataset, Quads
+from .source import Quads
 
 
 class Compiler:
@@ -64,9 +65,9 @@ class Compiler:
         base_iri: what IRI() resolves against.
     """
 
-    def __init__(self, quads: Quads, dataset: Dataset | None = None, base_iri: str | None = None) -> None:
+    def __init__(self, quads: Quads, dataset: Graphs | None = None, base_iri: str | None = None) -> None:
         self._quads = quads
-        self._dataset = dataset or Dataset()
+        self._dataset = dataset or Graphs()
         self._base = base_iri
         self._paths = Paths(quads, self._dataset)
         self._fresh = 0

@@ -1,8 +1,4 @@
-"""Tables of static parts by Spark, in a child process that ends with its memory.
-
-The seam for another columnar engine is `ColumnarEngine`: it says of a pattern whether it is the one to ask,
-and gives its rows at one version of the store. Whoever asks falls back to the store when it refuses or fails.
-"""
+"""Tables of static parts by Spark, in a child process that ends with its memory (`columnar` has the seam)."""
 
 from __future__ import annotations
 
@@ -11,47 +7,22 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from pyoxigraph import RdfFormat, serialize
 
+from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror
 from quadrill.store.bulk.spark_load import LOG, run_child
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads import QuadStore
 
 from ..algebra.nodes import Algebra, Var
+from ..columnar import Choice, Graphs
 from ..element import Row
-from .rule import Choice, choose
-from .source import Dataset
+from .rule import choose, refused
 from .worker import terms_of
 
 _CHILD = "quadrill.continuous.spark.child"
-
-
-class ColumnarEngine(Protocol):
-    """Evaluates static parts beside the store."""
-
-    def choose(self, pattern: Algebra, wish: str | None) -> Choice:
-        """Who is to evaluate a pattern, and why; ``wish`` is what the query asks for."""
-        ...
-
-    def rows(
-        self,
-        store: QuadStore,
-        version: int,
-        pattern: Algebra,
-        columns: Sequence[Var],
-        dataset: Dataset,
-        base_iri: str | None,
-    ) -> list[Row]:
-        """The rows of a pattern at a version of the store, in any order.
-
-        Raises:
-            UnsupportedError: the pattern, or that version, cannot be had here; it names why.
-            LoadError: the engine failed or took too long.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +52,19 @@ class SparkEngine:
         version: int,
         pattern: Algebra,
         columns: Sequence[Var],
-        dataset: Dataset,
+        graphs: Graphs,
         base_iri: str | None,
     ) -> list[Row]:
         """One pattern; see `ColumnarEngine`."""
-        mirror = Mirror.open(self.folder)
+        construct, mirror, missing = refused(pattern), Mirror.open(self.folder), spark_missing()
+        if construct is not None:
+            raise UnsupportedError(f"{construct} on the mirror")
         if mirror is None:
             raise UnsupportedError("a part without a mirror", "there is no mirror")
+        if missing is not None:
+            raise UnsupportedError("engine: spark", missing)
         tables = SparkTables(mirror, self.master, self.memory, self.seconds)
-        _, (result,) = tables.tables(store, [(pattern, columns)], dataset, base_iri, version)
+        _, (result,) = tables.tables(store, [(pattern, columns)], graphs, base_iri, version)
         if isinstance(result, UnsupportedError):
             raise result
         return result
@@ -115,7 +90,7 @@ class SparkTables:
         self,
         store: QuadStore,
         parts: Sequence[tuple[Algebra, Sequence[Var]]],
-        dataset: Dataset | None = None,
+        graphs: Graphs | None = None,
         base_iri: str | None = None,
         version: int | None = None,
     ) -> tuple[int, list[list[Row] | UnsupportedError]]:
@@ -124,7 +99,7 @@ class SparkTables:
         Args:
             store: the store whose mirror it is.
             parts: patterns with their columns.
-            dataset: the graphs of the query.
+            graphs: the graphs of the query.
             base_iri: what IRI() resolves against.
             version: the version of the store to read; None is the newest.
 
@@ -143,7 +118,7 @@ class SparkTables:
             folder = Path(work)
             for name, quads in (("added.nq", added), ("removed.nq", removed)):
                 (folder / name).write_bytes(serialize(quads, format=RdfFormat.N_QUADS) or b"")
-            asked = [(pattern, tuple(columns)) for pattern, columns in parts], dataset or Dataset(), base_iri
+            asked = [(pattern, tuple(columns)) for pattern, columns in parts], graphs or Graphs(), base_iri
             (folder / "parts.pickle").write_bytes(pickle.dumps(asked))
             run_child(
                 [str(self.mirror.folder), str(folder)],

@@ -26,11 +26,12 @@ from ..algebra.nodes import (
     ZeroOrMore,
     ZeroOrOne,
 )
+from ..columnar import Graphs
 from ..expressions.oxigraph import canonical
 from .expressions import refuse
 from .frames import Frame
 from .scans import GraphName, in_graph, nodes_of
-from .source import Dataset, Quads
+from .source import Quads
 
 MOST_PAIRS = 20_000_000
 """A path of any length that connects more pairs than this is left to the store."""
@@ -39,7 +40,7 @@ MOST_PAIRS = 20_000_000
 class Paths:
     """Compiles property paths over one dataset."""
 
-    def __init__(self, quads: Quads, dataset: Dataset) -> None:
+    def __init__(self, quads: Quads, dataset: Graphs) -> None:
         self._quads = quads
         self._dataset = dataset
 

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from quadrill.store.bulk.mirror import PredicateFacts
 
-from ..algebra.build import all_nodes
-from ..algebra.nodes import Algebra, Bgp, Path, Service, TriplePattern, Var
+from ..algebra.build import all_nodes, expressions, sub_expressions
+from ..algebra.nodes import (
+    Algebra,
+    Bgp,
+    Distinct,
+    FunctionCall,
+    OrderBy,
+    Path,
+    Project,
+    Reduced,
+    Service,
+    Slice,
+    TriplePattern,
+    TripleTerm,
+    Var,
+)
+from ..columnar import Choice
 
+_XSD = "http://www.w3.org/2001/XMLSchema#"
 SCAN_ROWS = 3_000_000
 """Break-even of one scan, measured on two cores with the start of Spark left out."""
 JOIN_ROWS = 1_000_000
 """Break-even where a predicate is joined with itself, measured likewise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """``engine`` is ``oxigraph`` or ``spark``; ``reason`` is for EXPLAIN."""
-
-    engine: str
-    reason: str
 
 
 def choose(
@@ -57,6 +64,27 @@ def choose(
     if sum(rows) > SCAN_ROWS:
         return Choice("spark", f"scans {sum(rows):,} triples")
     return Choice("oxigraph", f"scans {sum(rows):,} triples only")
+
+
+def refused(pattern: Algebra) -> str | None:
+    """What of a pattern is sure to be refused, told without starting Spark; None when nothing is seen."""
+    root = pattern
+    while isinstance(root, (Distinct, Project)):
+        root = root.input
+    if isinstance(root, (OrderBy, Slice)):
+        return "the order of a part's rows"
+    for node in all_nodes(pattern):
+        if isinstance(node, (Reduced, Service)):
+            return type(node).__name__.upper()
+        if isinstance(node, Bgp) and any(
+            isinstance(term, TripleTerm) for each in node.patterns for term in (each.subject, each.object)
+        ):
+            return "a triple term with variables"
+        for expr in expressions(node):
+            for each in sub_expressions(expr):
+                if isinstance(each, FunctionCall) and not each.iri.value.startswith(_XSD):
+                    return f"the function {each.iri}"
+    return None
 
 
 def _rows(pattern: TriplePattern, predicates: Mapping[str, PredicateFacts]) -> int:

@@ -16,17 +16,18 @@ from quadrill.store.apply import term_text
 from quadrill.store.bulk.mirror import PredicateFacts
 
 from ..algebra.nodes import Expr, TermPattern, TriplePattern, TripleTerm, Var
+from ..columnar import Graphs
 from ..expressions.oxigraph import canonical
 from . import ranges
 from .expressions import refuse
 from .frames import Frame, join, quoted
-from .source import Dataset, Quads
+from .source import Quads
 
 GraphName = NamedNode | Var | None
 _NODES = frozenset(("iri", "blank"))
 
 
-def in_graph(data: Any, graph: GraphName, dataset: Dataset) -> Any:
+def in_graph(data: Any, graph: GraphName, dataset: Graphs) -> Any:
     """The quads that a pattern in ``graph`` ranges over; outside GRAPH each triple is there once."""
     from pyspark.sql import functions as f
 
@@ -46,7 +47,7 @@ def in_graph(data: Any, graph: GraphName, dataset: Dataset) -> Any:
 
 
 def scan(
-    pattern: TriplePattern, graph: GraphName, quads: Quads, dataset: Dataset, conditions: Iterable[Expr] = ()
+    pattern: TriplePattern, graph: GraphName, quads: Quads, dataset: Graphs, conditions: Iterable[Expr] = ()
 ) -> Frame:
     """The solutions of a triple pattern; ``conditions`` are of those that `absorbed` gives for it."""
     from pyspark.sql import functions as f
@@ -112,7 +113,7 @@ def _expected(left: Frame, right: Frame) -> float:
     return expected_rows(left, right)
 
 
-def nodes_of(graph: GraphName, quads: Quads, dataset: Dataset) -> Any:
+def nodes_of(graph: GraphName, quads: Quads, dataset: Graphs) -> Any:
     """The subjects and objects of a graph, each once: columns node and, in GRAPH ?variable, g."""
     from pyspark.sql import functions as f
 

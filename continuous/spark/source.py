@@ -1,8 +1,7 @@
-"""What the compiler reads: the quads of a dataset as DataFrames, with figures about each predicate."""
+"""What the compiler reads: the quads of a store as DataFrames, with figures about each predicate."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from quadrill.store.bulk.mirror import PredicateFacts
@@ -22,16 +21,3 @@ class Quads(Protocol):
     def rows(self, names: list[str], texts: list[tuple[str | None, ...]]) -> Any:
         """A DataFrame of given rows of texts."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """The graphs of a query (SPARQL 1.1, section 13.2), as texts.
-
-    Attributes:
-        default: the graphs whose merge is the default graph; None stands for the default graph itself.
-        named: those that GRAPH ranges over; None is all.
-    """
-
-    default: tuple[str | None, ...] = (None,)
-    named: tuple[str, ...] | None = None

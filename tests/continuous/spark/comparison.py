@@ -9,12 +9,12 @@ from typing import Any
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QuerySolutions, Store
 
 from quadrill.continuous.algebra.nodes import Algebra, Var
+from quadrill.continuous.columnar import Graphs
 from quadrill.continuous.element import Row
 from quadrill.continuous.reference.background import static_text
 from quadrill.continuous.reference.functions import Functions
 from quadrill.continuous.spark.compile import Compiler
 from quadrill.continuous.spark.reader import given_rows
-from quadrill.continuous.spark.source import Dataset
 from quadrill.continuous.spark.worker import terms_of
 from quadrill.store.apply import term_text
 from quadrill.store.bulk.mirror import PredicateFacts
@@ -68,7 +68,7 @@ class QuadsInMemory:
 
 
 def by_spark(
-    quads: QuadsInMemory, pattern: Algebra, columns: Sequence[Var], dataset: Dataset, base_iri: str | None
+    quads: QuadsInMemory, pattern: Algebra, columns: Sequence[Var], dataset: Graphs, base_iri: str | None
 ) -> Counter[Row]:
     """The rows of a pattern as Spark gives them."""
     data = Compiler(quads, dataset, base_iri).table(pattern, columns)

@@ -15,8 +15,8 @@ from pyoxigraph import Literal, NamedNode, Quad, Store, Triple
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.show import show
 from quadrill.continuous.algebra.variables import in_scope
+from quadrill.continuous.columnar import Graphs
 from quadrill.continuous.spark import SparkEngine, SparkTables, choose
-from quadrill.continuous.spark.source import Dataset
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror, PredicateFacts, make_mirror
 from quadrill.store.errors import UnsupportedError
@@ -154,14 +154,14 @@ def chosen_data(spark: Any) -> tuple[Store, QuadsInMemory]:
     return store, QuadsInMemory(spark, store)
 
 
-def compared(data: tuple[Store, QuadsInMemory], pattern: n.Algebra, dataset: Dataset | None = None) -> int:
+def compared(data: tuple[Store, QuadsInMemory], pattern: n.Algebra, dataset: Graphs | None = None) -> int:
     """Assert that both give the same rows; returns how many there are, -1 where they are too many."""
     store, quads = data
     columns = columns_of(pattern)
     expected = by_store(store, pattern, columns)
     if expected.total() > MOST_ROWS:
         return -1
-    assert by_spark(quads, pattern, columns, dataset or Dataset(), None) == expected, show(pattern)
+    assert by_spark(quads, pattern, columns, dataset or Graphs(), None) == expected, show(pattern)
     return expected.total()
 
 
@@ -215,10 +215,10 @@ def test_the_graphs_of_a_query_are_those_of_its_dataset_clause(
     store, quads = chosen_data
     pattern = n.Union(bgp(triple(A, 0, B)), n.Graph(n.Var("g"), bgp(triple(A, 1, B))))
     columns = columns_of(pattern)
-    merged = by_spark(quads, pattern, columns, Dataset(tuple(map(str, GRAPHS)), (str(GRAPHS[0]),)), None)
+    merged = by_spark(quads, pattern, columns, Graphs(tuple(map(str, GRAPHS)), (str(GRAPHS[0]),)), None)
     assert merged == by_store(store, pattern, columns, default=GRAPHS, named=GRAPHS[:1])
     assert merged.total() > 0
-    nothing = by_spark(quads, pattern, columns, Dataset((), ()), None)
+    nothing = by_spark(quads, pattern, columns, Graphs((), ()), None)
     assert nothing.total() == 0
 
 
@@ -299,4 +299,4 @@ def test_a_stale_or_missing_mirror_is_refused(tmp_path: Path) -> None:
     engine = SparkEngine(tmp_path)
     assert engine.choose(bgp(triple(A, 0, B)), "spark").engine == "oxigraph"
     with pytest.raises(UnsupportedError, match="no mirror"):
-        engine.rows(store, 1, n.Bgp(), (), Dataset(), None)
+        engine.rows(store, 1, n.Bgp(), (), Graphs(), None)

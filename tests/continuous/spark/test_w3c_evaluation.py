@@ -12,8 +12,8 @@ import pytest
 
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.variables import in_scope
+from quadrill.continuous.columnar import Graphs
 from quadrill.continuous.language import parse
-from quadrill.continuous.spark.source import Dataset
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.errors import UnsupportedError
 from tests.continuous.algebra.test_w3c_roundtrip import DIFFERENT_EACH_TIME, evaluation_cases, load
@@ -63,7 +63,7 @@ def compare(case: Case, quads: dict[Any, QuadsInMemory], spark: Any) -> None:
     )
     default, named = query.dataset.default, query.dataset.named
     clause = bool(default or named)
-    dataset = Dataset(tuple(map(str, default)), tuple(map(str, named))) if clause else Dataset()
+    dataset = Graphs(tuple(map(str, default)), tuple(map(str, named))) if clause else Graphs()
     rows = by_spark(quads[key], query.root, columns, dataset, query.base_iri)
     assert rows == by_store(
         store,
