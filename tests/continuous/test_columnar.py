@@ -1,0 +1,108 @@
+"""Static parts by a columnar engine: asked where it wants to be, and the store wherever it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pyoxigraph import DefaultGraph, NamedNode
+
+from quadrill.continuous.algebra.nodes import Algebra, Var
+from quadrill.continuous.columnar import Choice, ColumnarParts, Graphs
+from quadrill.continuous.element import Row
+from quadrill.continuous.language import parse
+from quadrill.continuous.native import NativeEvaluator
+from quadrill.continuous.reference import EvaluationOptions
+from quadrill.continuous.registration import Registration
+from quadrill.store.errors import UnsupportedError
+from quadrill.store.quads import QuadStore
+
+TEXT = """PREFIX : <http://x/>
+SELECT ?p ?n FROM NAMED <http://x/g> { STREAM :s [NOW] { ?p :at ?l } GRAPH :g { ?p :name ?n } }"""
+ROW = (NamedNode("http://x/name"), NamedNode("http://x/person"))
+
+
+class Engine:
+    """Gives one row, or refuses; notes what it was asked."""
+
+    def __init__(self, *, refuses: bool = False, engine: str = "spark") -> None:
+        self.refuses = refuses
+        self.engine = engine
+        self.asked: list[tuple[Any, ...]] = []
+
+    def choose(self, pattern: Algebra, wish: str | None) -> Choice:
+        return Choice(wish or self.engine, "so the test says")
+
+    def rows(
+        self,
+        store: QuadStore,
+        version: int,
+        pattern: Algebra,
+        columns: Sequence[Var],
+        graphs: Graphs,
+        base_iri: str | None,
+    ) -> list[Row]:
+        self.asked.append((version, [each.name for each in columns], graphs))
+        if self.refuses:
+            raise UnsupportedError("a test")
+        return [ROW]
+
+
+def rows_of_the_part(engine: Engine, wish: str | None = None) -> tuple[int, ColumnarParts]:
+    """How many rows the static part of the query has, and who was asked for them."""
+    store = QuadStore.open(None)
+    store.update(
+        "INSERT DATA { GRAPH <http://x/g> { <urn:a> <http://x/name> 1 . <urn:b> <http://x/name> 2 } }"
+    )
+    columnar = ColumnarParts(engine, wish)
+    query = parse(TEXT, dialect="cqels")
+    evaluator = NativeEvaluator(query, store, EvaluationOptions(name="q", columnar=columnar))
+    evaluator.refresh()
+    (part,) = evaluator.static_parts()
+    return part.rows, columnar
+
+
+def test_the_engine_is_asked_for_the_rows_at_the_version_and_over_the_graphs_of_the_query() -> None:
+    engine = Engine()
+    rows, columnar = rows_of_the_part(engine)
+    assert rows == 1
+    assert set(engine.asked[0][1]) == {"n", "p"}
+    assert engine.asked[0][0] == 1
+    assert engine.asked[0][2] == Graphs((None,), ("<http://x/g>",))
+    assert [choice.engine for choice in columnar.choices.values()] == ["spark"]
+
+
+def test_where_the_engine_does_not_want_to_the_store_gives_the_rows() -> None:
+    engine = Engine(engine="oxigraph")
+    assert rows_of_the_part(engine)[0] == 2
+    assert engine.asked == []
+
+
+def test_where_the_engine_refuses_the_store_gives_the_rows_and_the_reason_is_kept(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rows, columnar = rows_of_the_part(Engine(refuses=True))
+    assert rows == 2
+    (choice,) = columnar.choices.values()
+    assert choice == Choice("oxigraph", "spark was not able to: a test is not supported")
+    assert "left to the store" in caplog.text
+
+
+def test_what_the_query_asks_for_is_told_to_the_engine() -> None:
+    assert rows_of_the_part(Engine(), "oxigraph")[0] == 2
+    assert rows_of_the_part(Engine(engine="oxigraph"), "spark")[0] == 1
+
+
+def test_a_registration_names_the_engine_of_its_static_parts() -> None:
+    made = Registration.from_json({"query": TEXT, "static_engine": "spark"})
+    assert made.static_engine == "spark"
+    assert made.options() == {"static_engine": "spark"}
+    assert Registration.from_json({"query": TEXT}).static_engine is None
+    with pytest.raises(Exception, match="static_engine"):
+        Registration.from_json({"query": TEXT, "static_engine": "duck"})
+
+
+def test_the_graphs_of_a_clause_as_texts() -> None:
+    assert Graphs.of(None, None) == Graphs((None,), None)
+    assert Graphs.of((DefaultGraph(), NamedNode("urn:g")), ()) == Graphs((None, "<urn:g>"), ())
