@@ -259,22 +259,29 @@ XSD_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 
 
 def look(process: int, folder: Path, ages: deque[float], began: float) -> Sample:
-    """The server of this moment, and the latencies since the last look."""
-    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
-    figures = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    """The server of this moment with its processes, and the latencies since the last look."""
+    family = [process, *_children(process)]
+    status = [Path(f"/proc/{each}/status").read_text(encoding="ascii") for each in family]
+    figures = [dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line) for text in status]
     found = [ages.popleft() for _ in range(len(ages))]
     files = [path for path in folder.rglob("*") if path.is_file()]
     return Sample(
         minutes=round((time.monotonic() - began) / 60, 3),
-        memory=round(int(figures["VmRSS"].split()[0]) / 1024, 1),
-        threads=int(figures["Threads"]),
-        open_files=len(os.listdir(f"/proc/{process}/fd")),
+        memory=round(sum(int(each["VmRSS"].split()[0]) for each in figures) / 1024, 1),
+        threads=sum(int(each["Threads"]) for each in figures),
+        open_files=sum(len(os.listdir(f"/proc/{each}/fd")) for each in family),
         files=len(files),
         megabytes=round(sum(_size(path) for path in files) / 1e6, 2),
         p50=round(statistics.median(found), 2) if found else float("nan"),
         p99=round(sorted(found)[int(len(found) * 0.99)], 2) if found else float("nan"),
-        load=os.getloadavg()[0],
+        load=round(os.getloadavg()[0], 2),
     )
+
+
+def _children(process: int) -> list[int]:
+    """The processes that the server has started: the writer of event streams, workers."""
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(each) for task in tasks for each in task.read_text(encoding="ascii").split()]
 
 
 def _size(path: Path) -> int:
