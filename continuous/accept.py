@@ -238,7 +238,7 @@ class Acceptor:
         stream.late += len(late)
         stream.dropped += len(dropped)
         if good:
-            stream.last_input_ms = self._clock.now_ms()
+            stream.heard(self._clock)
             if stream.record.stamping is None and self.on_stamped is not None:
                 self.on_stamped(stream, "arrival" if good[0][0].at is None else "event")
         event = None
@@ -292,7 +292,7 @@ class Acceptor:
             element = Element(tuple(quads), at, stream.next_seq)
             stream.next_seq += 1
             stream.accepted += 1
-            stream.last_input_ms = self._clock.now_ms()
+            stream.heard(self._clock)
             if watermark is not None and at < watermark:
                 stream.late += 1
                 self._keep_dead(stream, element, entered=stream.record.late == "admit")
@@ -333,7 +333,7 @@ class Acceptor:
                     "ahead of the clock and of its stream's watermark",
                     code="future",
                 )
-            stream.last_input_ms = now
+            stream.heard(self._clock)
             stream.idle = False
             stream.guarantee(at)
             return self._log_and_queue(stream, Advance(stream.iri, stream.time))
@@ -347,9 +347,8 @@ class Acceptor:
                 if stream.guarantee(now - stream.lateness_ms):
                     self._log_and_queue(stream, Advance(stream.iri, stream.time))
                 return
-            if stream.idle or not stream.idle_timeout_ms or stream.last_input_ms is None:
-                return
-            if now - stream.last_input_ms >= stream.idle_timeout_ms:
+            left = stream.idle_in(self._clock)
+            if left is not None and left <= 0:
                 stream.idle = True
                 # Nothing is waited for any more: what was held back by lateness can go.
                 if stream.seen is not None:

@@ -231,7 +231,7 @@ class Dispatcher:
         """A query whose static parts are refreshed every so often."""
         refresh = running.prepared.refresh
         if isinstance(refresh, int) and running.state != "failed":
-            self._timers[running.name] = self._clock.now_ms() + refresh
+            self._timers[running.name] = self._clock.steady_ms() + refresh
         else:
             self._timers.pop(running.name, None)
 
@@ -240,8 +240,9 @@ class Dispatcher:
         now = self._clock.now_ms()
         for state in self._book:
             self._acceptor.tick(state, now)
+        steady = self._clock.steady_ms()
         for name, due in list(self._timers.items()):
-            if due <= now:
+            if due <= steady:
                 running = self._attached[name]
                 self.set_timer(running)
                 self._timed(running)
@@ -249,11 +250,12 @@ class Dispatcher:
     def wait_ms(self, at_most: int) -> int:
         """How long nothing of the clock is due."""
         now = self._clock.now_ms()
-        due = [now + at_most, *self._timers.values()]
+        steady = self._clock.steady_ms()
+        due = [now + at_most, *(now + at - steady for at in self._timers.values())]
         for state in self._book:
             if state.record.stamping == "arrival":
                 instants = [running.timeline.next_due() for running in self.readers(state.iri)]
                 due += [instant + state.lateness_ms for instant in instants if instant is not None]
-            elif not state.idle and state.idle_timeout_ms and state.last_input_ms is not None:
-                due.append(state.last_input_ms + state.idle_timeout_ms)
+            elif (left := state.idle_in(self._clock)) is not None:
+                due.append(now + left)
         return max(1, min(due) - now)

@@ -128,7 +128,7 @@ class Keeper:
         for stream in parts.book:
             # The time that the server was away is no silence of the stream.
             if stream.last_input_ms is not None:
-                stream.last_input_ms = parts.clock.now_ms()
+                stream.heard(parts.clock)
         parts.acceptor.begin_at(journal.last)
         parts.turns.processed = journal.last
         journal.silent = False

@@ -279,7 +279,7 @@ class QueryLife:
             entry = self.parts.failed.popleft()
             if self.parts.catalogue.find(entry.name) is not entry or entry.state != "failed":
                 continue
-            now = self.parts.clock.now_ms()
+            now = self.parts.clock.steady_ms()
             entry.restarts = [at for at in entry.restarts if now - at < _RESTART_SPAN_MS]
             if len(entry.restarts) >= _MOST_RESTARTS:
                 log.error("the query %s has failed too often and stays failed", entry.name)

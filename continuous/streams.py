@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from quadrill.store.errors import ConflictError, NotFoundError
 from quadrill.store.registry.records import LatePolicy, Stamping, StreamRecord
 
+from .clock import Clock
 from .dead_letters import DeadLetters
 from .errors import InputError
 from .ingest.decode import PROV_GENERATED_AT_TIME
@@ -57,6 +58,8 @@ class StreamState:
     dropped: int = 0
     refused: int = 0
     last_input_ms: int | None = None
+    # The same by the clock that never jumps; not kept over restarts.
+    last_input_steady: int | None = None
     derived_from: str | None = None
     reader_lateness: dict[str, int] = field(default_factory=dict)
     dead_letters: DeadLetters = field(default_factory=lambda: DeadLetters(0))
@@ -94,6 +97,17 @@ class StreamState:
     def see(self, event_time: int) -> None:
         """An element of this event time was accepted."""
         self.seen = event_time if self.seen is None else max(self.seen, event_time)
+
+    def heard(self, clock: Clock) -> None:
+        """Something came just now."""
+        self.last_input_ms = clock.now_ms()
+        self.last_input_steady = clock.steady_ms()
+
+    def idle_in(self, clock: Clock) -> int | None:
+        """Milliseconds until silence makes it idle, at most 0 when it does; None when it never will."""
+        if self.idle or not self.idle_timeout_ms or self.last_input_steady is None:
+            return None
+        return self.last_input_steady + self.idle_timeout_ms - clock.steady_ms()
 
     def figures(self) -> list[Any]:
         """Time and counts, for a record of the journal."""

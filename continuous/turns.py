@@ -73,6 +73,10 @@ class Turns:
         """The time of the turn; between turns that of the clock."""
         return self._clock.now_ms() if self._at is None else self._at
 
+    def steady_ms(self) -> int:
+        """Of the clock that never jumps."""
+        return self._clock.steady_ms()
+
     # --- taking a turn --------------------------------------------------------------------------
 
     def submit(

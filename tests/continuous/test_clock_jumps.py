@@ -1,0 +1,115 @@
+"""Somebody sets the clock, back or forth: time of streams never runs back, silence is still silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quadrill.continuous.clock import ManualClock, SystemClock
+from tests.continuous.test_recovery import E, Life
+
+S, HOUR = E + "s", 3_600_000
+TWO = "SELECT ?x ?y WHERE { STREAM :s [RANGE 9s] { ?x :seen ?v } STREAM :t [RANGE 9s] { ?y :seen ?w } }"
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Life]:
+    life = Life(tmp_path / "d", ManualClock(10 * HOUR), idle_timeout_ms=5_000)
+    yield life
+    life.stop()
+
+
+def arrive(life: Life, name: str) -> None:
+    life.engine.push(S, f'<{E}{name}> <{E}seen> "1" .'.encode(), "application/n-triples")
+
+
+def stamps(life: Life) -> list[int]:
+    book = life.engine.parts.book
+    return [
+        element.event_time
+        for record in book.get(S).log.records()
+        for element in getattr(record.input, "elements", ())
+    ]
+
+
+def test_arrival_stamps_never_run_back(life: Life) -> None:
+    arrive(life, "a")
+    watermark = life.engine.stream(S)["watermark"]
+    life.clock.jump(-HOUR)
+    arrive(life, "b")
+    life.engine.tick()
+    life.clock.advance(1_000)
+    arrive(life, "c")
+    assert stamps(life) == [10 * HOUR] * 3, "they wait for the clock to catch up"
+    assert life.engine.stream(S)["watermark"] == watermark
+    life.clock.advance(HOUR)
+    arrive(life, "d")
+    assert stamps(life)[-1] == 10 * HOUR + 1_000
+
+
+def test_a_jump_forward_is_followed_and_one_back_again_waits(life: Life) -> None:
+    arrive(life, "a")
+    life.clock.jump(HOUR)
+    life.engine.tick()
+    arrive(life, "b")
+    life.clock.jump(-HOUR)
+    arrive(life, "c")
+    assert stamps(life) == [10 * HOUR, 11 * HOUR, 11 * HOUR]
+    assert life.engine.stream(S)["late_count"] == 0, "nobody is late by the fault of the clock"
+
+
+@pytest.mark.parametrize("jump", [-HOUR, HOUR])
+def test_a_stream_becomes_idle_after_its_silence_and_not_by_a_jump(life: Life, jump: int) -> None:
+    life.register("two", TWO)
+    life.push(1_000, "a")
+    life.engine.push(E + "t", f'<{E}b> <{E}seen> "1" .'.encode(), "application/n-triples", at=1_000)
+    life.push(3_000, "c")
+    life.clock.jump(jump)
+    life.clock.advance(4_000)
+    life.engine.tick()
+    assert not life.engine.stream(E + "t")["idle"]
+    assert life.engine.stream(S)["idle_timeout_ms"] == 5_000
+    life.clock.advance(1_000)
+    life.engine.tick()
+    assert life.engine.stream(E + "t")["idle"]
+    assert len(life.told()["two"]) == 2, "what waited for the silent stream is told"
+
+
+@pytest.mark.parametrize("jump", [-HOUR, HOUR])
+def test_a_timer_fires_after_its_time_and_not_by_a_jump(life: Life, jump: int) -> None:
+    life.register("named", refresh={"every": "30s"}, output="istream")
+    refreshes = life.engine.describe("named")["counters"]["refreshes"]
+    life.clock.jump(jump)
+    life.clock.advance(29_000)
+    life.engine.tick()
+    assert life.engine.describe("named")["counters"]["refreshes"] == refreshes
+    life.clock.advance(1_000)
+    life.engine.tick()
+    assert life.engine.describe("named")["counters"]["refreshes"] == refreshes + 1
+
+
+@pytest.mark.parametrize("jump", [-HOUR, HOUR])
+def test_a_clock_that_was_set_while_the_server_was_away_changes_nothing(tmp_path: Path, jump: int) -> None:
+    life = Life(tmp_path / "d", ManualClock(10 * HOUR), idle_timeout_ms=5_000)
+    life.register("seen")
+    life.push(1_000, "a")
+    life.push(2_000, "b")
+    before = life.told()
+    life.clock.jump(jump)
+    life = life.crash()
+    life.engine.tick()
+    assert life.told() == before and not life.engine.stream(S)["idle"]
+    assert life.push(3_000, "c")["first_seq"] == 3
+    life.clock.advance(5_000)
+    life.engine.tick()
+    assert life.engine.stream(S)["idle"]
+    life.stop()
+
+
+def test_the_machines_clocks_are_in_milliseconds() -> None:
+    clock = SystemClock()
+    wall, steady = clock.now_ms(), clock.steady_ms()
+    assert wall > 1_700_000_000_000
+    assert 0 <= clock.steady_ms() - steady < 60_000
