@@ -27,13 +27,13 @@ CONNECTIONS = 8
 
 
 @contextmanager
-def server(folder: str, **settings: str) -> Iterator[tuple[int, int]]:
-    """A server process; its port and number."""
+def server(folder: str, *, prelude: str = "", **settings: str) -> Iterator[tuple[int, int]]:
+    """A server process; its port and number. ``prelude`` is what it does first, as Python."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
     environment = os.environ | {f"QUADRILL_{name.upper()}": value for name, value in settings.items()}
-    command = [sys.executable, "-c", "from quadrill.app.cli import main; main()"]
+    command = [sys.executable, "-c", prelude + "\nfrom quadrill.app.cli import main; main()"]
     child = subprocess.Popen(
         [*command, "serve", "--data", folder, "--port", str(port)],
         env=environment,
@@ -107,9 +107,7 @@ class Pushers:
 def subscriber(port: int) -> None:
     """Another process: prints the milliseconds from the time in each event to its arrival."""
     sock = socket.create_connection(("127.0.0.1", port))
-    sock.sendall(
-        b"GET /queries/q/results HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
-    )
+    sock.sendall(b"GET /queries/q/results HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
     arrived: list[tuple[float, bytes]] = []
 
     def read() -> None:
