@@ -2,8 +2,8 @@
 
 A server process has a stream on which an element arrives every 20 ms, and a query whose feed all the
 subscribers read. Busy means that a thread of the server computes without a pause, as the engine's does under
-load: what is measured is what that does to event streams, not the wait for the engine. Another process holds the
-subscribers' connections; every tenth notes when its events arrive. Printed are
+load: what is measured is what that does to event streams, not the wait for the engine. Another process holds
+the subscribers' connections; every tenth notes when its events arrive. Printed are
 
     delivered   how many of the events have arrived
     event       from the beginning of the push to the arrival at a subscriber

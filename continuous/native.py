@@ -258,8 +258,11 @@ class NativeEvaluator:
                     own.leave(key_of(quad))
         return self.advance(at, self._own.items())
 
-    def advance(self, at: int, contents: Encoded) -> AnswerChange:
-        """`step` with the changes of windows that hold keys of this engine's terms."""
+    def advance(self, at: int, contents: Encoded, *, told: bool = True) -> AnswerChange:
+        """`step` with the changes of windows that hold keys of this engine's terms.
+
+        Without ``told`` nobody asks which rows came and went, only for the whole answer.
+        """
         given, self._pending = self._pending, {}
         reifiers = self._terms.coder.met_reifier
         for key, content in contents:
@@ -284,7 +287,7 @@ class NativeEvaluator:
             if not delta and self._unchanged is not None and not self._reordered():
                 change = self._unchanged
             else:
-                change = self._changed(delta)
+                change = self._changed(delta, told=told)
         if self._terms.dictionary.grown:
             self._terms.tidy()
         return change
@@ -293,12 +296,12 @@ class NativeEvaluator:
         """True when the order of the answer may be another than that of the last one given."""
         return self._top is not None and self._top.revision != self._shown_revision
 
-    def _changed(self, delta: Delta) -> AnswerChange:
+    def _changed(self, delta: Delta, *, told: bool) -> AnswerChange:
         """Apply a change to the answer."""
         deleted: list[Row] = []
         inserted: list[Row] = []
-        if delta:
-            merge(self._answer, delta)
+        merge(self._answer, delta)
+        if delta and told:
             deleted = self._decoded({row: -weight for row, weight in delta.items() if weight < 0})
             inserted = self._decoded({row: weight for row, weight in delta.items() if weight > 0})
         ask = self._query.form == "ask"
@@ -327,10 +330,9 @@ class NativeEvaluator:
         for key, content in contents:
             held = EncodedContent(self._terms.coder, union=self._union)
             held.inputs = content.inputs
-            for each in content.before():
-                held.enter(each)
+            held.begin(content.before())
             earlier.append((key, held))
-        return self.advance(at, earlier)
+        return self.advance(at, earlier, told=False)
 
     def rows_after(self, change: AnswerChange) -> list[Row]:
         """The whole answer after a step that may not be the last; called in any thread."""

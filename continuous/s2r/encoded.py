@@ -201,6 +201,12 @@ class EncodedContent:
             self._note(key, 1)
             self._named = self._named or len(key) == 4
 
+    def begin(self, keys: Sequence[Row]) -> None:
+        """Let one occurrence of each of these, all different, enter an empty content."""
+        self._counts, self._changes = dict.fromkeys(keys, 1), dict.fromkeys(keys, 1)
+        self.occurrences = len(keys)
+        self._named = any(len(key) == 4 for key in keys)
+
     def leave(self, key: Row | None) -> None:
         """Let one occurrence of a quad leave."""
         self.occurrences -= 1
