@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import prometheus_client as prometheus
@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from quadrill.continuous.figures import QueryFigures, StreamFigures
 from quadrill.continuous.meters import Histogram
+from quadrill.store.rates import Rate
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -75,6 +76,10 @@ class ServiceFigures(Collector):
         yield _gauge("quadrill_queue_inputs", "Inputs that wait for the engine.", figures.queue_inputs)
         yield _gauge("quadrill_queue_elements", "Elements that wait for the engine.", figures.queue_elements)
         yield _gauge("quadrill_idempotency_keys", "Keys that are remembered.", figures.idempotency_keys)
+        yield from _of_graphs(figures.graphs)
+        read, stale = figures.sources
+        yield _gauge("quadrill_sources", "Things fetched from other servers.", read)
+        yield _gauge("quadrill_sources_stale", "Those of them whose last fetch failed.", stale)
         yield from _of_journal(services.engine.journal_state())
         yield from _of_streams(figures.streams)
         yield from _of_queries(figures.queries)
@@ -89,6 +94,20 @@ def _of_stages(stages: list[tuple[str, Histogram]]) -> Metric:
         buckets, total = histogram.buckets()
         metric.add_metric((name,), buckets, total)
     return metric
+
+
+def _of_graphs(rates: Mapping[str, Rate]) -> Iterable[Metric]:
+    """The graphs that change most often."""
+    commits = GaugeMetricFamily(
+        "quadrill_graph_commits_per_hour", "How often a graph changes.", labels=("graph",)
+    )
+    quads = GaugeMetricFamily(
+        "quadrill_graph_quads_per_commit", "How much changes at a time.", labels=("graph",)
+    )
+    for key, rate in rates.items():
+        commits.add_metric((key,), round(rate.commits_per_hour, 3))
+        quads.add_metric((key,), round(rate.quads_per_commit, 3))
+    return (commits, quads)
 
 
 def _of_journal(state: dict[str, Any] | None) -> Iterable[Metric]:

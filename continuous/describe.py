@@ -7,12 +7,16 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.changes import DEFAULT_GRAPH_KEY
+from quadrill.store.rates import ChangeRates
+
 from .algebra.query import ContinuousQuery, WindowDeclaration
 from .ingest.times import format_instant
 from .inputs import Report
 from .prepare import PreparedQuery, show_duration, show_window
 from .running import RunningQuery
 from .streams import StreamState
+from .views.reads import reads_of
 
 FindStream = Callable[[str], StreamState | None]
 
@@ -92,6 +96,24 @@ def describe_static(
         }
         for part in parts
     ]
+
+
+def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) -> list[dict[str, Any]]:
+    """The graphs of the store that a query reads, as far as they are named, and how often they change."""
+    reads = reads_of(prepared)
+    keys = ([DEFAULT_GRAPH_KEY] if reads.default_graph else []) + sorted(reads.graphs)
+    found = []
+    for key in keys:
+        rate = rates.of(key, now_ms)
+        found.append(
+            {
+                "graph": key,
+                "commits_per_hour": None if rate is None else round(rate.commits_per_hour, 3),
+                "quads_per_commit": None if rate is None else round(rate.quads_per_commit, 3),
+                "last_change": None if rate is None else rate.last_ms,
+            }
+        )
+    return found
 
 
 def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict[str, Any]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from quadrill.store.rates import Rate
+
+RATED_GRAPHS = 50
+"""Graphs whose rates are told: each is a series of its own to whoever collects them."""
 
 if TYPE_CHECKING:
     from .catalogue import Entry
@@ -46,6 +52,8 @@ class EngineFigures:
         queue_inputs: inputs that wait for the engine.
         queue_elements: elements in them, one for each input without any.
         idempotency_keys: remembered keys.
+        graphs: the graphs of the store that change most often, by key.
+        sources: how many things are fetched from other servers, and how many of them are stale.
         streams: by name.
         queries: in the order of registration.
     """
@@ -54,6 +62,8 @@ class EngineFigures:
     queue_inputs: int
     queue_elements: int
     idempotency_keys: int
+    graphs: Mapping[str, Rate]
+    sources: tuple[int, int]
     streams: list[StreamFigures]
     queries: list[QueryFigures]
 
@@ -76,6 +86,8 @@ def figures_of(parts: EngineParts) -> EngineFigures:
         parts.loop.waiting,
         parts.loop.weight,
         parts.acceptor.key_count,
+        parts.rates.liveliest(parts.clock.now_ms(), RATED_GRAPHS),
+        parts.sources.figures(),
         sorted(streams, key=lambda each: each.name),
         queries,
     )

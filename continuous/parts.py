@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING
 from pyoxigraph import NamedNode
 
 from quadrill.store.changes import Commit
+from quadrill.store.errors import GoneError
 from quadrill.store.payloads import Payloads
+from quadrill.store.rates import ChangeRates
 from quadrill.store.remote import RemoteClient
 
 from .accept import Acceptor
@@ -40,6 +43,10 @@ if TYPE_CHECKING:
 MakeEvaluator = Callable[["PreparedQuery", "QuadStore", frozenset[NamedNode]], Evaluator]
 
 
+_RATED_COMMITS = 200
+"""How many commits of the change log the rates of graphs begin with at a start."""
+
+
 class EngineParts:
     """The parts, connected; nothing runs yet.
 
@@ -50,6 +57,7 @@ class EngineParts:
         catalogue: the registered queries.
         dispatcher: gives inputs to the queries that read them.
         sources: what queries read from other servers.
+        rates: how often each graph of the store changes.
         views: graphs of the store that are kept equal to answers.
         loop: the queue and its thread.
         stages: how long inputs wait and take.
@@ -72,6 +80,7 @@ class EngineParts:
         self.clock = clock
         self.settings = settings
         self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice(settings.columnar)
+        self.rates = ChangeRates()
         self.views = ViewBook(store, threaded=settings.threaded)
         self.turns = turns = Turns(clock, journal)
         self.stages = turns.stages = Stages()
@@ -110,6 +119,8 @@ class EngineParts:
 
     def listen(self) -> None:
         """From now on commits of the store are inputs."""
+        with contextlib.suppress(GoneError):
+            self.rates.take(self.store.commits_after(max(0, self.store.version - _RATED_COMMITS)))
         self._unsubscribe = self.store.subscribe(self._on_commit)
 
     def deafen(self) -> None:
@@ -154,6 +165,7 @@ class EngineParts:
 
     def _on_commit(self, commit: Commit) -> None:
         """Called by the store in a writer's thread: the commit takes its turn as an input."""
+        self.rates.take([commit])
         members = {"version": commit.version, "at": commit.at_ms}
         try:
             self.turns.submit("commit", members, lambda: self.commit(commit))

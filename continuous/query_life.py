@@ -18,6 +18,7 @@ from .parts import EngineParts
 from .prepare import Evaluator, PreparedQuery, prepare
 from .reference.prepare import prepare as rewritten
 from .registration import Registration
+from .remote.described import described_every_ms
 from .remote.query import QuerySources
 from .remote.spec import SourceSpec, remote_graphs_of, specs_of
 from .running import RunningQuery
@@ -61,10 +62,19 @@ class QueryLife:
         return replace(prepared, sources=QuerySources(specs, self.parts.sources, query.base_iri))
 
     def read_sources(self, name: str, prepared: PreparedQuery) -> None:
-        """What a query reads from other servers is fetched as often as it asks for."""
+        """What a query reads from other servers is fetched as often as it asks for.
+
+        Where it does not say, a description of the source in the data does, or else the setting.
+        """
         asked = prepared.refresh
-        every = self.parts.settings.remote.every_ms if asked == "trigger" else asked
-        self.parts.sources.read_by(name, prepared.source_specs, every if isinstance(every, int) else None)
+        periods: dict[SourceSpec, int | None] = {}
+        for spec in prepared.source_specs:
+            every = asked if isinstance(asked, int) else None
+            if asked == "trigger":
+                described = described_every_ms(self.parts.store, spec)
+                every = self.parts.settings.remote.every_ms if described is None else described or None
+            periods[spec] = every
+        self.parts.sources.read_by(name, periods)
 
     def evaluator(self, prepared: PreparedQuery) -> Evaluator:
         """What computes the answers of a query, over the present version of the store."""
@@ -211,7 +221,7 @@ class QueryLife:
             self.parts.dispatcher.forget(running)
             self.parts.book.release(running.name)
         if dropped:
-            self.parts.sources.read_by(entry.name)
+            self.parts.sources.read_by(entry.name, {})
             self.parts.views.close(entry.name)
             self.parts.turns.drop_feed(entry.feed)
 

@@ -114,8 +114,11 @@ class QuerySide:
         entry = self.parts.catalogue.get(name)
         if entry.running is None:
             return self.parts.catalogue.describe_failed(entry)
+        now = self.parts.clock.now_ms()
         with self.parts.loop.pause():
-            return describe.describe_running(entry.running, self.parts.book.find, self.parts.clock.now_ms())
+            document = describe.describe_running(entry.running, self.parts.book.find, now)
+        document["graphs"] = describe.describe_graphs(entry.running.prepared, self.parts.rates, now)
+        return document
 
     def queries(self) -> list[dict[str, Any]]:
         """The descriptions of all queries in the order of their registration."""

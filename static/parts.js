@@ -52,8 +52,10 @@ function streamItem(stream) {
 /** Static parts: pattern, rows, version, age, last refresh and its cause. */
 export function staticList(query) {
   const parts = query.static_parts || [];
-  if (parts.length === 0) return el("p", { class: "muted" }, "No static part: everything comes from windows.");
-  return el("ul", { class: "facts" }, parts.map((part) => el("li", {},
+  const sources = (query.sources || []).map(sourceItem);
+  const view = query.view ? [viewItem(query.view)] : [];
+  if (parts.length + view.length === 0) return el("p", { class: "muted" }, "No static part: everything comes from windows.");
+  return el("ul", { class: "facts" }, view, sources, parts.map((part) => el("li", {},
     el("pre", { class: "wrap pattern" }, coloured(part.pattern)),
     el("dl", { class: "figures" },
       pair("Rows", count(part.rows)),
@@ -62,6 +64,29 @@ export function staticList(query) {
       Number.isFinite(part.last_refresh) ? pair("Last refresh", instant(part.last_refresh)) : null,
       part.cause ? pair("Cause", part.cause) : null,
       query.refresh ? pair("Refreshed", refreshText(query.refresh)) : null))));
+}
+
+/** What is fetched from another server: how old it is, and why it is stale. */
+function sourceItem(source) {
+  return el("li", {},
+    el("div", {}, source.kind === "graph" ? "Graph " : "SERVICE ", el("code", { class: "tok-iri" }, breakable(source.source))),
+    el("dl", { class: "figures" },
+      pair("Rows", count(source.rows)),
+      pair("Refresh version", count(source.refresh_version)),
+      Number.isFinite(source.age_ms) ? pair("Age", duration(source.age_ms)) : null,
+      Number.isFinite(source.next_refresh) ? pair("Next fetch", instant(source.next_refresh)) : null,
+      source.stale ? pair("Stale", `since ${instant(source.stale_since)}: ${source.stale_reason}`) : null));
+}
+
+/** The graph that is kept equal to the answer. */
+function viewItem(view) {
+  return el("li", {},
+    el("div", {}, "View ", el("code", { class: "tok-iri" }, breakable(view.graph))),
+    el("dl", { class: "figures" },
+      pair("Quads", count(view.quads)),
+      Number.isFinite(view.version) ? pair("Version", count(view.version)) : null,
+      view.waiting ? pair("Waiting", count(view.waiting)) : null,
+      view.error ? pair("Not written", view.error) : null));
 }
 
 function refreshText(refresh) {

@@ -166,15 +166,15 @@ class SourceBook:
         if error is not None and not spec.silent:
             raise error
 
-    def read_by(self, name: str, specs: Iterable[SourceSpec] = (), every_ms: int | None = None) -> None:
+    def read_by(self, name: str, asked: Mapping[SourceSpec, int | None]) -> None:
         """What a query reads from now on, and how often it asks for a fetch; None: by hand only."""
-        keys = {spec.key: spec for spec in specs}
+        periods = {spec.key: every_ms for spec, every_ms in asked.items()}
         with self._lock:
-            for spec in keys.values():
+            for spec in asked:
                 self._enter(spec)
             for key, source in self._sources.items():
-                if key in keys:
-                    source.readers[name] = every_ms
+                if key in periods:
+                    source.readers[name] = periods[key]
                     self._set_timer(source)
                 elif name in source.readers:
                     del source.readers[name]

@@ -22,11 +22,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The streams and named graphs that a query reads; ``every``: all named graphs of the store."""
+    """The streams and named graphs that a query reads.
+
+    ``every``: all named graphs of the store; ``default_graph``: the store's own default graph.
+    """
 
     streams: frozenset[str]
     graphs: frozenset[str]
     every: bool
+    default_graph: bool
 
     def reads(self, node: Node) -> bool:
         """True when what is made there can change the query's answer."""
@@ -48,7 +52,8 @@ def reads_of(prepared: PreparedQuery) -> Reads:
     if found.every:
         graphs.update(graph.value for graph in clause.named)
     graphs.update(name.value for name in found.names if all_named or name in clause.named)
-    return Reads(frozenset(streams_read(query)), frozenset(graphs), found.every and all_named)
+    own_default = found.default and not clause.default and (lenient or not clause.named)
+    return Reads(frozenset(streams_read(query)), frozenset(graphs), found.every and all_named, own_default)
 
 
 def makes_of(prepared: PreparedQuery) -> list[Node]:

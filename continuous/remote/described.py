@@ -1,0 +1,75 @@
+"""How often a source changes by its description in the data: VoID, with dady or Dublin Core.
+
+    [] void:sparqlEndpoint <https://people.example/sparql> ; dady:dynamics [ a dady:MidFrequentUpdates ] .
+    <http://people.example/graph> dcterms:accrualPeriodicity freq:weekly .
+
+Sources: https://www.w3.org/TR/void/, http://purl.org/NET/dady, and the collection description terms of Dublin
+Core, http://purl.org/cld/freq/. Only a query that names no period of its own is fetched by it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyoxigraph import NamedNode
+
+from .spec import SourceSpec
+
+if TYPE_CHECKING:
+    from quadrill.store.quads import QuadStore
+
+_HOUR, _DAY = 3_600_000, 86_400_000
+_DADY = "http://purl.org/NET/dady#"
+_FREQ = "http://purl.org/cld/freq/"
+BY_HAND = 0
+
+# About a quarter of the time between two changes that the term means, an hour at least and a day at most.
+_PERIODS = {
+    _DADY + "MidFrequentUpdates": 6 * _HOUR,
+    _DADY + "LowFrequentUpdates": _DAY,
+    _DADY + "NoUpdates": BY_HAND,
+    _FREQ + "daily": 6 * _HOUR,
+    _FREQ + "threeTimesAWeek": 12 * _HOUR,
+    _FREQ + "semiweekly": 12 * _HOUR,
+    _FREQ + "weekly": _DAY,
+    _FREQ + "threeTimesAMonth": _DAY,
+    _FREQ + "biweekly": _DAY,
+    _FREQ + "semimonthly": _DAY,
+    _FREQ + "monthly": _DAY,
+    _FREQ + "bimonthly": _DAY,
+    _FREQ + "quarterly": _DAY,
+    _FREQ + "threeTimesAYear": _DAY,
+    _FREQ + "semiannual": _DAY,
+    _FREQ + "annual": _DAY,
+    _FREQ + "biennial": _DAY,
+    _FREQ + "triennial": _DAY,
+}
+
+_TEXT = """
+PREFIX void: <http://rdfs.org/ns/void#>
+PREFIX dady: <http://purl.org/NET/dady#>
+PREFIX dcterms: <http://purl.org/dc/terms/>
+SELECT ?how WHERE {
+  { BIND(SOURCE AS ?set) } UNION { ?set void:sparqlEndpoint SOURCE } UNION { ?set void:dataDump SOURCE }
+  { ?set dcterms:accrualPeriodicity ?how } UNION { ?set dady:dynamics ?how }
+  UNION { ?set dady:dynamics ?dynamics . ?dynamics a ?how }
+}
+"""
+
+
+def described_every_ms(store: QuadStore, spec: SourceSpec) -> int | None:
+    """Time between two fetches that a description of the source suggests.
+
+    Any graph of the store may hold it.
+
+    Returns:
+        Milliseconds, `BY_HAND` for a source that never changes, None without a description.
+    """
+    text = _TEXT.replace("SOURCE", str(NamedNode(spec.iri)))
+    found = {
+        _PERIODS[how.value]
+        for (how,) in store.solutions(text, union=True)[1]
+        if isinstance(how, NamedNode) and how.value in _PERIODS
+    }
+    # Who says that something changes more often is believed.
+    return min(found - {BY_HAND}, default=BY_HAND) if found else None

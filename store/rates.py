@@ -1,0 +1,94 @@
+"""How often each graph changes and how much at a time, estimated from the commits.
+
+A graph's commits are counted with weights that halve every hour, so that the estimate follows the present. A
+graph that is younger than that is measured over its age: one commit a minute is 60 an hour after an hour and
+after ten minutes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from .changes import Commit
+
+HALF_LIFE_MS = 3_600_000
+_HOUR_MS = 3_600_000
+_LEAST_AGE_MS = 60_000
+_LN2 = 0.6931471805599453
+_MOST_GRAPHS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The estimate for one graph: ``last_ms`` is the wall clock time of its newest commit."""
+
+    commits_per_hour: float
+    quads_per_commit: float
+    last_ms: int
+
+
+@dataclass(slots=True)
+class _Count:
+    since_ms: int
+    last_ms: int
+    commits: float = 0.0
+    quads: float = 0.0
+
+    def at(self, now_ms: int) -> float:
+        """By how much weights have shrunk since the last commit."""
+        return float(0.5 ** (max(0, now_ms - self.last_ms) / HALF_LIFE_MS))
+
+
+class ChangeRates:
+    """The rates by graph key (`changes.graph_key`). Thread-safe; the least lively are forgotten first."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, _Count] = {}
+        self._lock = threading.Lock()
+
+    def take(self, commits: Iterable[Commit]) -> None:
+        """Commits in their order."""
+        with self._lock:
+            for commit in commits:
+                for key, change in commit.graphs.items():
+                    self._add(key, commit.at_ms, change.added + change.removed)
+                if len(self._counts) > _MOST_GRAPHS:
+                    self._forget()
+
+    def of(self, key: str, now_ms: int) -> Rate | None:
+        """The rate of one graph; None when no commit of it is known."""
+        with self._lock:
+            count = self._counts.get(key)
+            return None if count is None else _rate(count, now_ms)
+
+    def liveliest(self, now_ms: int, most: int) -> Mapping[str, Rate]:
+        """The graphs that change most often, the liveliest first."""
+        with self._lock:
+            rates = {key: _rate(count, now_ms) for key, count in self._counts.items()}
+        ordered = sorted(rates.items(), key=lambda item: (-item[1].commits_per_hour, item[0]))
+        return dict(ordered[:most])
+
+    def _add(self, key: str, at_ms: int, quads: int) -> None:
+        count = self._counts.get(key)
+        if count is None:
+            count = self._counts[key] = _Count(at_ms, at_ms)
+        kept = count.at(at_ms)
+        count.commits = count.commits * kept + 1
+        count.quads = count.quads * kept + quads
+        count.last_ms = max(count.last_ms, at_ms)
+
+    def _forget(self) -> None:
+        now = max(count.last_ms for count in self._counts.values())
+        ordered = sorted(self._counts, key=lambda key: self._counts[key].commits * self._counts[key].at(now))
+        for key in ordered[: len(ordered) // 2]:
+            del self._counts[key]
+
+
+def _rate(count: _Count, now_ms: int) -> Rate:
+    # A steady r commits an hour weigh r * H / ln 2 (H: the half-life in hours) after a long time, and after
+    # an age a the part 1 - 2^(-a/H) of that.
+    age = max(_LEAST_AGE_MS, now_ms - count.since_ms)
+    full = HALF_LIFE_MS / _HOUR_MS / _LN2 * (1 - 0.5 ** (age / HALF_LIFE_MS))
+    return Rate(count.commits * count.at(now_ms) / full, count.quads / count.commits, count.last_ms)
