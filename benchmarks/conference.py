@@ -116,6 +116,21 @@ class Conference:
         """The foaf:name of an attendee."""
         return self.attendees[attendee].rsplit("/", 1)[1].replace("_", " ")
 
+    @property
+    def busiest(self) -> str:
+        """The foaf:name of the attendee with most co-authors, whom a query can find often."""
+        creators: dict[NamedNode, list[str]] = {}
+        for quad in self.static:
+            if quad.predicate.value == DC + "creator":
+                creators.setdefault(quad.subject, []).append(quad.object.value)
+        met: dict[str, set[str]] = {person: set() for person in self.attendees}
+        for authors in creators.values():
+            for author in authors:
+                if author in met:
+                    met[author].update(authors)
+        best = max(self.attendees, key=lambda person: len(met[person]))
+        return best.rsplit("/", 1)[1].replace("_", " ")
+
     def elements(self, number: int, *, per_second: int = 1000, seed: int = 1) -> Iterator[Element]:
         """Detections, one triple each: a tag stays with probability 0.7, else goes to a neighbour."""
         chance = random.Random(seed)
