@@ -31,6 +31,7 @@ from .planner.physical import Compilation, StaticTable, build_plan
 from .planner.plan import Plan, SourceKey, source_key
 from .planner.wanted import wanted_predicates
 from .r2r.ordering import OrderKeys
+from .r2r.policies import Policy
 from .r2r.reifiers import CanonicalReifiers
 from .r2r.topk import TopK
 from .reference.answer import Answer, EvaluationOptions, StaticPart
@@ -126,7 +127,7 @@ class NativeEvaluator:
         options: EvaluationOptions,
         terms: EngineTerms | None = None,
         *,
-        order: Sequence[int] | None = None,
+        order: Sequence[int] | Policy | None = None,
         compiled: bool = True,
     ) -> None:
         """``order`` forces the order of look-ups in joins; without ``compiled`` the operators run one by one.
@@ -155,7 +156,7 @@ class NativeEvaluator:
         with self._terms.planning:
             self._prepare_plan(rest, order)
 
-    def _prepare_plan(self, rest: Algebra, order: Sequence[int] | None) -> None:
+    def _prepare_plan(self, rest: Algebra, order: Sequence[int] | Policy | None) -> None:
         self._plan = self._build(rest, order)
         self._places = [
             self._plan.schema.vars.index(var.name) if var.name in self._plan.schema.vars else -1
@@ -381,7 +382,7 @@ class NativeEvaluator:
 
     # --- preparation ------------------------------------------------------------------------------
 
-    def _build(self, rest: Algebra, order: Sequence[int] | None) -> Plan:
+    def _build(self, rest: Algebra, order: Sequence[int] | Policy | None) -> Plan:
         tables = {
             part.name: StaticTable(
                 part.name,

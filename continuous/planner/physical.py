@@ -56,6 +56,7 @@ from ..r2r.aggregate import Aggregate, Aggregation
 from ..r2r.join import Join as JoinOperator
 from ..r2r.matching import Match
 from ..r2r.ordering import Descending, OrderKeys
+from ..r2r.policies import Policy
 from ..r2r.source import TableSource
 from ..r2r.topk import SortKey, TopK
 from ..rows import Row, Schema
@@ -88,8 +89,8 @@ class Compilation:
     windows: Sequence[WindowDeclaration]
     tables: Mapping[str, StaticTable]
     union: bool = True
-    order: Sequence[int] | None = None
-    """Forces the order of look-ups in joins, for tests."""
+    order: Sequence[int] | Policy | None = None
+    """Forces the order of look-ups in joins, or a policy that chooses it; for tests and measurements."""
 
 
 @dataclass(slots=True)
@@ -310,8 +311,10 @@ class _Planner:
             built = members[0]
         else:
             forced = self.compilation.order
-            order = None
-            if forced is not None:
+            order: Sequence[int] | Policy | None = None
+            if callable(forced):
+                order = forced
+            elif forced is not None:
                 order = sorted(range(len(members)), key=lambda place: forced[place % len(forced)])
             operator = JoinOperator([member.schema for member in members], order)
             built = self.builder.add("join", operator, members)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..rows import EMPTY, Delta, Row, Schema, add
 from .arrangement import Arrangement, key_of
+from .policies import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,11 @@ class Join:
     Source: delta joins as in Materialize and differential dataflow's dogsdogsdogs; SPARQL 1.1, section 18.5.
     """
 
-    def __init__(self, inputs: Sequence[Schema], order: Sequence[int] | None = None) -> None:
-        """``order`` forces the order in which other inputs are looked up, for tests."""
+    def __init__(self, inputs: Sequence[Schema], order: Sequence[int] | Policy | None = None) -> None:
+        """``order`` forces the order in which other inputs are looked up, or is a policy that chooses it.
+
+        Both are for tests and measurements.
+        """
         self.inputs = tuple(inputs)
         names = tuple(dict.fromkeys(name for schema in inputs for name in schema.vars))
         self.schema = Schema(names, frozenset().union(*(schema.certain for schema in inputs)))
@@ -68,7 +73,7 @@ class Join:
 
         Nothing but look-ups depends on a route, so it may change between any two steps.
         """
-        if self._order is not None:
+        if self._order is not None and not callable(self._order):
             return False
         routes = tuple(self._route(start) for start in range(len(self.inputs)))
         changed = routes != self.routes
@@ -129,6 +134,13 @@ class Join:
                 keys[probe.input].append(probe.key)
         return keys
 
+    def expected(self, start: int, place: int, joined: Sequence[int]) -> tuple[float, bool]:
+        """How many rows of an input a row over the ``joined`` ones is expected to find, and if by a key."""
+        sure = set().union(*(self.inputs[each].certain for each in joined))
+        rows, _ = self._cost(start, place, sure)
+        keyed = not math.isinf(rows)
+        return (rows if keyed else float(len(self.arrangements[place]))), keyed
+
     def _cost(self, start: int, place: int, sure: set[str]) -> tuple[float, int]:
         """Expected rows of a look-up; products last, before anything is known most common columns first.
 
@@ -155,6 +167,8 @@ class Join:
     def _route(self, start: int) -> Route:
         """Greedy: next the input whose look-up is expected to find the fewest rows."""
         order = self._order
+        if callable(order):
+            order = order(self, start) if self.arrangements else None
         place_of = {name: place for place, name in enumerate(self.schema.vars)}
         first = self.inputs[start]
         seen = set(first.vars)

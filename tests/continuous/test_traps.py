@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import pytest
 
 from quadrill.continuous.r2r.join import Join
+from quadrill.continuous.r2r.policies import Policy, fewest_intermediate, physical_cost, right_cardinality
 from quadrill.continuous.rows import Delta, Schema, merge
 
 from .engines import bench
@@ -64,6 +65,54 @@ def test_example_1_is_routed_by_the_connections_and_never_by_a_product() -> None
     assert routed(join, NOW) == [CONN, RANGE]
     join.replan()
     assert routed(join, NOW) == [CONN, RANGE]
+
+
+def _example_1_by(policy: Policy) -> list[list[int]]:
+    """The routes of the latest detection at t = 0 and t = 1."""
+    join = Join(SCHEMAS, policy)
+    join.step({}, {}, dict(PLAN))
+    routes = []
+    for at, seen in enumerate([(1, R1), (2, R2)]):
+        gone: Delta = {(1, R1): -1} if at else {}
+        join.step({seen: 1} | gone, {seen: 1}, {})
+        join.arrangements[NOW].recent.clear()
+        join.arrangements[NOW].recent.append(seen)
+        join.replan()
+        routes.append(routed(join, NOW))
+    return routes
+
+
+def test_the_cost_policy_of_2011_takes_d1_and_then_d2_in_example_1() -> None:
+    """|Γ3(0)| = 1 and |Γ5(0)| = 2, then |Γ3(1)| = 2 and |Γ5(1)| = 1."""
+    assert _example_1_by(fewest_intermediate) == [[RANGE, CONN], [CONN, RANGE]]
+
+
+def test_algorithm_2_of_2011_stays_with_d1_in_example_1() -> None:
+    """The range holds one and then two rows, the plan four."""
+    assert _example_1_by(right_cardinality) == [[RANGE, CONN], [RANGE, CONN]]
+
+
+def test_the_cost_of_the_report_takes_a_small_nested_loop_before_a_look_up() -> None:
+    """A nested loop over one row costs 1, a look-up in four rows 2."""
+    assert _example_1_by(physical_cost)[0] == [RANGE, CONN]
+
+
+@pytest.mark.parametrize("policy", [right_cardinality, fewest_intermediate, physical_cost])
+def test_every_policy_leaves_a_route_whose_cost_rises(policy: Policy) -> None:
+    names = (("a", "b"), ("b", "c"), ("b", "d"))
+    join = Join([Schema(each, frozenset(each)) for each in names], policy)
+    few: Delta = {(b, b): 1 for b in range(1, 11)}
+    many: Delta = {(b, d): 1 for b in range(1, 11) for d in range(1, 6)}
+    more: Delta = {(b, c): 1 for b in range(1, 11) for c in range(20, 40)}
+    join.step({}, few, many)
+    join.replan()
+    assert routed(join, 0) == [1, 2]
+    join.step({}, more, {})
+    assert join.replan()
+    assert routed(join, 0) == [2, 1], "the second input has more rows now"
+    join.step({}, {row: -1 for row in more}, {})
+    assert join.replan()
+    assert routed(join, 0) == [1, 2], "and fewer again"
 
 
 def test_a_route_is_left_when_its_cost_rises() -> None:

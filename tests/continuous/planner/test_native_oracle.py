@@ -12,6 +12,8 @@ from quadrill.continuous.algebra.build import all_nodes
 from quadrill.continuous.algebra.nodes import Algebra, Path
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.native import NativeEvaluator
+from quadrill.continuous.planner import compiled
+from quadrill.continuous.r2r.policies import POLICIES, Policy
 from quadrill.continuous.reference import ReferenceEvaluator
 from quadrill.continuous.reference.answer import EvaluationOptions
 from quadrill.store.errors import QueryTextError, UnsupportedError
@@ -85,6 +87,18 @@ def test_random_queries_agree_with_the_reference(
     query: ContinuousQuery, history: History, graphs: str
 ) -> None:
     agree_throughout(query, history, window_default_graph=graphs)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(queries(1), histories, st.sampled_from([each for each in POLICIES.values() if each is not None]))
+def test_the_routing_policies_of_the_papers_change_nothing(
+    query: ContinuousQuery, history: History, policy: Policy
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        # Routes are chosen anew at every second step, not first after sixteen.
+        patch.setattr(compiled, "_REPLAN_FIRST", 2)
+        patch.setattr(compiled, "_REPLAN_MOST", 2)
+        agree_throughout(query, history, order=policy)
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0]])
