@@ -99,7 +99,7 @@ class Checkpointer:
 
     def after_start(self) -> None:
         """Write what a replay has led to, so that the next start does not replay it again."""
-        if self._parts.turns.processed != self._processed:
+        if self._parts.turns.processed != self._processed and self._waiting is None:
             self._begin()
 
     def when_due(self) -> None:

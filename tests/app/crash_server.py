@@ -36,7 +36,9 @@ def main(folder: str, port: str, point: str, passes: str, copy_from: str) -> Non
         return original(path, **options, reached=reached, segment_bytes=8192)
 
     Journal.open = opened  # type: ignore[method-assign]
-    settings = Settings(data=folder, port=int(port), checkpoint_interval="200ms", idle_timeout="0ms")
+    settings = Settings(
+        data=folder, port=int(port), checkpoint_interval="200ms", idle_timeout="0ms", retention="2s"
+    )
     with serve(settings) as running:
         print(running.url, flush=True)
         threading.Event().wait()

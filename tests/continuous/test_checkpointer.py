@@ -146,6 +146,7 @@ def test_while_one_is_written_no_other_begins(server: Server) -> None:
     waiting = server.checkpoints._waiting
     server.push(1_500, "b")
     server.begin()
+    server.engine.parts.loop.call(server.checkpoints.after_start)
     assert server.checkpoints._waiting is waiting is not None
     server.points["during-checkpoint"].set()
     server.written(made + 1)
