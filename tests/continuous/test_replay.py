@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.query_life import QueryLife
 from quadrill.continuous.running import RunningQuery
-from tests.continuous.test_recovery import QUERIES, Life, comparable, ordered
+from tests.continuous.test_recovery import QUERIES, E, Life, comparable, ordered
 
 
 @pytest.fixture
@@ -211,3 +212,18 @@ def test_every_query_of_the_recovery_tests_can_be_replayed(life: Life) -> None:
     assert life.answers().keys() == before.keys()
     for name in set(QUERIES) - {"made", "static"}:
         assert life.answers()[name] == before[name], name
+
+
+def test_a_view_is_the_answer_again_after_a_replay(life: Life) -> None:
+    life.register(
+        "view", "CONSTRUCT { ?x :now ?v } INTO GRAPH :view WHERE { STREAM :s [RANGE 10s] { ?x :seen ?v } }"
+    )
+    life.push(1_000, "a")
+    life.push(2_000, "b")
+    graph = NamedNode(E + "view")
+    before = set(life.store.graph_quads(graph))
+    assert len(before) == 2
+    assert life.engine.replay("view")["elements"] == 2
+    assert set(life.store.graph_quads(graph)) == before
+    life.push(11_500, "c")
+    assert len(set(life.store.graph_quads(graph))) == 2, "one has left, one has come"
