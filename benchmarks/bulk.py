@@ -44,7 +44,8 @@ PARTS = {
   ?p :partOf ?v . ?p :year ?y } GROUP BY ?v ?y""",
     "recent papers": "SELECT ?p ?a ?y { ?p :author ?a . ?p :year ?y FILTER(?y >= 2020) }",
     "2011 Q3, any author": """SELECT ?auth ?coAuth ?coAuthorName ?any {
-  ?p :author ?auth . ?p :author ?coAuth . ?auth :name ?any . ?coAuth :name ?coAuthorName FILTER(?auth != ?coAuth) }""",
+  ?p :author ?auth . ?p :author ?coAuth . ?auth :name ?any .
+  ?coAuth :name ?coAuthorName FILTER(?auth != ?coAuth) }""",
     "2011 Q4, any author": """SELECT ?auth ?editor ?editorName ?any { ?p :author ?auth . ?p :partOf ?volume .
   ?volume :editor ?editor . ?editor :name ?editorName . ?auth :name ?any }""",
 }
