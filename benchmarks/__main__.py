@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME ...]``: runs the named benchmarks, all of them without a name.
 
-Each prints its own table: ratios measured side by side in one run. Nothing is kept; docs/performance.md holds
-figures together with the machine and the command that gave them.
+Each prints its own table: ratios measured side by side in one run. Some keep their figures in
+``benchmarks/results/``, from which docs/performance.md and its plots are then written (`benchmarks.report`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 # Modules that only help others.
-PARTS = {"__init__", "__main__", "challenge", "conference", "drive", "plots", "results", "taxi"}
+PARTS = {"__init__", "__main__", "challenge", "conference", "drive", "plots", "report", "results", "taxi"}
 # Takes half an hour: `make soak`.
 APART = {"soak"}
 
@@ -33,6 +33,7 @@ def main(arguments: list[str]) -> int:
     for name in arguments or names():
         print(f"== {name}", flush=True)
         failed += subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode != 0
+    failed += subprocess.run([sys.executable, "-m", "benchmarks.report"], check=False).returncode != 0
     return failed
 
 

@@ -1,0 +1,211 @@
+"""``python -m benchmarks.report``: plots and tables of docs/performance.md from the results that were kept.
+
+Nothing is measured here. Each part of the page between ``<!-- NAME -->`` and ``<!-- end of NAME -->`` is
+written anew from ``benchmarks/results/NAME.json``, its plots go to ``docs/plots/``; a part without results
+stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .plots import bar_plot, line_plot
+from .results import kept
+
+PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; figures to the right."""
+    lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
+    lines += ["| " + " | ".join(_cell(each) for each in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def conditions(found: dict[str, Any]) -> str:
+    """One sentence: command, machine and load."""
+    given = found["conditions"]
+    return (
+        f"`{given['command']}`, {given['date']}, {given['python']}, {given['cores']} shared cores"
+        f" ({given['processor']}), load {given['load']}."
+    )
+
+
+def native(found: dict[str, Any]) -> str:
+    """The conference's queries: compiled, operators, recomputed."""
+    lines = found["figures"]["lines"]
+    queries = [line[0] for line in lines]
+    series = {
+        "compiled": [line[1] for line in lines],
+        "operators one by one": [line[3] for line in lines],
+        "recomputed": [line[4] for line in lines],
+    }
+    bar_plot(
+        "conference",
+        queries,
+        series,
+        title="Conference queries: time of one event",
+        x=f"{found['figures']['triples']:,} static triples",
+        y="µs",
+        log_y=True,
+    )
+    head = (
+        "query",
+        "compiled",
+        "with windows",
+        "operators",
+        "recomputed",
+        "ratio",
+        "ratio with windows",
+        "rows an event",
+    )
+    return table(head, lines) + "\n\n![Time of one event](plots/conference.svg)"
+
+
+def debs(found: dict[str, Any]) -> str:
+    """The challenge: reports a second and delays by window."""
+    figures = found["figures"]
+    lines = figures["lines"]
+    again = {(minutes, mode): spent for minutes, mode, spent in figures["recomputed"]}
+    cpu = {mode: [(line[0], line[3]) for line in lines if line[1] == mode] for mode in ("Q1", "Q2", "both")}
+    recomputed = {
+        f"{mode} recomputed": [(minutes, spent) for (minutes, each), spent in again.items() if each == mode]
+        for mode in ("Q1", "Q2")
+    }
+    line_plot(
+        "debs",
+        cpu | recomputed,
+        title=f"DEBS 2015: time of one report ({figures['rate']} a minute)",
+        x="window (minutes)",
+        y="CPU time (µs)",
+        log_y=True,
+    )
+    delays = {mode: [(line[0], line[4]) for line in lines if line[1] == mode] for mode in cpu}
+    line_plot(
+        "debs-delay",
+        delays,
+        title="DEBS 2015: mean delay of an output line",
+        x="window (minutes)",
+        y="delay (ms)",
+    )
+    head = (
+        "window and query",
+        "reports/s",
+        "CPU µs a report",
+        "delay ms, mean",
+        "delay ms, p99",
+        "lines",
+        "recomputed µs",
+        "ratio",
+    )
+    rows = []
+    for minutes, mode, rate, spent, mean, last, number in lines:
+        whole = again.get((minutes, mode))
+        rows.append(
+            (
+                f"{minutes} min, {mode}",
+                rate,
+                spent,
+                mean,
+                last,
+                int(number),
+                "" if whole is None else whole,
+                "" if whole is None else whole / spent,
+            )
+        )
+    return table(head, rows) + "\n\n![Time of one report](plots/debs.svg) ![Delay](plots/debs-delay.svg)"
+
+
+def ingest(found: dict[str, Any]) -> str:
+    """Rates of the formats."""
+    figures = found["figures"]
+    short = [
+        line[0].replace(", an element a triple", "\neach").replace(", one element", "\none").replace("F M", "F\nM")
+        for line in figures["lines"]
+    ]
+    series = {
+        "decode": [line[3] / 1000 for line in figures["lines"]],
+        "decode and accept": [line[4] / 1000 for line in figures["lines"]],
+    }
+    bar_plot("ingest", short, series, title="Reading pushes", y="thousand triples/s")
+    head = ("format", "MB", "elements", "decode, triples/s", "decode and accept, triples/s")
+    readers = ", ".join(f"{name} {rate:,}" for name, rate in figures["readers"].items())
+    return (
+        table(head, figures["lines"])
+        + f"\n\nN-Triples lines alone, quads a second: {readers}.\n\n![Reading pushes](plots/ingest.svg)"
+    )
+
+
+def memory(found: dict[str, Any]) -> str:
+    """Resident memory and dictionary over ten million elements."""
+    lines = found["figures"]["lines"]
+    millions = [(line[0] / 1e6, line) for line in lines]
+    line_plot(
+        "memory",
+        {"resident memory": [(at, line[1]) for at, line in millions]},
+        title="Ever-new subjects through windows of ten seconds",
+        x="elements (million)",
+        y="MB",
+    )
+    line_plot(
+        "memory-dictionary",
+        {"entries": [(at, line[2] / 1000) for at, line in millions]},
+        title="Entries of the term dictionary",
+        x="elements (million)",
+        y="thousand entries",
+    )
+    head = ("elements", "resident MB", "dictionary entries", "elements retained", "MB on disk", "seconds")
+    chosen = [lines[0], *lines[9::30], lines[-1]]
+    return (
+        table(head, [(int(line[0]), *line[1:]) for line in chosen])
+        + "\n\n![Resident memory](plots/memory.svg) ![Dictionary](plots/memory-dictionary.svg)"
+    )
+
+
+def routing(found: dict[str, Any]) -> str:
+    """The policies of the papers."""
+    return table(found["figures"]["columns"], found["figures"]["lines"])
+
+
+PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "native": native,
+    "debs": debs,
+    "ingest": ingest,
+    "memory": memory,
+    "routing": routing,
+}
+
+
+def written(page: str) -> str:
+    """The page with every part that has results and a place in it written anew."""
+    for name, part in PARTS.items():
+        found = kept(name)
+        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        if found is None:
+            continue
+        if place.search(page) is None:
+            raise SystemExit(f"docs/performance.md has no place for {name}")
+        text = f"{conditions(found)}\n\n{part(found)}\n"
+        page = place.sub(lambda match, text=text: match[1] + text + match[2], page)  # type: ignore[misc]
+    return page
+
+
+def main() -> int:
+    page = PAGE.read_text("utf-8")
+    PAGE.write_text(written(page), "utf-8")
+    print(f"{PAGE.name} and its plots follow the results that are kept")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
