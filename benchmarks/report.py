@@ -129,10 +129,7 @@ def debs(found: dict[str, Any]) -> str:
 def ingest(found: dict[str, Any]) -> str:
     """Rates of the formats."""
     figures = found["figures"]
-    short = [
-        line[0].replace(", an element a triple", "\neach").replace(", one element", "\none").replace("F M", "F\nM")
-        for line in figures["lines"]
-    ]
+    short = [_short(line[0]) for line in figures["lines"]]
     series = {
         "decode": [line[3] / 1000 for line in figures["lines"]],
         "decode and accept": [line[4] / 1000 for line in figures["lines"]],
@@ -144,6 +141,13 @@ def ingest(found: dict[str, Any]) -> str:
         table(head, figures["lines"])
         + f"\n\nN-Triples lines alone, quads a second: {readers}.\n\n![Reading pushes](plots/ingest.svg)"
     )
+
+
+def _short(name: str) -> str:
+    """The name of a format under a bar, on two lines where it is long."""
+    for words, fewer in ((", an element a triple", "\neach"), (", one element", "\none"), ("F M", "F\nM")):
+        name = name.replace(words, fewer)
+    return name
 
 
 def memory(found: dict[str, Any]) -> str:
