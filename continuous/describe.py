@@ -140,6 +140,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         last_refresh=query.last_refresh,
         view=None if query.view is None else query.view.describe(),
         sources=[] if sources is None else sources.describe(),
+        sharing_group=query.sharing_group,
         state_size=timeline.state_size(),
         counters={
             "elements": timeline.taken,
@@ -264,6 +265,8 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
     lines.extend(f"stream   <{stream['iri']}>" for stream in document.get("streams", []))
     for window in document.get("windows", []):
         lines.append(f"window   <{window['name']}> on {_shown_stream(window['stream'])} {window['window']}")
+    if document.get("sharing_group"):
+        lines.append(f"sharing  windows are shared by {', '.join(document['sharing_group'])}")
     for part in document.get("static_parts", []):
         names = " ".join("?" + name for name in part["variables"])
         version = part["version"]

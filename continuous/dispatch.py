@@ -72,6 +72,8 @@ class Dispatcher:
         for event in replay() if replay is not None else ():
             replayed += len(event.elements) if isinstance(event, Arrival) else 0
             self._hand(running, event)
+        if replay is None and running.state != "failed":
+            running.share()
         self._follow(running)
         self.set_timer(running)
         self._work_off_derived()
@@ -83,6 +85,7 @@ class Dispatcher:
             self._enter(running)
             self._index(running)
             self.set_timer(running)
+            running.share()
 
     def _enter(self, running: RunningQuery) -> None:
         self._attached[running.name] = running
@@ -95,6 +98,7 @@ class Dispatcher:
         """The query gets no more inputs."""
         if self._attached.get(running.name) is running:
             del self._attached[running.name]
+            running.stop_sharing()
             self._timers.pop(running.name, None)
         for readers in self._readers.values():
             if running in readers:

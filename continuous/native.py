@@ -12,7 +12,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from pyoxigraph import NamedNode, Quad
 
@@ -43,6 +42,7 @@ from .reference.template import Template
 from .rows import Delta, merge
 from .rows import Row as IdRow
 from .s2r.encoded import NOTHING, ElementCoder, EncodedContent, Predicates, Taken
+from .s2r.shared import SharedContent, WindowPool
 from .uncertainty import custom_functions
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
 WindowKey = tuple[NamedNode, NamedNode | None]
 Changes = Mapping[WindowKey, Mapping[Quad, int]]
 """For each window (and stream, where that is a variable) the quads that entered (+1) and left (-1)."""
-Encoded = Iterable[tuple[WindowKey, EncodedContent]]
+Encoded = Iterable[tuple[WindowKey, EncodedContent | SharedContent]]
 """The windows as the native engine holds them; their changes are taken from there."""
 
 
@@ -64,6 +64,8 @@ class EngineTerms:
         self.values = ValueTable(self.dictionary)
         self.keys = OrderKeys(self.dictionary)
         self.coder = ElementCoder(self.dictionary)
+        self.dictionary.hold(self.coder.held)
+        self.pool = WindowPool()
         # Held while a query is planned: its ids have no holder yet.
         self.planning = threading.Lock()
 
@@ -168,7 +170,6 @@ class NativeEvaluator:
         }
         asked = wanted_predicates(self._plan)
         self._wanted = {name: _both(asked, keys) for name, keys in self._inputs.items()}
-        self._contents: WeakSet[EncodedContent] = WeakSet()
         # The contents that `step` and `answer` are given as quads, and those with canonical reifiers.
         self._own: dict[WindowKey, EncodedContent] = {}
         self._reified: dict[WindowKey, tuple[CanonicalReifiers, EncodedContent]] = {}
@@ -238,11 +239,15 @@ class NativeEvaluator:
 
     # --- steps ------------------------------------------------------------------------------------
 
+    @property
+    def pool(self) -> WindowPool:
+        """Where windows of this engine meet that have become the same."""
+        return self._terms.pool
+
     def content_of(self, window: NamedNode) -> EncodedContent:
         """What a window of this query is to hold its content in, so that `advance` can take the changes."""
         content = EncodedContent(self._terms.coder, self._wanted[window], union=self._union)
         content.inputs = self._inputs[window]
-        self._contents.add(content)
         return content
 
     def step(self, at: int, changes: Changes) -> AnswerChange:
@@ -408,7 +413,7 @@ class NativeEvaluator:
 
     # --- one step ---------------------------------------------------------------------------------
 
-    def _renamed(self, key: WindowKey, taken: Taken, content: EncodedContent) -> Taken:
+    def _renamed(self, key: WindowKey, taken: Taken, content: EncodedContent | SharedContent) -> Taken:
         """The change with canonical reifiers, from the first reifier in the window on."""
         coder = self._terms.coder
         canonical, renamed = self._reified.get(key, (None, None))
@@ -422,7 +427,6 @@ class NativeEvaluator:
             for each in earlier:
                 renamed.enter(each)
             renamed.take()
-            self._contents.add(renamed)
             self._reified[key] = canonical, renamed
         quads = {coder.quad(each): weight for each, weight in taken.keys.items()}
         for quad, weight in canonical.change(quads).items():
@@ -482,9 +486,6 @@ class NativeEvaluator:
             live.update(row)
         for row in self._answer:
             live.update(row)
-        for content in list(self._contents):
-            for key in content.held():
-                live.update(key)
         return live
 
 

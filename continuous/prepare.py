@@ -104,6 +104,11 @@ class ChangedAnswer(Protocol):
 class IncrementalEvaluator(Evaluator, Protocol):
     """An evaluator that takes the changes of the windows instead of their contents."""
 
+    @property
+    def pool(self) -> Any:
+        """Where windows of queries meet that have become the same."""
+        ...
+
     def content_of(self, window: NamedNode) -> Any:
         """What a window is to hold its content in."""
         ...

@@ -19,9 +19,9 @@ from .meters import Meter
 from .prepare import AnswerLike, ChangedAnswer, Evaluator, IncrementalEvaluator, PreparedQuery
 from .r2s import difference, emit, emit_change
 from .results import one_line, quads_text, solutions
-from .s2r.encoded import EncodedContent, StoredContent
 from .s2r.live import LiveContent
 from .s2r.operator import Interval
+from .s2r.shared import SharedView, WindowPool
 from .settings import EngineSettings
 from .timeline import QueryTimeline
 from .views.book import View
@@ -83,9 +83,11 @@ class RunningQuery:
         )
         # The windows by the keys of the evaluator, once there are any.
         self._windows: list[tuple[WindowKey, LiveContent]] = []
+        self._built = -1
         self._incremental = evaluator if isinstance(evaluator, IncrementalEvaluator) else None
         if self._incremental is not None:
             self._track(self._incremental)
+        self._pool: WindowPool | None = None
         self._parts = list(evaluator.static_parts())
         self._seen_version = evaluator.static_version
         # The commit after which the static parts have not been looked at yet.
@@ -119,6 +121,29 @@ class RunningQuery:
         if not self.prepared.windows and self.state == "running":
             self._evaluate(Evaluation(now_ms, "tick"), now_ms)
 
+    def share(self) -> None:
+        """Its windows may join those of others from now on."""
+        if self._incremental is not None:
+            self._pool = self._incremental.pool
+            self.timeline.enter_pool(self._pool, self.name)
+
+    def stop_sharing(self) -> None:
+        """It gets no more inputs."""
+        if self._pool is not None:
+            self.timeline.leave_pool(self._pool)
+            self._pool = None
+
+    @property
+    def sharing_group(self) -> list[str] | None:
+        """The queries that share a window with this one, itself included; None when none does."""
+        names = {
+            reader.owner
+            for view in self.timeline.operators.values()
+            if isinstance(view, SharedView)
+            for reader in list(view.window.readers)
+        }
+        return sorted(names) if names - {self.name} else None
+
     def handle(self, event: StreamInput, now_ms: int) -> None:
         """Take one input of a stream."""
         before = self.timeline.taken
@@ -129,6 +154,8 @@ class RunningQuery:
                 self._tell_skipped(step)
             else:
                 self._evaluate(step, now_ms)
+        if self._pool is not None:
+            self.timeline.share_windows(self._pool, event)
         self.inputs.add(now_ms, self.timeline.taken - before)
         memory = self.prepared.registration.memory
         if memory is not None and self.timeline.state_size() > memory:
@@ -295,7 +322,8 @@ class RunningQuery:
     def _contents(self) -> list[tuple[WindowKey, LiveContent]]:
         """The contents of the windows by the keys of the evaluator: no stream where the window names it."""
         operators = self.timeline.operators
-        if len(self._windows) != len(operators):
+        if self._built != self.timeline.rebuilds:
+            self._built = self.timeline.rebuilds
             fixed = {w.name.value for w in self.prepared.windows if isinstance(w.stream, NamedNode)}
             self._windows = [
                 ((NamedNode(name), None if name in fixed else NamedNode(stream)), operator.live)
@@ -400,11 +428,8 @@ class RunningQuery:
     def continue_evaluation(self) -> None:
         """Go on after a restart from the last evaluation: the timeline was read from a checkpoint."""
         if self._incremental is not None:
-            stored = {key: operator.live for key, operator in self.timeline.operators.items()}
             self._track(self._incremental)
-            for key, operator in self.timeline.operators.items():
-                cast(EncodedContent, operator.live).fill(cast(StoredContent, stored[key]))
-            self._windows = []
+            self._built = -1
         step = self.last_step
         if step is None:
             return

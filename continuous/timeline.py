@@ -14,7 +14,7 @@ put in order here is semantics.md, sections 2 to 4:
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -24,9 +24,14 @@ from .algebra.query import WindowDeclaration
 from .element import Element, WindowContent
 from .inputs import Advance, Arrival, Cause, Evaluation, Idle, Report, Skipped, Step, StreamInput, StreamTime
 from .s2r.build import build_window
+from .s2r.encoded import EncodedContent
 from .s2r.grid import GridWindow
 from .s2r.live import LiveContent, LiveQuads
 from .s2r.operator import Interval, WindowOperator
+from .s2r.shared import SharedView, SharedWindow, WindowPool
+
+_SLIDING = ("now", "range", "triples", "all")
+"""Kinds of windows that have no closes."""
 
 
 def _quads(window: str) -> LiveContent:
@@ -90,12 +95,18 @@ class QueryTimeline:
         self._views: dict[str, _View] = {}
         # Operators by (window, stream) in text order; a window on a variable has one per stream.
         self._operators: dict[tuple[str, str], WindowOperator] = {}
+        # How often an operator was added or replaced.
+        self.rebuilds = 0
         self._by_order: list[list[WindowOperator]] = []
         self._tracking: Callable[[str], LiveContent] | None = None
         self._pending: list[tuple[int, int, int, int, Element]] = []
         self._pushes = count()
+        # The shapes of the windows that may be shared, and whether the query has ended.
+        self.owner = ""
+        self._shapes: list[tuple[Hashable, tuple[str, str]]] = []
+        self.left = False
         self._slides = report.kind == "on-content-change" and all(
-            window.spec.kind in ("now", "range", "triples", "all") for window in self._windows
+            window.spec.kind in _SLIDING for window in self._windows
         )
         self._next_report: int | None = None
         self._last_at: int | None = None
@@ -142,6 +153,82 @@ class QueryTimeline:
         self._tracking = content_of
         for (window, _), operator in self._operators.items():
             operator.keep_in(content_of(window))
+
+    # --- windows that several queries share -----------------------------------------------------
+
+    def enter_pool(self, pool: WindowPool, owner: str) -> None:
+        """The query begins: its windows may join those of others that are on the same stream and slide."""
+        self.owner = owner
+        self._shapes = list(self._sharable())
+        for shape, (window, stream) in self._shapes:
+            if not isinstance(self._operators[window, stream], SharedView):
+                pool.enter(shape, owner, window)
+
+    def leave_pool(self, pool: WindowPool) -> None:
+        """The query ends: it reads no shared window any more."""
+        self.left = True
+        for shape, (window, _) in self._shapes:
+            pool.leave(shape, self.owner, window)
+        for operator in self._operators.values():
+            if isinstance(operator, SharedView):
+                operator.leave()
+
+    def share_windows(self, pool: WindowPool, event: object) -> None:
+        """After an input: join windows of other queries that have become the same.
+
+        Who took the same input, is at the same instant, has as much in its window and nothing waiting that
+        does not wait here, goes on exactly alike: what is in the window of the younger query is in that of
+        the older one.
+        """
+        for shape, key in self._shapes:
+            if not pool.waits(shape) or self.instant is None:
+                continue
+            met = pool.meet(shape, self, key, event)
+            mine = self._operators[key]
+            if met is None or isinstance(mine, SharedView):
+                continue
+            leader, name = met
+            theirs = leader.operators[name]
+            if leader.instant == self.instant and leader.waits_like(self) and _alike(theirs, mine):
+                self._share(key, leader.shared(name))
+                pool.leave(shape, self.owner, key[0])
+
+    def _sharable(self) -> Iterator[tuple[Hashable, tuple[str, str]]]:
+        if len(self._views) != 1:
+            return
+        ((stream, view),) = self._views.items()
+        for declaration in self._windows:
+            operator = self._operators.get((declaration.name.value, stream))
+            content = operator.window.content if isinstance(operator, SharedView) else None
+            if operator is not None and isinstance(operator.live, EncodedContent):
+                content = operator.live
+            if content is not None and declaration.spec.kind in _SLIDING:
+                shape = (stream, declaration.spec, self._open_closed, view.lateness, content.shape)
+                yield shape, (declaration.name.value, stream)
+
+    def waits_like(self, other: QueryTimeline) -> bool:
+        """True when the same elements wait in both."""
+        mine, theirs = self._pending, other._pending
+        return len(mine) == len(theirs) and {each[2] for each in mine} == {each[2] for each in theirs}
+
+    def shared(self, key: tuple[str, str]) -> SharedWindow:
+        """The shared window behind one of this query's, which becomes one when it is none yet."""
+        operator = self._operators[key]
+        if isinstance(operator, SharedView):
+            return operator.window
+        window = SharedWindow(operator)
+        self._share(key, window)
+        return window
+
+    def _share(self, key: tuple[str, str], window: SharedWindow) -> None:
+        """Read a shared window from now on, what was not taken of the own one first."""
+        old = self._operators[key]
+        own = old.live
+        assert isinstance(own, EncodedContent)
+        view = SharedView(window, self.owner, own.take(), own.inputs)
+        self._operators[key] = view
+        self._by_order[0] = [view if each is old else each for each in self._by_order[0]]
+        self.rebuilds += 1
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -536,6 +623,16 @@ class QueryTimeline:
             operator.start(self.instant)
         self._operators[key] = operator
         self._by_order[view.order].append(operator)
+        self.rebuilds += 1
+
+
+def _alike(one: WindowOperator, other: WindowOperator) -> bool:
+    """True when two windows of one shape hold the same, looked at in detail only when they may."""
+    return (
+        one.live.occurrences == other.live.occurrences
+        and one.next_due() == other.next_due()
+        and one.content == other.content
+    )
 
 
 def _close_next(operators: Sequence[WindowOperator]) -> bool:

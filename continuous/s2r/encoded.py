@@ -10,7 +10,8 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+from weakref import WeakSet
 
 from pyoxigraph import DefaultGraph, Quad
 
@@ -38,6 +39,8 @@ class ElementCoder:
         self.reifies = terms.ids[REIFIES]
         terms.pin([self.reifies])
         self.met_reifier = False
+        # Whatever keeps keys: their ids must not be forgotten.
+        self._keepers: WeakSet[Keeper] = WeakSet()
         self._lock = threading.Lock()
         self._wanted: Counter[int] = Counter([self.reifies])
         self._all = 0
@@ -64,6 +67,17 @@ class ElementCoder:
                 self._wanted[predicate] -= 1
                 if not self._wanted[predicate]:
                     del self._wanted[predicate]
+
+    def held(self) -> set[int]:
+        """The ids that windows hold."""
+        with self._lock:
+            keepers = list(self._keepers)
+        return {term_id for keeper in keepers for key in keeper.held() for term_id in key}
+
+    def keep(self, keeper: Keeper) -> None:
+        """The ids of these keys are needed as long as the keeper lives."""
+        with self._lock:
+            self._keepers.add(keeper)
 
     def renew(self) -> None:
         """Keys that are remembered hold no longer."""
@@ -105,6 +119,14 @@ class ElementCoder:
         return self.key(quad)
 
 
+class Keeper(Protocol):
+    """Something that keeps keys."""
+
+    def held(self) -> Iterable[Row]:
+        """Every key whose ids are still needed."""
+        ...
+
+
 class Taken(NamedTuple):
     """The change of a window since the last call.
 
@@ -130,7 +152,7 @@ class EncodedContent:
 
     __slots__ = (
         "__weakref__", "_changes", "_coder", "_counts", "_named", "_triples", "_union", "_wanted",
-        "inputs", "occurrences",
+        "inputs", "key", "occurrences", "quad",
     )  # fmt: skip
 
     def __init__(self, coder: ElementCoder, wanted: Predicates = None, *, union: bool = True) -> None:
@@ -144,6 +166,8 @@ class EncodedContent:
         self._triples: Delta | None = None
         self.inputs = ("", "")
         self.occurrences = 0
+        self.key, self.quad = coder.key, coder.quad
+        coder.keep(self)
 
     def keys(self, element: Element) -> Sequence[Row | None]:
         """The keys of an element's quads; None for those that the query cannot match."""
@@ -299,6 +323,26 @@ class EncodedContent:
         return Taken(triples, quads, changes)
 
     # --- in a checkpoint ------------------------------------------------------------------------
+
+    def change_of(self, changes: Delta) -> Taken:
+        """A change of keys that led to the present content, as triples and as quads of named graphs."""
+        touched = {key[:3] for key in changes}
+        sides = []
+        for keys in (self._before(changes), self._counts):
+            seen = (key for key in keys if self._union or len(key) == 3)
+            sides.append({key[:3] for key in seen if key[:3] in touched})
+        before, after = sides
+        triples = dict.fromkeys(after - before, 1) | dict.fromkeys(before - after, -1)
+        return Taken(triples, {key: weight for key, weight in changes.items() if len(key) == 4}, changes)
+
+    def kept_by(self, keeper: Keeper) -> None:
+        """Something else keeps keys of the same window."""
+        self._coder.keep(keeper)
+
+    @property
+    def shape(self) -> tuple[Predicates, bool]:
+        """What of a stream it keeps."""
+        return self._wanted, self._union
 
     def stored(self) -> StoredContent:
         """The same in quads: ids mean nothing after a restart."""

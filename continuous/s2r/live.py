@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from pyoxigraph import Quad
 
 from ..element import Element, WindowContent
+from .encoded import EncodedContent, StoredContent
 
 
 class LiveContent(Protocol):
@@ -170,8 +171,14 @@ class Holding:
         return not self.live.occurrences
 
     def keep_in(self, content: LiveContent) -> None:
-        """Use this empty content from now on and keep its changes for `take_changes`."""
+        """Use this empty content from now on and keep its changes for `take_changes`.
+
+        After a restart it is filled with what the window held.
+        """
+        stored = self.live
         content.track_changes()
+        if isinstance(stored, StoredContent) and isinstance(content, EncodedContent):
+            content.fill(stored)
         self.live = content
 
     def take_changes(self) -> dict[Any, int]:

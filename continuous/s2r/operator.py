@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..element import Element
-from .live import LiveContent
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,10 @@ class WindowOperator(Protocol):
         """Take an element that is older than ``instant``; True when the visible content changed."""
         ...
 
-    live: LiveContent
-    """The visible content and its changes."""
+    @property
+    def live(self) -> Any:
+        """What keeps the visible content and its changes."""
+        ...
 
     @property
     def content(self) -> Mapping[Any, int]:
@@ -80,7 +81,7 @@ class WindowOperator(Protocol):
         """Quads held, those of open windows included."""
         ...
 
-    def keep_in(self, content: LiveContent) -> None:
+    def keep_in(self, content: Any) -> None:
         """Use this empty content from now on and keep its changes for `take_changes`."""
         ...
 

@@ -26,6 +26,7 @@ P = f"PREFIX : <{E}>\n"
 QUERIES = {
     "seen": "SELECT ?x ?v WHERE { STREAM :s [RANGE 10s] { ?x :seen ?v } }",
     "named": "SELECT ?x ?n WHERE { STREAM :s [RANGE 5s] { ?x :seen ?v } ?x :name ?n }",
+    "again": "SELECT ?v WHERE { STREAM :s [RANGE 10s] { ?x :seen ?v } }",
     "counts": "SELECT (COUNT(*) AS ?n) WHERE { STREAM :s [RANGE 4s] { ?x :seen ?v } }",
     "closes": "REGISTER RSTREAM <http://example.org/out/closes> AS "
     "SELECT ?x (COUNT(?v) AS ?n) FROM NAMED WINDOW <w> ON <http://example.org/s> [RANGE 4s STEP 2s] "
@@ -39,7 +40,7 @@ QUERIES = {
     "reads": "SELECT ?x ?v WHERE { STREAM :made [RANGE 6s] { ?x :again ?v } }",
     "any": "ASK { STREAM :s [RANGE 3s] { :a :seen ?v } }",
 }
-OPTIONS: dict[str, dict[str, Any]] = {"last": {"output": "changes"}, "named": {"output": "changes"}}
+OPTIONS: dict[str, dict[str, Any]] = {name: {"output": "changes"} for name in ("last", "named", "again")}
 
 
 class Life:

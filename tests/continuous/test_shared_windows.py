@@ -1,0 +1,143 @@
+"""Windows of one shape on a stream are one buffer for all queries, and nobody can tell from the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quadrill.continuous.running import RunningQuery
+from quadrill.continuous.s2r.shared import SharedView
+
+from .engines import E, Bench, bench
+
+TEXTS = (
+    "SELECT ?x WHERE { STREAM :s [RANGE 7ms] { ?x :seen ?v } }",
+    "SELECT ?x (COUNT(?v) AS ?n) WHERE { STREAM :s [RANGE 7ms] { ?x :seen ?v } } GROUP BY ?x",
+    "SELECT ?x ?y WHERE { STREAM :s [NOW] { ?x :seen ?v } STREAM :s [RANGE 7ms] { ?y :seen ?v } }",
+    "SELECT ?x WHERE { STREAM :s [TRIPLES 3] { ?x :seen ?v } }",
+    "SELECT ?x WHERE { STREAM :s [ALL] { ?x :seen ?v } }",
+    "ASK { STREAM :s [RANGE 7ms] { :a :seen ?v } }",
+)
+NAMES = st.lists(st.sampled_from("abc"), unique=True, min_size=1, max_size=2)
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("push"), st.integers(-3, 9), NAMES),
+        st.tuples(st.just("pushes"), st.integers(0, 5), NAMES),
+        st.tuples(st.just("beat"), st.integers(0, 9), st.none()),
+        st.tuples(st.just("register"), st.integers(0, 5), st.sampled_from(["istream", "changes"])),
+        st.tuples(st.just("register"), st.integers(0, 1), st.just("changes")),
+        st.tuples(st.just("drop"), st.integers(0, 9), st.none()),
+        st.tuples(st.just("pause"), st.integers(0, 9), st.none()),
+    ),
+    min_size=8,
+    max_size=40,
+)
+
+
+def run(events: list[Any], late: str, lateness: int) -> tuple[list[Any], int]:
+    """What all feeds told, and how many windows were shared at most."""
+    with bench() as b:
+        b.engine.declare_stream(E + "s", name="s", late=late, lateness=lateness)
+        b.push(0, "z")
+        names: list[str] = []
+        feeds, at, most = [], 0, 0
+        for number, (kind, value, more) in enumerate(events):
+            if kind == "push":
+                at = max(at, at + value)
+                b.push(max(0, at if value >= 0 else at + value), *more)
+            elif kind == "pushes":
+                b.lines(*((at + value + step, name) for step, name in enumerate(more)))
+                at += value + len(more) - 1
+            elif kind == "beat":
+                at += value
+                b.engine.heartbeat(E + "s", at)
+            elif kind == "register":
+                names.append(f"q{number}")
+                b.register(names[-1], TEXTS[value], **({} if value == 5 else {"output": more}))
+                feeds.append(b.engine.feed(names[-1]))
+            elif names and kind == "drop" and value % 3 == 0:
+                b.engine.drop(names.pop(value % len(names)))
+            elif names and kind == "pause":
+                name = names[value % len(names)]
+                state = "running" if b.engine.describe(name)["state"] == "paused" else "paused"
+                b.engine.patch(name, {"state": state})
+            most = max(most, shared(b))
+        told = [[(event.id, event.kind, event.data) for event in feed.subscribe(0).take()] for feed in feeds]
+        return told, most
+
+
+def shared(b: Bench) -> int:
+    return sum(
+        isinstance(operator, SharedView)
+        for entry in b.engine.parts.catalogue.entries()
+        if entry.running is not None
+        for operator in entry.running.timeline.operators.values()
+    )
+
+
+def test_feeds_are_those_of_queries_that_share_nothing() -> None:
+    most = 0
+
+    @settings(max_examples=20, deadline=None)
+    @given(EVENTS, st.sampled_from(["drop", "admit"]), st.sampled_from([0, 4]))
+    def law(events: list[Any], late: str, lateness: int) -> None:
+        nonlocal most
+        together, number = run(events, late, lateness)
+        with patch.object(RunningQuery, "share", lambda self: None):
+            apart, none = run(events, late, lateness)
+        assert together == apart and none == 0
+        most = max(most, number)
+
+    law()
+    assert most >= 2
+
+
+def test_a_new_query_joins_when_nothing_older_than_itself_is_left_in_the_window() -> None:
+    with bench() as b:
+        b.register("old", TEXTS[0])
+        b.push(1, "a")
+        b.register("new", TEXTS[1])
+        b.push(3, "b")
+        assert b.engine.describe("new")["sharing_group"] is None
+        assert [event.data.count("/a") for event in b.engine.feed("new").subscribe(0).take()] == [0]
+        b.push(8, "c")
+        assert b.engine.describe("new")["sharing_group"] is None
+        b.push(9, "d")
+        assert b.engine.describe("new")["sharing_group"] == ["new", "old"]
+        assert b.engine.describe("old")["sharing_group"] == ["new", "old"]
+
+
+def test_the_content_of_a_shared_window_is_there_once() -> None:
+    with bench() as b:
+        for number in range(5):
+            b.register(f"q{number}", TEXTS[number % 2])
+        for at in range(5):
+            b.push(at, "a", "b")
+        views = [entry.running.timeline.operators for entry in b.engine.parts.catalogue.entries()]
+        (window,) = {view.window for operators in views for view in operators.values()}
+        assert len(window.content) == 2 and len(window.readers) == 5
+        b.engine.drop("q0")
+        b.push(20, "c")
+        assert b.told("q1")[-1] == ("insert", 20, "c") and len(window.readers) == 4
+        assert b.engine.describe("q1")["state_size"] == 1
+
+
+def test_a_query_that_fails_does_not_hold_the_shared_window_back() -> None:
+    with bench() as b:
+        b.register("one", TEXTS[0])
+        b.register("two", TEXTS[0], output="changes")
+        b.register("three", TEXTS[1])
+        b.push(0, "a")
+        failing = b.engine.parts.catalogue.get("one").running
+        assert failing is not None
+        failing.evaluator.advance = lambda at, contents: 1 / 0  # type: ignore[attr-defined]
+        for at in range(1, 200):
+            b.push(at, f"n{at}")
+        assert b.engine.describe("one")["state"] == "failed"
+        assert b.engine.describe("three")["sharing_group"] == ["three", "two"]
+        assert b.told("two")[-1] == ("insert", 199, "n199") and b.told("three")[-1] == ("insert", 199, "n199")
+        (view,) = b.engine.parts.catalogue.get("two").running.timeline.operators.values()  # type: ignore[union-attr]
+        assert len(view.window._moves) <= 65  # type: ignore[attr-defined]
