@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from quadrill.continuous.running import RunningQuery
 from quadrill.continuous.s2r.shared import SharedView
 
-from .engines import E, Bench, bench
+from .engines import Bench, E, bench
 
 TEXTS = (
     "SELECT ?x WHERE { STREAM :s [RANGE 7ms] { ?x :seen ?v } }",
