@@ -169,6 +169,14 @@ def test_an_allowed_service_is_reached(listener: Listener, store: QuadStore) -> 
     assert [path.partition("?")[0] for path in listener.asked] == ["/sparql"]
 
 
+def test_an_allowed_service_that_redirects_is_not_followed(listener: Listener, store: QuadStore) -> None:
+    store._querier._hosts = AllowedHosts([listener.host])
+    for path in ("moved", "away"):
+        with pytest.raises(QuadrillError):
+            store.solutions(f"SELECT * {{ SERVICE <{listener.url}{path}> {{ ?s ?p ?o }} }}")
+    assert [path.partition("?")[0] for path in listener.asked] == ["/moved", "/away"]
+
+
 def test_the_errors_name_the_host_and_the_variable(store: QuadStore) -> None:
     with pytest.raises(NetworkRefusedError, match="SERVICE <http://127.0.0.1/> is refused"):
         store.query("SELECT * { SERVICE <http://127.0.0.1/> {} }")
