@@ -101,7 +101,8 @@ def describe_static(
 def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) -> list[dict[str, Any]]:
     """The graphs of the store that a query reads, as far as they are named, and how often they change."""
     reads = reads_of(prepared)
-    keys = ([DEFAULT_GRAPH_KEY] if reads.default_graph else []) + sorted(reads.graphs)
+    fetched = {spec.iri for spec in prepared.source_specs}
+    keys = ([DEFAULT_GRAPH_KEY] if reads.default_graph else []) + sorted(reads.graphs - fetched)
     found = []
     for key in keys:
         rate = rates.of(key, now_ms)
@@ -227,6 +228,12 @@ def waiting_for(query: RunningQuery, find: FindStream) -> list[str]:
         f"the static part {part.name} ({' '.join('?' + v for v in part.variables)}) has no rows"
         for part in query.static_parts
         if part.rows == 0
+    )
+    sources = [] if query.prepared.sources is None else query.prepared.sources.describe()
+    found.extend(
+        f"what <{source['source']}> tells is stale: {source['stale_reason']}"
+        for source in sources
+        if source["stale"]
     )
     if not found and query.evaluations:
         found.append(f"{query.evaluations} evaluations gave no rows to tell")
