@@ -131,12 +131,15 @@ class NativeEvaluator:
         *,
         order: Sequence[int] | Policy | None = None,
         compiled: bool = True,
+        costly_late: bool = False,
     ) -> None:
         """``order`` forces the order of look-ups in joins; without ``compiled`` the operators run one by one.
 
-        Both are for tests and measurements.
+        With ``costly_late`` filters that call extension functions come behind the joins of their group. All
+        three are for tests and measurements.
         """
         self._compile = compiled
+        self._costly_late = costly_late
         if query.form == "describe":
             raise UnsupportedError("DESCRIBE")
         if not query.windows:
@@ -405,6 +408,7 @@ class NativeEvaluator:
             tables,
             self._union,
             order,
+            self._costly_late,
         )
         plan = build_plan(rest, compilation, ordered=self._ordered)
         self._code = CompiledPlan(plan, context) if self._compile else None

@@ -18,6 +18,7 @@ from pyoxigraph import NamedNode
 from quadrill.store.dictionary import TermDictionary
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
+from ..algebra.build import sub_expressions
 from ..algebra.nodes import Aggregate as AggregateNode
 from ..algebra.nodes import (
     Algebra,
@@ -27,6 +28,7 @@ from ..algebra.nodes import (
     Expr,
     Extend,
     Filter,
+    FunctionCall,
     Graph,
     Group,
     Join,
@@ -91,6 +93,8 @@ class Compilation:
     union: bool = True
     order: Sequence[int] | Policy | None = None
     """Forces the order of look-ups in joins, or a policy that chooses it; for tests and measurements."""
+    costly_late: bool = False
+    """Filters that call extension functions come behind joins (H4 of the RSP-QL* paper)."""
 
 
 @dataclass(slots=True)
@@ -293,14 +297,21 @@ class _Planner:
             return [built]
         return [built, self._patterns.graph_names(name, scope)]
 
+    def _is_costly(self, condition: Expr) -> bool:
+        functions = self.compilation.context.functions
+        return any(
+            isinstance(each, FunctionCall) and each.iri in functions for each in sub_expressions(condition)
+        )
+
     def _finish(self, group: _Group) -> Built:
         """Join the members, each filter as early as its variables allow."""
         members = list(group.members)
         late: list[Expr] = []
         for condition in group.conditions:
             names = expression_variables(condition)
+            waits = self.compilation.costly_late and self._is_costly(condition)
             for place, member in enumerate(members):
-                if names and names <= member.schema.certain:
+                if names and names <= member.schema.certain and not waits:
                     members[place] = self._filter(member, condition)
                     break
             else:

@@ -7,7 +7,7 @@ uniform are errors: the functions give None, and SPARQL's rules for errors apply
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 
 from pyoxigraph import Literal, NamedNode
@@ -24,6 +24,8 @@ AGGREGATE_NAMESPACE = "urn:quadrill:aggregate:"
 """``median``, ``stddev``, ``variance`` and ``percentile:<0 to 100>`` in plain SPARQL."""
 
 _DOUBLE = NamedNode(XSD + "double")
+# Results kept for each function: the same row is asked again when it goes, and in every row that it joins.
+_REMEMBERED = 16_384
 
 
 def custom_functions() -> Mapping[NamedNode, Function]:
@@ -71,7 +73,7 @@ def _less_or_equal(left: Distribution, right: Distribution) -> float:
 
 _FUNCTIONS: Mapping[NamedNode, Function] = MappingProxyType(
     {
-        NamedNode(NAMESPACE + name): function
+        NamedNode(NAMESPACE + name): lru_cache(_REMEMBERED)(function)
         for name, function in {
             "add": _distribution(probability.add),
             "subtract": _distribution(probability.subtract),
