@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from quadrill.store.bulk import BulkLoader, LoadOptions
@@ -119,3 +122,40 @@ def test_a_killed_spark_load_does_not_parse_finished_files_again(tmp_path: Path)
         summary = BulkLoader(store, folder / "loads").run(options)
         assert summary.resumed
         assert summary.rows == store.quad_count == 19
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("delay", [0.0, 0.2, 0.4, 0.8, 1.6])
+def test_a_server_killed_at_any_time_of_a_load_has_the_old_store_or_the_new_one(
+    tmp_path: Path, delay: float
+) -> None:
+    rows = 60_000
+    (tmp_path / "a.nq").write_text(
+        "".join(f"_:s{n} <urn:p> <urn:o{n}> <urn:g{n % 3}> .\n" for n in range(rows)) + "bad\n"
+    )
+    folder = tmp_path / "data"
+    with QuadStore.open(folder) as store:
+        store.update("INSERT DATA { <urn:before> <urn:p> 1 }")
+    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", str(folder), "--port", "0"]
+    environment = os.environ | {"QUADRILL_LOAD_FOLDERS": str(tmp_path)}
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+    try:
+        assert server.stdout is not None
+        address = server.stdout.readline().decode().split()[-1]
+        asked = httpx.post(f"{address}loads", json={"source": "a.nq", "engine": "oxigraph"})
+        assert asked.status_code == 202
+        time.sleep(delay)
+    finally:
+        server.kill()
+        server.communicate()
+    with QuadStore.open(folder) as store:
+        before = store.quad_count
+        assert before in (1, rows + 1)
+        assert len(store.quads_for_pattern()) == sum(store.graph_counts().values()) == store.quad_count
+        options = LoadOptions((str(tmp_path / "a.nq"),), engine="oxigraph")
+        summary = BulkLoader(store, folder / "loads").run(options)
+        assert (summary.rows, summary.bad) == (rows, 1)
+        # A load that had ended is done once more, with blank nodes of its own.
+        times = 2 if before > 1 and not summary.resumed else 1
+        assert store.quad_count == times * rows + 1
