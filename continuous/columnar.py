@@ -101,6 +101,15 @@ class ColumnarParts:
     wish: str | None = None
     choices: dict[str, Choice] = field(default_factory=dict)
 
+    def wants(self, name: str, pattern: Algebra) -> bool:
+        """True when the engine is to be asked for the rows of a part."""
+        try:
+            choice = self.engine.choose(pattern, self.wish)
+        except QuadrillError as error:
+            choice = Choice("oxigraph", f"spark was not able to: {error.message}")
+        self.choices[name] = choice
+        return choice.engine != "oxigraph"
+
     def rows(
         self,
         store: QuadStore,
@@ -111,7 +120,7 @@ class ColumnarParts:
         graphs: Graphs,
         base_iri: str | None,
     ) -> list[Row] | None:
-        """The rows of a part at a version of the store; None when the store is to be asked.
+        """The rows of a part at a version of the store; None when the engine was not able to.
 
         Args:
             store: the store.
@@ -123,14 +132,8 @@ class ColumnarParts:
             base_iri: what IRI() resolves against.
         """
         try:
-            choice = self.engine.choose(pattern, self.wish)
-            if choice.engine == "oxigraph":
-                self.choices[name] = choice
-                return None
-            rows = self.engine.rows(store, version, pattern, columns, graphs, base_iri)
+            return self.engine.rows(store, version, pattern, columns, graphs, base_iri)
         except QuadrillError as error:
             log.warning("the static part %s is left to the store: %s", name, error.message)
             self.choices[name] = Choice("oxigraph", f"spark was not able to: {error.message}")
             return None
-        self.choices[name] = choice
-        return rows

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
@@ -140,9 +141,34 @@ class Background:
             return None
         return commits if commits and commits[-1].version == version else None
 
+    def columnar(
+        self, snapshot: SnapshotReader, part: StaticPattern, dataset: Dataset | None = None
+    ) -> Callable[[], list[Row] | None] | None:
+        """What reads a part by the columnar engine at the snapshot's version; None when the store is to.
+
+        The snapshot is not needed any more when the rows are read; without rows the engine was not able to.
+        """
+        columnar = self._columnar
+        if columnar is None:
+            return None
+        if part.name == _MERGED_PART:
+            dataset = Dataset(self._clause.default or (DefaultGraph(),), ())
+        elif dataset is None:
+            dataset = self._dataset(snapshot)
+        if self._is_remote(part, dataset) or not columnar.wants(part.name, part.pattern):
+            return None
+        pattern = expand(part.pattern, partial(self._nameable, snapshot, dataset))
+        graphs = Graphs.of(dataset.default, dataset.named)
+        version, store, base = snapshot.version, self._store, self._base
+        return lambda: columnar.rows(store, version, part.name, pattern, part.vars, graphs, base)
+
     def _rows(self, snapshot: SnapshotReader, part: StaticPattern, dataset: Dataset) -> list[Row]:
         if isinstance(part.pattern, Service):
             return self._sources.rows(part.pattern, part.vars)
+        asked = self.columnar(snapshot, part, dataset)
+        found = None if asked is None else asked()
+        if found is not None:
+            return found
         if part.name == _MERGED_PART:
             dataset = Dataset(self._clause.default or (DefaultGraph(),), ())
         reader: SnapshotReader | ScratchReader = snapshot
@@ -153,13 +179,6 @@ class Background:
             pattern = expand(part.pattern, lambda: self._nameable(reader, dataset))
         else:
             pattern = part.pattern
-        if self._columnar is not None and reader is snapshot:
-            graphs = Graphs.of(dataset.default, dataset.named)
-            found = self._columnar.rows(
-                self._store, snapshot.version, part.name, pattern, part.vars, graphs, self._base
-            )
-            if found is not None:
-                return found
         text = static_text(pattern, part.vars, self._functions, self._base)
         return self._solutions(reader, text, len(part.vars), dataset)
 
