@@ -146,7 +146,7 @@ class Settings:
     input_sync: str = _setting(
         "interval", "", "When the input log is synced: `always`, `interval` or `off` (power loss may lose)."
     )
-    input_sync_ms: int = _setting(5, "ms", "Least time between two syncs under `interval`.")
+    input_sync_ms: int = _setting(2, "ms", "Least time between two syncs under `interval`.")
     input_log_bytes: int = _setting(
         256 << 20, "bytes", "Size of the input log kept for `start` beyond what recovery needs."
     )

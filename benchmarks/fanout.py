@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from .latency import Pushers, ask, cpu_seconds, percentile, server
+from .latency import Pushers, ask, cpu_seconds, percentile, server, stages, within_ms
 
 QUERY = "PREFIX : <http://example.org/> SELECT ?x ?v WHERE { STREAM :s [NOW] { ?x :sent ?v } }"
 RATE = 50
@@ -103,20 +103,9 @@ def run(number: int, seconds: float, *, busy: bool, thread: bool) -> None:
             f"{'thread ' if thread else 'process'}, engine {'busy' if busy else 'idle'}: "
             f"{found['received'] / (pushed * number):6.1%} of {pushed * number} delivered, "
             f"event p50 {percentile(values, 0.5):.0f} p99 {percentile(values, 0.99):.0f} ms, "
-            f"fan-out {deliver_ms(port):.0f} ms, server CPU {used:.0%}",
+            f"fan-out {within_ms(stages(port)['deliver']):g} ms, server CPU {used:.0%}",
             flush=True,
         )
-
-
-def deliver_ms(port: int) -> float:
-    """The bound in milliseconds below which 99 % of the server's deliveries were."""
-    stage = 'quadrill_stage_seconds_bucket{le="'
-    counts = []
-    for line in ask(port, "GET", "/metrics").decode().splitlines():
-        if line.startswith(stage) and 'stage="deliver"' in line:
-            bound = line[len(stage) :].partition('"')[0]
-            counts.append((float(bound), float(line.rpartition(" ")[2])))
-    return next(bound for bound, count in counts if count >= 0.99 * counts[-1][1]) * 1000
 
 
 def main(arguments: list[str]) -> None:

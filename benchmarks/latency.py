@@ -170,7 +170,7 @@ def measure(port: int, pid: int, rate: float, seconds: float) -> None:
     assert child.stdin is not None and child.stdout is not None
     child.stdout.readline()
     time.sleep(0.5)
-    before = cpu_seconds(pid)
+    before, earlier = cpu_seconds(pid), stages(port)
     pushers = Pushers(port, CONNECTIONS)
     began = time.monotonic()
     total = int(rate * seconds)
@@ -187,14 +187,39 @@ def measure(port: int, pid: int, rate: float, seconds: float) -> None:
     child.terminate()
     child.wait()
     cpu = cpu_seconds(pid) - before
+    time.sleep(1.5)
+    split = {name: within_ms(counts, earlier.get(name)) for name, counts in stages(port).items()}
     answers = sorted(value * 1000 for value in pushers.answered)
     print(
         f"{rate:7.0f}/s  {len(found):6d} of {total:6d}  push->event p50 {percentile(found, 0.5):6.1f} "
         f"p99 {percentile(found, 0.99):6.1f} max {found[-1]:6.1f} ms   push->answer p50 "
         f"{percentile(answers, 0.5):6.1f} p99 {percentile(answers, 0.99):6.1f} ms   "
-        f"server CPU {cpu / seconds:.0%}",
+        f"server CPU {cpu / seconds:.0%}\n"
+        f"{'':10}99 % within ms: " + ", ".join(f"{name} {value:g}" for name, value in split.items()),
         flush=True,
     )
+
+
+Buckets = dict[float, float]
+"""How often something took at most so many seconds."""
+
+
+def stages(port: int) -> dict[str, Buckets]:
+    """The way of an input by stage, from the server's metrics."""
+    begin = 'quadrill_stage_seconds_bucket{le="'
+    found: dict[str, Buckets] = {}
+    for line in ask(port, "GET", "/metrics").decode().splitlines():
+        if line.startswith(begin):
+            bound, _, rest = line[len(begin) :].partition('"')
+            stage = rest.partition('stage="')[2].partition('"')[0]
+            found.setdefault(stage, {})[float(bound)] = float(line.rpartition(" ")[2])
+    return found
+
+
+def within_ms(counts: Buckets, before: Buckets | None = None) -> float:
+    """The least bound in milliseconds within which 99 % were, of those since ``before``."""
+    since = {bound: count - (before or {}).get(bound, 0.0) for bound, count in counts.items()}
+    return min(bound for bound, count in since.items() if count >= 0.99 * max(since.values())) * 1000
 
 
 def cpu_seconds(pid: int) -> float:

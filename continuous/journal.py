@@ -58,7 +58,7 @@ class Journal:
         folder: Path,
         *,
         sync: Sync = "interval",
-        interval_ms: int = 5,
+        interval_ms: int = 2,
         keep_bytes: int = 256 * 1024 * 1024,
         segment_bytes: int = 16 * 1024 * 1024,
         reached: Callable[[str], None] = lambda point: None,

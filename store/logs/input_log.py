@@ -51,7 +51,7 @@ class SegmentedLog:
         folder: Path,
         *,
         sync: Sync = "interval",
-        interval_ms: int = 5,
+        interval_ms: int = 2,
         segment_bytes: int = 16 * 1024 * 1024,
         reached: Callable[[str], None] = lambda point: None,
     ) -> None:
