@@ -241,7 +241,9 @@ class Checkpointer:
         journal = self._journal
         self._parts.sources.forget(moment.sources, moment.pinned)
         journal.log.trim(moment.needed)
-        journal.log.trim_to_size(journal.keep_bytes, moment.processed + 1)
+        if self._parts.turns.repeated <= moment.processed:
+            # Else a crash now would repeat that turn, which read what would be gone.
+            journal.log.trim_to_size(journal.keep_bytes, moment.processed + 1)
         with self._parts.acceptor.lock:
             # A replay must find the same elements before and after a crash.
             for each in self._parts.book:

@@ -196,6 +196,7 @@ class QueryLife:
         start = running.prepared.registration.start_from if replay_from is None else replay_from
         if start is None:
             return self.parts.dispatcher.attach(running, None)
+        self.parts.turns.repeated = self.parts.turns.number
         running.repeats = replay_from is not None
         if replay_from is not None:
             self.parts.book.forget_failed(running.name, replay_from)

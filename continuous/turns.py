@@ -41,6 +41,7 @@ class Turns:
         number: the record of the turn being worked off; 0 between turns and without a journal.
         processed: the record up to which everything is worked off.
         version: the newest commit that took its turn.
+        repeated: the newest turn that read what streams retain.
         trouble: why nothing can be written now.
     """
 
@@ -50,6 +51,7 @@ class Turns:
         self.number = 0
         self.processed = 0 if journal is None else journal.last
         self.version = 0
+        self.repeated = 0
         self.trouble: str | None = None
         self._needed = 0
         self._at: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,23 @@ class StormyLife(Life):
 
             patch = pytest.MonkeyPatch()
             patch.setattr(Journal, "open", opened)
-            chance, disk.chance = disk.chance, 0.0
-            super().__init__(folder, clock, **settings)
-            disk.chance = chance
+            with self.good_disk():
+                super().__init__(folder, clock, **settings)
             patch.undo()
         else:
             super().__init__(folder, clock, **settings)
+
+    @contextlib.contextmanager
+    def good_disk(self) -> Iterator[None]:
+        """The disk does not fail meanwhile."""
+        if self.disk is None:
+            yield
+            return
+        chance, self.disk.chance = self.disk.chance, 0.0
+        try:
+            yield
+        finally:
+            self.disk.chance = chance
 
     def power_failure(self) -> StormyLife:
         assert self.disk is not None
@@ -45,9 +57,8 @@ class StormyLife(Life):
             shutil.copy(file, copy)
         for file in (self.folder / "engine" / "input").glob("*.log"):
             self.disk.lose_power(file, copy / "engine" / "input" / file.name)
-        chance, self.disk.chance = self.disk.chance, 0.0
-        self.stop()
-        self.disk.chance = chance
+        with self.good_disk():
+            self.stop()
         return StormyLife(copy, self.clock, self.disk, **self.settings)
 
 
@@ -71,6 +82,11 @@ def persist(life: StormyLife, step: tuple[Any, ...], key: str) -> None:
                     life.engine.patch(name, {"state": "running"})
                 case ("heartbeat", at):
                     life.engine.heartbeat(E + "s", at)
+                case ("replay", name, start):
+                    # Twice would be two epochs: it is asked for while the disk works.
+                    with life.good_disk():
+                        life.engine.tick()
+                        life.engine.replay(name, start)
                 case ("checkpoint",):
                     life.checkpoint()
             return

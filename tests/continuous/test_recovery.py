@@ -132,7 +132,7 @@ def scenario(seed: int, length: int) -> list[tuple[Any, ...]]:
     at, versions = 1_000, 0
     names = list(QUERIES)
     for _ in range(length):
-        match chance.choices(range(9), (12, 3, 4, 2, 1, 1, 1, 1, 1))[0]:
+        match chance.choices(range(10), (12, 3, 4, 2, 1, 1, 1, 1, 1, 1))[0]:
             case 0 | 1:
                 at += chance.choice((0, 100, 700, 2_500))
                 late = -chance.choice((0, 0, 0, 300))
@@ -155,6 +155,8 @@ def scenario(seed: int, length: int) -> list[tuple[Any, ...]]:
                 steps.append(("heartbeat", at))
             case 8:
                 steps.append(("checkpoint",))
+            case 9:
+                steps.append(("replay", chance.choice(names), at - chance.choice((0, 3_000, 100_000))))
     return steps
 
 
@@ -177,6 +179,8 @@ def take(life: Life, step: tuple[Any, ...]) -> None:
                 life.engine.patch(name, {"state": "running"})
             case ("heartbeat", at):
                 life.engine.heartbeat(E + "s", at)
+            case ("replay", name, start):
+                life.engine.replay(name, start)
             case ("checkpoint",):
                 life.checkpoint()
     except QuadrillError:

@@ -260,3 +260,26 @@ def test_retention_by_time_forgets_for_a_replay_too(tmp_path: Path) -> None:
         "name": "seen", "from": 0, "retained_from": 800, "elements": 21, "first_id": 0, "state": "running",
     }  # fmt: skip
     life.stop()
+
+
+def test_a_checkpoint_that_began_before_a_replay_does_not_delete_what_the_replay_read(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000), retention_ms=10_000_000)
+    life.register("counts", "SELECT (COUNT(*) AS ?n) WHERE { STREAM :s [ALL] { ?x :seen ?v } }")
+    for number in range(300):
+        life.push(number * 10, f"a{number}")
+    assert life.engine.keeper is not None
+    checkpoints = life.engine.keeper.checkpoints
+    life.checkpoint()
+    moment = checkpoints._moment()
+    life.engine.replay("counts")
+    life.journal.wait()
+    life.journal.keep_bytes = 12_000
+    checkpoints._forget(moment)
+    assert life.engine.stream(E + "s")["retained"] == 300
+    before = life.told()
+    life = life.crash()
+    assert life.told() == before
+    life.push(3_000, "b")
+    assert '"301"' in life.told()["counts"][-1][2]
+    life.checkpoint()
+    life.stop()
