@@ -13,7 +13,7 @@ from werkzeug.routing import BaseConverter
 
 from . import cors, errors, negotiation, security
 from .config import Settings, load_settings
-from .middleware import ROUTE, Observed
+from .middleware import NOSNIFF, ROUTE, Observed
 from .wiring import Services, open_services
 
 COMPRESSIBLE = (
@@ -115,7 +115,7 @@ def _finish(app: Flask, services: Services) -> None:
             response.headers["ETag"] = f'"{services.store.version}"'
         if response.status_code in (204, 304) or response.content_length == 0:
             response.headers.pop("Content-Type", None)
-        response.headers.setdefault("X-Content-Type-Options", "nosniff")
+        response.headers.setdefault(*NOSNIFF)
         if services.settings.gzip:
             _compress(response)
         return response

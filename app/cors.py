@@ -17,25 +17,43 @@ _EXPOSED = "ETag, Location, Retry-After, Content-Encoding"
 _MAX_AGE = "3600"
 
 
+class Policy:
+    """Who may call; false when nobody of another site may."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._listed = frozenset(settings.cors_origins)
+
+    def __bool__(self) -> bool:
+        return bool(self._listed)
+
+    def headers(self, origin: str | None, *, preflight: bool = False) -> list[tuple[str, str]]:
+        """What an answer to a page of ``origin`` carries."""
+        if origin is None or not (origin in self._listed or "*" in self._listed):
+            return []
+        named = origin in self._listed
+        found = [("Access-Control-Allow-Origin", origin if named else "*")]
+        if named:
+            found.append(("Access-Control-Allow-Credentials", "true"))
+        found.append(("Access-Control-Expose-Headers", _EXPOSED))
+        if preflight:
+            found += [
+                ("Access-Control-Allow-Methods", _METHODS if named else _READING),
+                ("Access-Control-Allow-Headers", _HEADERS),
+                ("Access-Control-Max-Age", _MAX_AGE),
+            ]
+        return found
+
+
 def install(app: Flask, settings: Settings) -> None:
     """Add the headers to answers for allowed origins; answer preflight requests."""
-    listed = frozenset(settings.cors_origins)
-    if not listed:
+    policy = Policy(settings)
+    if not policy:
         return
 
     @app.after_request
     def _allow(response: Response) -> Response:
-        origin = request.headers.get("Origin")
         response.vary.add("Origin")
-        if origin is None or not (origin in listed or "*" in listed):
-            return response
-        named = origin in listed
-        response.headers["Access-Control-Allow-Origin"] = origin if named else "*"
-        if named:
-            response.headers["Access-Control-Allow-Credentials"] = "true"
-        response.headers["Access-Control-Expose-Headers"] = _EXPOSED
-        if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
-            response.headers["Access-Control-Allow-Methods"] = _METHODS if named else _READING
-            response.headers["Access-Control-Allow-Headers"] = _HEADERS
-            response.headers["Access-Control-Max-Age"] = _MAX_AGE
+        preflight = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
+        for name, value in policy.headers(request.headers.get("Origin"), preflight=preflight):
+            response.headers[name] = value
         return response

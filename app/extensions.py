@@ -32,10 +32,10 @@ class Extended:
     functions: Mapping[NamedNode, Callable[..., Any]] | None = None
     aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
 
-    @property
-    def plain(self) -> bool:
-        """True when any SPARQL processor, so also a worker process, can evaluate the text."""
-        return self.functions is None
+
+def is_extended(text: str) -> bool:
+    """True for a text that may call what is ours; any SPARQL processor can evaluate every other one."""
+    return NAMESPACE in text or _AGGREGATE_MARK in text
 
 
 def extended(text: str, base_iri: str) -> Extended:

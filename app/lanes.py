@@ -5,6 +5,7 @@ The judgement reads tokens, not algebra: it costs some ten microseconds, and err
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,6 +15,7 @@ from quadrill.store.tokens import Kind, Token, tokens
 BOUND = 10_000_000
 """Combinations of quads that are tried within some seconds."""
 MAX_TOKENS = 2_000
+MAX_CHARACTERS = 20 * MAX_TOKENS
 MAX_SCANNED_QUADS = 2_000_000
 """A single pattern may run over that many quads before its rows are sorted or counted."""
 
@@ -46,18 +48,15 @@ class SlowTexts:
     """Texts that took long although they were taken for light: the next time they go to a worker."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, None] = {}
-
-    def __contains__(self, text: str) -> bool:
-        return text in self._texts
+        self.texts: dict[str, None] = {}
 
     def ended(self, text: str, seconds: float) -> None:
         """Learn from an evaluation within the server."""
-        if seconds < SLOW_SECONDS or len(text) > 20 * MAX_TOKENS:
+        if seconds < SLOW_SECONDS or len(text) > MAX_CHARACTERS:
             return
-        if len(self._texts) >= MAX_SLOW_TEXTS:
-            self._texts.clear()
-        self._texts[text] = None
+        if len(self.texts) >= MAX_SLOW_TEXTS:
+            self.texts.clear()
+        self.texts[text] = None
 
 
 @dataclass(slots=True)
@@ -83,7 +82,41 @@ class Shape:
 
 def is_light(text: str, quads: int) -> bool:
     """True when the evaluation over so many quads is short, or streams so that it can be stopped."""
-    shape = shape_of(text)
+    return _is_light(template_of(text), quads)
+
+
+def shape_of(text: str) -> Shape:
+    """The shape of a query text."""
+    return _shape_of_template(template_of(text))
+
+
+def template_of(text: str) -> str:
+    """The text with its IRIs and strings emptied: texts that differ in constants have one shape.
+
+    >>> template_of('SELECT ?o { <http://example.org/a> <http://example.org/b> ?o, "c" }')
+    'SELECT ?o { <> <> ?o, "" }'
+
+    A text where a comment, an escape or a quotation mark of another kind could change where they begin and
+    end is its own template, and so is one that is too long to be judged.
+    """
+    if "\\" in text or len(text) > MAX_CHARACTERS:
+        return text
+    found = "<>".join(_IRI.split(text))
+    if '"' in found:
+        if '"""' in found:
+            return text
+        found = '""'.join(_STRING.split(found))
+    return text if "#" in found or "'" in found else found
+
+
+# What begins with a letter is never taken for a comparison (store/tokens.py).
+_IRI = re.compile(r"<[A-Za-z][^<>\"{}|^`\x00-\x20]*>")
+_STRING = re.compile(r"\"[^\"\r\n]*\"")
+
+
+@lru_cache(maxsize=2048)
+def _is_light(template: str, quads: int) -> bool:
+    shape = _shape_of_template(template)
     if shape.strange:
         return False
     if max(quads, 2) ** shape.patterns <= BOUND:
@@ -96,9 +129,8 @@ def is_light(text: str, quads: int) -> bool:
 
 
 @lru_cache(maxsize=2048)
-def shape_of(text: str) -> Shape:
-    """The shape of a query text."""
-    if len(text) > 20 * MAX_TOKENS:
+def _shape_of_template(text: str) -> Shape:
+    if len(text) > MAX_CHARACTERS:
         return Shape(strange=True)
     found: list[Token] = []
     for token in tokens(text):

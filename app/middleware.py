@@ -17,12 +17,37 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 access_log = logging.getLogger("quadrill.access")
 
 
+NOSNIFF = ("X-Content-Type-Options", "nosniff")
+
+
+class Observer:
+    """Counts and logs requests that were answered."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def ended(self, method: str, route: str, status: int, seconds: float, remote: str, target: str) -> None:
+        """A request was answered to its last byte.
+
+        Args:
+            method: of the request.
+            route: the rule that its path fits, or ``none``.
+            status: of the answer.
+            seconds: from its first to its last byte.
+            remote: the client's address.
+            target: path and query as they came.
+        """
+        self._metrics.request_ended(method if method in _METHODS else "other", route, status, seconds)
+        if access_log.handlers:
+            access_log.info('%s "%s %s" %d %.1f ms', remote, method, target, status, seconds * 1000)
+
+
 class Observed:
-    """A WSGI application that counts and logs what the inner one answers."""
+    """A WSGI application whose answers are observed."""
 
     def __init__(self, inner: Callable[..., Iterable[bytes]], metrics: Metrics) -> None:
         self._inner = inner
-        self._metrics = metrics
+        self._observer = Observer(metrics)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:
         """Run the request to its last byte."""
@@ -46,20 +71,14 @@ class Observed:
                 close()
             if int(environ.get("CONTENT_LENGTH") or 0) > LARGE_BODY_BYTES:
                 _give_back()
-            seconds = time.perf_counter() - started
-            method = environ["REQUEST_METHOD"]
-            self._metrics.request_ended(
-                method if method in _METHODS else "other", environ.get(ROUTE, "none"), status[0], seconds
+            self._observer.ended(
+                environ["REQUEST_METHOD"],
+                environ.get(ROUTE, "none"),
+                status[0],
+                time.perf_counter() - started,
+                environ.get("REMOTE_ADDR", "-"),
+                environ.get("RAW_URI") or environ.get("PATH_INFO", ""),
             )
-            if access_log.handlers:
-                access_log.info(
-                    '%s "%s %s" %d %.1f ms',
-                    environ.get("REMOTE_ADDR", "-"),
-                    environ["REQUEST_METHOD"],
-                    environ.get("RAW_URI") or environ.get("PATH_INFO", ""),
-                    status[0],
-                    seconds * 1000,
-                )
 
 
 def _give_back() -> None:

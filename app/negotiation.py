@@ -32,7 +32,7 @@ class MediaType:
         return f"{self.main}/{self.sub}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Offer:
     """A format that we can write: its media type, other names that clients use, and its content type.
 
@@ -47,10 +47,11 @@ class Offer:
     codec: str | None = None
     results: QueryResultsFormat | None = None
 
-    @property
-    def header(self) -> str:
-        """The Content-Type to send."""
-        return self.content_type or self.media_type
+    header: str = field(init=False)
+    """The Content-Type to send."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "header", self.content_type or self.media_type)
 
 
 JSON_RESULTS = Offer(
@@ -117,7 +118,8 @@ def parse_media_type(text: str) -> MediaType | None:
     return MediaType(main, sub, parameters)
 
 
-def choose(accept: str | None, offers: Sequence[Offer]) -> Offer:
+@lru_cache(maxsize=1024)
+def choose(accept: str | None, offers: tuple[Offer, ...]) -> Offer:
     """The offer that the client likes best; the first one when it does not say.
 
     Raises:
@@ -175,6 +177,7 @@ def short_name(name: str) -> Offer | None:
     return found or next((offer for offer in _SHORT_NAMES.values() if name.lower() == offer.media_type), None)
 
 
+@lru_cache(maxsize=256)
 def accepts_gzip(header: str | None) -> bool:
     """True when Accept-Encoding allows gzip with a quality above 0."""
     allowed = False
@@ -206,6 +209,7 @@ def rdf_type(content_type: str | None) -> RdfType:
     return found
 
 
+@lru_cache(maxsize=256)
 def content_media_type(content_type: str | None) -> MediaType:
     """The type of a request body, checked to be UTF-8.
 

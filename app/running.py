@@ -14,6 +14,7 @@ from pathlib import Path
 from . import create_app
 from .config import Settings
 from .server import Server
+from .shortcut import Shortcut
 from .wiring import Services, open_services
 
 log = logging.getLogger("quadrill.server")
@@ -61,6 +62,7 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
             timeout=settings.request_timeout,
             max_header_bytes=settings.max_header_bytes,
             shutdown_timeout=settings.shutdown_timeout,
+            shortcut=Shortcut(services),
         )
         server.bind()
         stack.callback(_stop, server, found)

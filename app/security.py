@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from flask import Flask, Request, Response, g, request
@@ -32,6 +32,7 @@ from quadrill.store.registry import TokenRecord
 
 from .config import Settings
 from .errors import HttpError
+from .wire import WireRequest
 
 ROLES: dict[str, frozenset[str]] = {
     "read": frozenset({"read"}),
@@ -54,6 +55,10 @@ class TokenRequiredError(QuadrillError):
     """The server would be reachable from other machines without any token."""
 
     code = "token-required"
+
+
+Message: TypeAlias = "Request | WireRequest"
+"""A request, whoever read it."""
 
 
 class TokenStore(Protocol):
@@ -164,7 +169,7 @@ class Security:
         """The identity behind a token, None for an unknown one."""
         return self._of_hash(hash_token(token))
 
-    def authorise(self, needed: str, message: Request) -> Identity | None:
+    def authorise(self, needed: str, message: Message) -> Identity | None:
         """The request's identity, when it may do what needs the role ``needed``; None for the public.
 
         Raises: HttpError 401 without a valid token, 403 when the role does not allow it, or when it would
@@ -219,7 +224,7 @@ class Security:
             path="/",
         )
 
-    def _presented(self, message: Request, writing: bool) -> Identity | None:
+    def _presented(self, message: Message, writing: bool) -> Identity | None:
         header = message.headers.get("Authorization", "")
         scheme, _, token = header.partition(" ")
         if header:
@@ -257,7 +262,7 @@ class Security:
             self._cache[digest] = (identity, now + TOKEN_CACHE_SECONDS)
         return identity
 
-    def _check_local(self, message: Request, writing: bool) -> None:
+    def _check_local(self, message: Message, writing: bool) -> None:
         host = _host_name(message.headers.get("Host", ""))
         if not is_loopback(host) and host not in self._settings.host_names:
             raise HttpError(
@@ -269,7 +274,7 @@ class Security:
         if writing:
             self._check_origin(message)
 
-    def _check_origin(self, message: Request) -> None:
+    def _check_origin(self, message: Message) -> None:
         origin = message.headers.get("Origin")
         if origin is None:
             if message.headers.get("Sec-Fetch-Site") == "cross-site":
@@ -303,6 +308,7 @@ def refuse_when_read_only(settings: Settings) -> None:
         raise HttpError(403, "this server is read-only", code="read-only")
 
 
+@lru_cache(maxsize=256)
 def _host_name(header: str) -> str:
     """The Host header without its port, lower-cased."""
     host = header.strip().lower()

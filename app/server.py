@@ -10,33 +10,24 @@ docs/decisions/0050-server.md tells why cheroot. What is added here:
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import json
 import logging
-import socket
 import sys
 import threading
-import time
-from collections.abc import Callable
-from http import HTTPStatus
+from collections.abc import Callable, Sized
 from typing import Any
 
-from cheroot import server as cheroot_server
 from cheroot import wsgi as cheroot_wsgi
-from cheroot.makefile import MakeFile, StreamReader
 
 from quadrill.store.errors import QuadrillError
 
-from .errors import MEDIA_TYPE
+from .connection import AnswerBrokenError, Connection, Shortcut
 
 log = logging.getLogger("quadrill.server")
 
 CONNECTION = "quadrill.connection"
 KEEP_ALIVE_CONNECTIONS = 2000
 EVALUATION_STACK_BYTES = 16 << 20
-_UNREAD_TO_KEEP = 1 << 20
-_DRAIN_SECONDS = 3.0
 _CANCEL_SECONDS = 1.0
 
 
@@ -44,135 +35,6 @@ class AddressError(QuadrillError):
     """The server cannot listen on its address."""
 
     code = "address"
-
-
-class AnswerBrokenError(Exception):
-    """An answer ended early after its first byte was sent: the connection must be cut."""
-
-
-class _DeadlineSocket(socket.SocketIO):
-    """Reads of one request share a deadline, so that a byte now and then does not hold a worker for ever."""
-
-    def __init__(self, sock: socket.socket, mode: str, allowed: float) -> None:
-        super().__init__(sock, mode)  # type: ignore[arg-type]
-        self._allowed = allowed
-        self._socket = sock
-        self.deadline: float | None = None
-
-    def readinto(self, buffer: Any) -> int | None:
-        """Read what is there, waiting no longer than the request may still take."""
-        if self.deadline is not None:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("timed out")
-            self._socket.settimeout(min(left, self._allowed))
-        try:
-            return super().readinto(buffer)
-        finally:
-            if self.deadline is not None:
-                self._socket.settimeout(self._allowed)
-
-
-class _Reader(StreamReader):
-    def __init__(self, raw: _DeadlineSocket) -> None:
-        super(StreamReader, self).__init__(raw)
-        self.bytes_read = 0
-
-
-class _Request(cheroot_server.HTTPRequest):
-    def parse_request(self) -> None:
-        self.conn.start_request(self)
-        super().parse_request()
-
-    def send_headers(self) -> None:
-        """An answer that comes before a large body was read closes the connection afterwards.
-
-        cheroot would read what is left into memory to keep the connection.
-        """
-        if self.unread() > _UNREAD_TO_KEEP:
-            self.close_connection = True
-        super().send_headers()
-
-    def unread(self) -> int:
-        """Bytes of the request body that nobody has read; a chunked body counts as endless."""
-        if not self.ready:
-            return 0
-        if self.chunked_read:
-            return 0 if getattr(self.rfile, "closed", False) else _UNREAD_TO_KEEP + 1
-        return int(getattr(self.rfile, "remaining", 0))
-
-    def simple_response(self, status: Any, msg: str = "") -> None:
-        """A fault found before the application saw the request, as a problem document."""
-        code = int(str(status)[:3])
-        if code in (408, 414, 413, 400):
-            self.close_connection = True
-        title = HTTPStatus(code).phrase
-        body = (
-            json.dumps(
-                {
-                    "type": "urn:quadrill:problem:http",
-                    "title": title,
-                    "status": code,
-                    "detail": msg or title,
-                    "code": "http",
-                }
-            ).encode()
-            + b"\n"
-        )
-        head = (
-            f"{self.server.protocol} {code} {title}\r\nContent-Type: {MEDIA_TYPE}\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        )
-        with contextlib.suppress(OSError):
-            self.conn.wfile.write(head.encode("latin-1") + body)
-
-
-class _Connection(cheroot_server.HTTPConnection):
-    RequestHandlerClass = _Request
-
-    def __init__(self, server: Any, sock: socket.socket, makefile: Any = MakeFile) -> None:
-        super().__init__(server, sock, makefile)
-        self._raw = _DeadlineSocket(sock, "r", server.timeout)
-        self.rfile = _Reader(self._raw)
-        self.handed_over = False
-        self._request: _Request | None = None
-
-    def start_request(self, request: _Request) -> None:
-        """A request begins: it has to be here as a whole within the server's time-out."""
-        self._request = request
-        self._raw.deadline = time.monotonic() + self.server.timeout
-
-    def extend_deadline(self, seconds: float) -> None:
-        """A body is expected to take longer."""
-        self._raw.deadline = time.monotonic() + seconds
-
-    def take_socket(self) -> socket.socket:
-        """Give the socket away; the worker will not touch it again."""
-        self.handed_over = True
-        if self._request is not None:
-            self._request.sent_headers = True
-            self._request.close_connection = True
-        sock: socket.socket = self.socket
-        return sock.dup()
-
-    def close(self) -> None:
-        """Close; a socket that was handed over only loses the worker's descriptor of it."""
-        if self.handed_over:
-            self.rfile.close()
-            self.socket.close()
-            return
-        if self._request is not None and self._request.sent_headers and self._request.unread():
-            self._drain()
-        super().close()
-
-    def _drain(self) -> None:
-        """Let the client read an early answer: closing on unread input would reset the connection."""
-        until = time.monotonic() + _DRAIN_SECONDS
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_WR)
-            self.socket.settimeout(0.5)
-            while time.monotonic() < until and self.socket.recv(1 << 16):
-                pass
 
 
 class _Gateway(cheroot_wsgi.Gateway_10):
@@ -189,7 +51,10 @@ class _Gateway(cheroot_wsgi.Gateway_10):
 
 
 class _HttpServer(cheroot_wsgi.Server):
-    ConnectionClass = _Connection
+    ConnectionClass = Connection
+    shortcut: Shortcut | None = None
+    waiting: Sized = ()
+    """Connections that no worker has taken yet."""
     keep_alive_conn_limit = KEEP_ALIVE_CONNECTIONS
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:
@@ -201,7 +66,7 @@ class _HttpServer(cheroot_wsgi.Server):
 
 
 class Server:
-    """A listening server around a WSGI application.
+    """A listening server around a WSGI application, with a short cut past it.
 
     Raises: AddressError when the address cannot be listened on.
     """
@@ -216,6 +81,7 @@ class Server:
         timeout: float = 30.0,
         max_header_bytes: int = 65536,
         shutdown_timeout: float = 3.0,
+        shortcut: Shortcut | None = None,
     ) -> None:
         self._http = _HttpServer(
             (host, port),
@@ -229,6 +95,7 @@ class Server:
         self._http.gateway = _Gateway
         self._http.max_request_header_size = max_header_bytes
         self._http.server_name = "Quadrill"
+        self._http.shortcut = shortcut
         self._thread: threading.Thread | None = None
         self._host = host
 
@@ -242,6 +109,7 @@ class Server:
         before = threading.stack_size(EVALUATION_STACK_BYTES)
         try:
             self._http.prepare()
+            self._http.waiting = self._http.requests._queue.queue
         except OSError as error:
             raise _address_error(self._host, self._http.bind_addr[1], error) from error
         finally:

@@ -1,8 +1,10 @@
 """Requests a second through HTTP, beside ``oxigraph serve`` on the same data, in one run.
 
-Run: ``python -m benchmarks.http [--oxigraph PATH] [--quads N] [--rounds N]``. The program ``oxigraph`` comes
-with the package of that name. One client, one connection kept open per server, servers in turn; printed are
-the medians over the rounds, and ratios to ``oxigraph serve``. The servers compared:
+Run: ``python -m benchmarks.http [--oxigraph PATH] [--quads N] [--rounds N] [--clients N] [--servers A,B]``.
+The program ``oxigraph`` comes with the package of that name. Each client is a process with one connection per
+server, kept open; servers in turn. Printed are requests a second in the best of the rounds, which other work
+on the machine disturbs least, the ratio to ``oxigraph serve``, and the server's CPU time per request in µs,
+over all rounds (worker processes are not counted). The servers compared:
 
     quadrill          as delivered: on disk, every update synced to it
     not durable       without that sync; Oxigraph does not sync either
@@ -12,16 +14,17 @@ the medians over the rounds, and ratios to ``oxigraph serve``. The servers compa
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -110,8 +113,8 @@ def large(client: Client, number: int) -> None:
 
 # name, work, requests per round
 WORK: tuple[tuple[str, Work, int], ...] = (
-    ("lookup", lookup, 400),
-    ("join of two", join, 400),
+    ("lookup", lookup, 1000),
+    ("join of two", join, 1000),
     ("insert one", insert, 200),
     ("modify one", modify, 200),
     ("all quads as JSON", large, 1),
@@ -132,8 +135,21 @@ def data(quads: int) -> bytes:
     return "\n".join(lines).encode() + b"\n"
 
 
+@dataclass
+class Server:
+    """A server that runs: its address and its process."""
+
+    url: str
+    process: int
+
+    def cpu_seconds(self) -> float:
+        """Processor time so far, all threads."""
+        fields = Path(f"/proc/{self.process}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def quadrill(folder: Path, **settings: str) -> Iterator[str]:
+def quadrill(folder: Path, **settings: str) -> Iterator[Server]:
     environment = os.environ | {f"QUADRILL_{name.upper()}": value for name, value in settings.items()}
     command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", str(folder), "--port", "0"]
     with subprocess.Popen(
@@ -141,13 +157,13 @@ def quadrill(folder: Path, **settings: str) -> Iterator[str]:
     ) as server:
         assert server.stdout is not None
         try:
-            yield server.stdout.readline().split()[-1]
+            yield Server(server.stdout.readline().split()[-1], server.pid)
         finally:
             server.terminate()
 
 
 @contextmanager
-def oxigraph(program: str, folder: Path) -> Iterator[str]:
+def oxigraph(program: str, folder: Path) -> Iterator[Server]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -159,7 +175,7 @@ def oxigraph(program: str, folder: Path) -> Iterator[str]:
                     if probe.connect_ex(("127.0.0.1", port)) == 0:
                         break
                 time.sleep(0.05)
-            yield f"http://127.0.0.1:{port}/"
+            yield Server(f"http://127.0.0.1:{port}/", server.pid)
         finally:
             server.terminate()
 
@@ -172,52 +188,98 @@ def main() -> None:
     parser.add_argument("--oxigraph", default=shutil.which("oxigraph"), help="the program to compare with")
     parser.add_argument("--quads", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--clients", type=int, default=1)
+    parser.add_argument("--servers", default="quadrill,not durable,no lanes", help="which of ours to compare")
     options = parser.parse_args()
+    ours: dict[str, dict[str, str]] = {
+        "quadrill": {},
+        "not durable": {"durable": "false"},
+        "no lanes": {"workers": "0"},
+    }
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
         servers = {
-            "quadrill": stack.enter_context(quadrill(root / "a")),
-            "not durable": stack.enter_context(quadrill(root / "b", durable="false")),
-            "no lanes": stack.enter_context(quadrill(root / "c", workers="0")),
+            name: stack.enter_context(quadrill(root / name.replace(" ", "-"), **ours[name]))
+            for name in options.servers.split(",")
         }
         if options.oxigraph:
-            servers[BASE] = stack.enter_context(oxigraph(options.oxigraph, root / "d"))
-        clients = {name: Client(url) for name, url in servers.items()}
+            servers[BASE] = stack.enter_context(oxigraph(options.oxigraph, root / "oxigraph"))
         body = data(options.quads)
-        for client in clients.values():
-            client.post("/store?default", body, "application/n-triples", method="PUT")
-        table = measure(clients, options.rounds)
-    show(table, list(clients))
+        for server in servers.values():
+            Client(server.url).post("/store?default", body, "application/n-triples", method="PUT")
+        table = measure(servers, options.rounds, options.clients)
+    show(table, list(servers))
 
 
-def measure(clients: dict[str, Client], rounds: int) -> dict[str, dict[str, float]]:
-    """Milliseconds of the median request, by work and server."""
-    found: dict[str, dict[str, list[float]]] = {name: {each: [] for each in clients} for name, _w, _n in WORK}
+@dataclass
+class Figures:
+    """Of one kind of request on one server: seconds per request in the best round, and its CPU seconds."""
+
+    best: float = float("inf")
+    cpu: float = 0.0
+    requests: int = 0
+
+
+def measure(servers: dict[str, Server], rounds: int, clients: int) -> dict[str, dict[str, Figures]]:
+    """The figures by work and server; the first round warms up."""
+    found = {name: {server: Figures() for server in servers} for name, _work, _requests in WORK}
     number = 0
     for turn in range(rounds + 1):
         for name, work, requests in WORK:
-            for server, client in clients.items():
-                began = time.perf_counter()
-                for each in range(requests):
-                    work(client, number + each)
-                if turn:  # the first round warms up
-                    found[name][server].append((time.perf_counter() - began) / requests * 1e3)
-            number += requests
-    return {
-        name: {server: statistics.median(times) for server, times in by_server.items()}
-        for name, by_server in found.items()
-    }
+            for server, running in servers.items():
+                before = running.cpu_seconds()
+                seconds = at_once(running.url, work, number, requests, clients)
+                figures = found[name][server]
+                if turn:
+                    figures.best = min(figures.best, seconds / (requests * clients))
+                    figures.cpu += running.cpu_seconds() - before
+                    figures.requests += requests * clients
+            number += requests * clients
+    return found
 
 
-def show(table: dict[str, dict[str, float]], servers: list[str]) -> None:
-    print(f"{'':20}" + "".join(f"{server:>26}" for server in servers))
-    for name, times in table.items():
-        base = times.get(BASE)
-        cells = [
-            f"{1e3 / times[server]:10.1f}/s" + (f" {base / times[server]:6.2f} x" if base else "")
-            for server in servers
-        ]
-        print(f"{name:20}" + "".join(f"{cell:>26}" for cell in cells))
+def at_once(url: str, work: Work, number: int, requests: int, clients: int) -> float:
+    """Seconds that so many clients take, each with its own requests and one connection."""
+    if clients == 1:
+        return asked(Client(url), work, number, requests)
+    fork = multiprocessing.get_context("fork")
+    ready, gone = fork.Barrier(clients + 1), fork.Barrier(clients + 1)
+
+    def one(first: int) -> None:
+        client = Client(url)
+        ready.wait()
+        asked(client, work, first, requests)
+        gone.wait()
+
+    processes = [fork.Process(target=one, args=(number + each * requests,)) for each in range(clients)]
+    for process in processes:
+        process.start()
+    ready.wait()
+    began = time.perf_counter()
+    gone.wait()
+    seconds = time.perf_counter() - began
+    for process in processes:
+        process.join()
+    return seconds
+
+
+def asked(client: Client, work: Work, number: int, requests: int) -> float:
+    began = time.perf_counter()
+    for each in range(requests):
+        work(client, number + each)
+    return time.perf_counter() - began
+
+
+def show(table: dict[str, dict[str, Figures]], servers: list[str]) -> None:
+    print(f"{'':20}" + "".join(f"{server:>32}" for server in servers))
+    for name, found in table.items():
+        base = found.get(BASE)
+        cells = []
+        for server in servers:
+            figures = found[server]
+            ratio = f"{base.best / figures.best:6.2f} x" if base else ""
+            cells.append(f"{1 / figures.best:9.1f}/s{ratio} {figures.cpu / figures.requests * 1e6:9.0f} µs")
+        print(f"{name:20}" + "".join(f"{cell:>32}" for cell in cells))
 
 
 if __name__ == "__main__":

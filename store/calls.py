@@ -12,7 +12,15 @@ from .errors import NetworkRefusedError, QueryTextError, UnsupportedError
 from .tokens import Kind, Token, excerpt_at, line_and_column
 
 CALL_WORD = re.compile("service|load", re.IGNORECASE)
-"""A text without a match has no call."""
+
+
+def may_call(text: str) -> bool:
+    """False for a text that has no call; every query passes here, so the usual ones need no regex."""
+    if text.isascii():
+        small = text.lower()
+        return "service" in small or "load" in small
+    return bool(CALL_WORD.search(text))
+
 
 _SKIP = r"(?:[ \t\r\n]|\#[^\r\n]*[\r\n])*"
 _NAME = r"(?:<[^<>]*>|[^\s{}<>\"'?$]*:[^\s{}<>\"']*|[?$]\w+)"

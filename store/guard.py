@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from .calls import CALL_WORD, CallFinder
+from .calls import CallFinder, may_call
 from .errors import LimitError, NetworkRefusedError
 from .height import Height, too_high
 from .tokens import Token, is_doubtful, tokens
@@ -85,6 +85,9 @@ class TextFacts:
     services: tuple[str, ...]
 
 
+_SHORT = TextFacts(0, ())
+
+
 def check_length(text: str, limits: Limits) -> None:
     """Refuse a text that is too long.
 
@@ -106,11 +109,11 @@ def inspect_text(text: str, limits: Limits, found: Iterable[Token] | None = None
         UnsupportedError: SERVICE with a variable; the host could not be checked.
         NetworkRefusedError: the text may hide a SERVICE or LOAD from this check.
     """
-    check_length(text, limits)
-    calls = bool(CALL_WORD.search(text))
+    calls = may_call(text)
     # Each step of height needs a character, so a short text needs no scan unless it may reach the network.
-    if len(text) <= min(limits.height, limits.inline_height) and not calls:
-        return TextFacts(0, ())
+    if not calls and len(text) <= limits.inline_height and len(text) <= limits.height <= limits.characters:
+        return _SHORT
+    check_length(text, limits)
     height = Height(text, limits.height)
     finder = CallFinder(text)
     previous: Token | None = None

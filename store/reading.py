@@ -48,10 +48,22 @@ class StoreReads:
             QueryTextError, UnsupportedError, LimitError, NetworkRefusedError, QueryFailedError: see
                 `sparql.Querier.evaluate`.
         """
-        request = QueryRequest(
-            text, base_iri, prefixes, default_graphs, named_graphs, union, custom_functions, custom_aggregates
+        return self.answer(
+            QueryRequest(
+                text,
+                base_iri,
+                prefixes,
+                default_graphs,
+                named_graphs,
+                union,
+                custom_functions,
+                custom_aggregates,
+            )
         )
-        querier, writer = self._open_querier(), self._writer
+
+    def answer(self, request: QueryRequest) -> QueryResult:
+        """As `query`, for a request that is made already."""
+        querier, writer = self._querier or self._open_querier(), self._writer
         for _ in range(3):
             turn, version = writer.turn, writer.version
             result = querier.evaluate(request, version)

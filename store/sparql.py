@@ -11,9 +11,8 @@ import io
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from pyoxigraph import (
     BlankNode,
@@ -51,8 +50,7 @@ class QueryFailedError(StoreError):
     code = "query-failed"
 
 
-@dataclass(frozen=True, slots=True)
-class QueryRequest:
+class QueryRequest(NamedTuple):
     """One query with the parameters of the protocol.
 
     Attributes:
@@ -82,7 +80,6 @@ class QueryResult:
 
     Attributes:
         version: the version of the dataset that the result shows, exactly.
-        variables: of a SELECT, in order.
         boolean: of an ASK, else None.
     """
 
@@ -90,12 +87,13 @@ class QueryResult:
         self._raw: QuerySolutions | QueryBoolean | QueryTriples | _Drained | None = raw
         self._thread = threading.get_ident()
         self.version = version
-        self.variables: tuple[str, ...] = ()
-        self.boolean: bool | None = None
-        if isinstance(raw, QuerySolutions):
-            self.variables = tuple(variable.value for variable in raw.variables)
-        elif isinstance(raw, QueryBoolean):
-            self.boolean = bool(raw)
+        self.boolean: bool | None = bool(raw) if isinstance(raw, QueryBoolean) else None
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables of a SELECT, in order; the result must be open."""
+        raw = self._own()
+        return tuple(variable.value for variable in raw.variables) if isinstance(raw, QuerySolutions) else ()
 
     @property
     def kind(self) -> str:
@@ -230,23 +228,9 @@ class Querier:
         return kind, buffer.getvalue()
 
     def _start(self, request: QueryRequest) -> QuerySolutions | QueryBoolean | QueryTriples:
-        options: dict[str, Any] = {}
-        if request.default_graphs is not None or request.named_graphs is not None:
-            options["default_graph"] = list(request.default_graphs or ())
-            options["named_graphs"] = list(request.named_graphs or ())
-        if request.prefixes:
-            options["prefixes"] = dict(request.prefixes)
-        if request.custom_functions:
-            options["custom_functions"] = dict(request.custom_functions)
-        if request.custom_aggregates:
-            options["custom_aggregate_functions"] = dict(request.custom_aggregates)
+        options = _NO_OPTIONS if request[2:] == _PLAIN else _options(request)
         try:
-            return self._store.query(
-                request.text,
-                base_iri=request.base_iri,
-                use_default_graph_as_union=request.union and "default_graph" not in options,
-                **options,
-            )
+            return self._store.query(request.text, base_iri=request.base_iri, **options)
         except SyntaxError as error:
             raise text_error(
                 request.text,
@@ -269,6 +253,27 @@ class Querier:
         term = next(iter(found))[0]
         assert isinstance(term, NamedNode)
         return term.value
+
+
+_NO_OPTIONS: dict[str, Any] = {}
+_PLAIN = QueryRequest("")[2:]
+
+
+def _options(request: QueryRequest) -> dict[str, Any]:
+    """What Oxigraph is told beside the text and its base."""
+    options: dict[str, Any] = {}
+    if request.default_graphs is not None or request.named_graphs is not None:
+        options["default_graph"] = list(request.default_graphs or ())
+        options["named_graphs"] = list(request.named_graphs or ())
+    elif request.union:
+        options["use_default_graph_as_union"] = True
+    if request.prefixes:
+        options["prefixes"] = dict(request.prefixes)
+    if request.custom_functions:
+        options["custom_functions"] = dict(request.custom_functions)
+    if request.custom_aggregates:
+        options["custom_aggregate_functions"] = dict(request.custom_aggregates)
+    return options
 
 
 def evaluation_error(error: Exception) -> StoreError | UnsupportedError:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, Response, request
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.store.changes import Commit
@@ -20,12 +20,15 @@ from quadrill.store.errors import NotFoundError
 from quadrill.store.formats import RdfType, guess_rdf_format, parse_rdf
 
 from .. import codecs, negotiation
+from ..bodies import too_large
 from ..codecs import Transcoder, transcoded
 from ..errors import HttpError
+from ..evaluation import answered
+from ..protocol import fields_of, graph_iri
+from ..streaming import StreamedAnswer
 from . import preconditions
 from . import requests as incoming
 from .requests import services
-from .sparql import fields_of, graph_iri, streamed
 
 blueprint = Blueprint("graphs", __name__)
 
@@ -47,8 +50,7 @@ def get_graph(path: str = "") -> Response:
     preconditions.check_reading(store.version)
     if preconditions.is_known(store.version):
         return Response(status=304)
-    user = g.identity.label if g.get("identity") else ""
-    process = services().processes.begin("dump", str(target or "dataset"), user)
+    process = services().processes.begin("dump", str(target or "dataset"), incoming.user())
 
     def body(sink: Transcoder) -> None:
         def started(version: int) -> None:
@@ -64,9 +66,9 @@ def get_graph(path: str = "") -> Response:
             prefixes=negotiation.prefixes_for(chosen, services().prefixes.all()),
         )
 
-    answer = streamed(transcoded(body), settings.query_timeout, process)
+    answer = answered(services(), transcoded(body), settings.query_timeout, process, incoming.client())
     answer.headers["Content-Type"] = chosen.header
-    return answer
+    return StreamedAnswer(answer)
 
 
 @blueprint.put("/store")
@@ -195,7 +197,7 @@ def _documents() -> Iterator[_Document]:
         return
     length = request.content_length
     if length is not None and length > limit:
-        raise incoming.too_large("the form", limit, length)
+        raise too_large("the form", limit, length)
     files = [file for _name, file in request.files.items(multi=True)]
     if not files:
         raise HttpError(400, "the form has no file", code="bad-request")

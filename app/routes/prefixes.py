@@ -7,9 +7,9 @@ from flask import Blueprint, Response, request
 from quadrill.store.errors import NotFoundError
 
 from ..errors import HttpError
+from ..protocol import FORM, fields_of
 from . import requests as incoming
 from .requests import services
-from .sparql import FORM, fields_of
 
 blueprint = Blueprint("prefixes", __name__)
 

@@ -8,9 +8,12 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from flask import Response, current_app, request
+from flask import Response, current_app, g, request
 
+from ..bodies import too_large, utf8
 from ..errors import HttpError
+from ..evaluation import client_of
+from ..streaming import Client
 from ..wiring import Services
 
 Json: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None"
@@ -22,6 +25,23 @@ def services() -> Services:
     """The store, the registry and the engine behind this application."""
     found: Services = current_app.extensions["quadrill"]
     return found
+
+
+def client() -> Client:
+    """What the present request says of its answer."""
+    headers = request.headers
+    return client_of(
+        services().settings,
+        headers.get("Accept"),
+        headers.get("Accept-Encoding"),
+        head_only=request.method == "HEAD",
+    )
+
+
+def user() -> str:
+    """The label of who asks."""
+    identity = g.get("identity")
+    return identity.label if identity is not None else ""
 
 
 def body_bytes(limit: int, what: str = "the body") -> bytes:
@@ -56,22 +76,6 @@ def body_text(limit: int, what: str) -> str:
     Raises: HttpError 400 when it is not UTF-8.
     """
     return utf8(body_bytes(limit, what), what)
-
-
-def utf8(data: bytes, what: str) -> str:
-    """Bytes as UTF-8 text, a byte order mark at the start dropped.
-
-    Raises: HttpError 400 with the place of the first byte that is not UTF-8.
-    """
-    try:
-        return data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise HttpError(
-            400,
-            f"{what} is not UTF-8: byte {error.start} cannot be read",
-            code="not-utf-8",
-            hint="Send it as UTF-8.",
-        ) from error
 
 
 def json_body(limit: int, what: str = "the body") -> dict[str, Any]:
@@ -172,12 +176,6 @@ def base_url() -> str:
     """The address of this server as the client sees it, with a slash at its end."""
     configured = services().settings.public_url
     return configured.rstrip("/") + "/" if configured else request.host_url
-
-
-def too_large(what: str, limit: int, actual: int | None) -> HttpError:
-    """The error of a body that is over its limit."""
-    said = f"{actual} bytes" if actual is not None else "more"
-    return HttpError(413, f"{what} may have {limit} bytes, this one has {said}", code="body-too-large")
 
 
 def _no_constant(name: str) -> Any:

@@ -14,11 +14,14 @@ from quadrill.store.registry import StoredQueryRecord
 from quadrill.store.sparql import Querier, QueryRequest
 
 from .. import negotiation
+from ..bodies import too_large
 from ..errors import HttpError
+from ..evaluation import answer_query
 from ..extensions import extended
+from ..protocol import QUERY, Call, fields_of
+from ..streaming import StreamedAnswer
 from . import requests as incoming
 from .requests import services
-from .sparql import QUERY, Call, answer_query, fields_of
 
 blueprint = Blueprint("stored", __name__)
 
@@ -50,7 +53,7 @@ def put_stored(name: str) -> Response:
     text, description = _given()
     settings, store = services().settings, services().store
     if len(text) > settings.max_query_bytes:
-        raise incoming.too_large("the query", settings.max_query_bytes, len(text))
+        raise too_large("the query", settings.max_query_bytes, len(text))
     # Evaluated on nothing: a wrong text is told now and not when it is run.
     checker = Querier(Store(), Limits(height=settings.max_nesting), store.allowed_hosts)
     asked = extended(text, settings.base_iri)
@@ -80,7 +83,9 @@ def run_stored(name: str) -> Response:
     """Run a stored query; dataset parameters and ``timeout`` as for ``/query``."""
     fields = fields_of(request.query_string)
     incoming.known_parameters(_RUN_PARAMETERS, fields)
-    return answer_query(Call(fields), _found(name).text)
+    return StreamedAnswer(
+        answer_query(services(), Call(fields), incoming.client(), incoming.user(), text=_found(name).text)
+    )
 
 
 def _given() -> tuple[str, str]:

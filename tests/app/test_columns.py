@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from quadrill.app.columns import with_ordered_columns
+from quadrill.app.lanes import is_light
+from tests.app.conftest import Start
 
 
 @pytest.mark.parametrize(
@@ -25,3 +27,11 @@ from quadrill.app.columns import with_ordered_columns
 )
 def test_the_outermost_star_is_written_out(text: str, expected: str) -> None:
     assert with_ordered_columns(text) == expected
+
+
+def test_columns_keep_their_order_in_a_worker_process(start_server: Start) -> None:
+    server = start_server()
+    server.update("INSERT DATA { <http://e/s> <http://e/p> 1 }")
+    text = "SELECT * { { SELECT * { ?s ?p ?o } } ?s ?p ?other }"
+    assert not is_light(text, server.services.quads())
+    assert server.query(text, "text/csv").text.splitlines()[0] == "s,p,o,other"
