@@ -59,8 +59,7 @@ class Driver:
         timeline = self.timeline()
         timeline.track_changes(lambda window: evaluator.content_of(NamedNode(window)))
         contents = [
-            ((NamedNode(window), None), operator.live)
-            for (window, _), operator in timeline.operators.items()
+            ((NamedNode(window), None), operator.live) for (window, _), operator in timeline.operators.items()
         ]
 
         def step(at: int) -> int:

@@ -181,12 +181,61 @@ def routing(found: dict[str, Any]) -> str:
     return table(found["figures"]["columns"], found["figures"]["lines"])
 
 
+def uncertainty(found: dict[str, Any]) -> str:
+    """Filters with uncertainty functions before and behind a join."""
+    lines = found["figures"]["lines"]
+    half = [line for line in lines if line[1] == 0.5]
+    line_plot(
+        "uncertainty",
+        {
+            "before the join": [(line[0], line[2]) for line in half],
+            "behind it": [(line[0], line[3]) for line in half],
+        },
+        title="A filter with an uncertainty function that half of the rows pass",
+        x="partners of an event in the join",
+        y="µs an event",
+        log_x=True,
+    )
+    head = ("partners of an event", "share that passes", "before the join", "behind the join")
+    return table(head, lines) + "\n\n![Before or behind the join](plots/uncertainty.svg)"
+
+
+def experiments(found: dict[str, Any]) -> str:
+    """Experiments 2 and 3 of 2011: static data of growing size, and many queries at a time."""
+    figures = found["figures"]
+    sizes, instances = figures["sizes"], figures["instances"]
+    names = figures["queries"]
+    line_plot(
+        "static-size",
+        {name: [(line[0], line[1 + place]) for line in sizes] for place, name in enumerate(names)},
+        title="Conference queries over static data of growing size",
+        x="static triples",
+        y="µs an event",
+        log_x=True,
+    )
+    line_plot(
+        "instances",
+        {"whole engine": [(line[0], line[1]) for line in instances]},
+        title="Instances of Q3 at a time",
+        x="instances",
+        y="µs an event",
+        log_x=True,
+        log_y=True,
+    )
+    first = table(("static triples", *names), sizes)
+    head = ("instances of Q3", "µs an event", "µs an event and instance", "answers an event")
+    second = table(head, instances)
+    return f"{first}\n\n{second}\n\n![Static size](plots/static-size.svg) ![Instances](plots/instances.svg)"
+
+
 PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "native": native,
     "debs": debs,
     "ingest": ingest,
     "memory": memory,
     "routing": routing,
+    "uncertainty": uncertainty,
+    "experiments": experiments,
 }
 
 
