@@ -169,7 +169,10 @@ def test_a_content_that_is_lost_is_told_and_fetched_again(tmp_path: Path, far: E
     two.stop()
 
 
-@pytest.mark.parametrize("seed", range(2))
+SEEDS = [0, 1, *(pytest.param(each, marks=pytest.mark.slow) for each in range(2, 25))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_crashes_anywhere_change_nothing_that_is_told(tmp_path: Path, far: Endpoint, seed: int) -> None:
     """The same inputs with and without crashes and checkpoints between them."""
     lives = {name: life(tmp_path / name, far) for name in ("calm", "shaken")}

@@ -345,7 +345,10 @@ def expected(life: Life) -> list[str]:
     return sorted({f"{_last(x)} near {_last(n)}" for x, n in rows})
 
 
-@pytest.mark.parametrize("seed", range(3))
+SEEDS = [0, 1, *(pytest.param(each, marks=pytest.mark.slow) for each in range(2, 25))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_views_are_exact_after_crashes_anywhere(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     life = Life(tmp_path / "data", ManualClock(0))
