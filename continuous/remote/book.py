@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from quadrill.store.errors import LimitError, QuadrillError
@@ -39,6 +40,7 @@ class SourceMoment:
     state: list[dict[str, Any]]
 
 
+Fetch = Callable[[], "QuadrillError | None"]
 TakeTurn = Callable[[dict[str, Any], Callable[[], None]], None]
 
 
@@ -71,6 +73,7 @@ class SourceBook:
         self._payloads = payloads
         self._clock = clock
         self.settings = settings
+        self._threaded = threaded
         self._turn = turn
         self._changed = changed
         self._sources: dict[str, Source] = {}
@@ -137,8 +140,9 @@ class SourceBook:
         """
         self.check_allowed(specs)
         with self.held(specs):
-            for spec in specs:
-                self._acquire(spec)
+            for error in self._side_by_side([partial(self._acquire, spec) for spec in specs]):
+                if error is not None:
+                    raise error
             yield
 
     @contextmanager
@@ -157,14 +161,13 @@ class SourceBook:
                         del self._held[spec.key]
                 self._prune()
 
-    def _acquire(self, spec: SourceSpec) -> None:
+    def _acquire(self, spec: SourceSpec) -> QuadrillError | None:
         source = self._enter(spec)
         with source.fetching:
             if source.value.number or source.readers:
-                return
+                return None
             error = self._fetch(source)
-        if error is not None and not spec.silent:
-            raise error
+        return None if spec.silent else error
 
     def read_by(self, name: str, asked: Mapping[SourceSpec, int | None]) -> None:
         """What a query reads from now on, and how often it asks for a fetch; None: by hand only."""
@@ -200,11 +203,29 @@ class SourceBook:
 
     def refresh(self, specs: Iterable[SourceSpec]) -> None:
         """Fetch sources now; those that fail are stale afterwards and keep their contents."""
-        for spec in specs:
-            source = self._sources.get(spec.key)
-            if source is not None:
-                with source.fetching:
-                    self._fetch(source)
+        found = [self._sources.get(spec.key) for spec in specs]
+        self._side_by_side([partial(self._fetch_now, each) for each in found if each is not None])
+
+    def _fetch_now(self, source: Source) -> QuadrillError | None:
+        with source.fetching:
+            return self._fetch(source)
+
+    def _side_by_side(self, fetches: Sequence[Fetch]) -> list[QuadrillError | None]:
+        """Fetch several sources in the time of the slowest one; their failures, in the order given."""
+        if not self._threaded or len(fetches) < 2:
+            return [fetch() for fetch in fetches]
+        failures: list[QuadrillError | None] = [None] * len(fetches)
+
+        def work(place: int) -> None:
+            failures[place] = fetches[place]()
+
+        # Daemons: a process that stops does not wait for an endpoint that hangs.
+        threads = [threading.Thread(target=work, args=(place,), daemon=True) for place in range(len(fetches))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return failures
 
     def run_due(self) -> None:
         """Not threaded: fetch what is due."""

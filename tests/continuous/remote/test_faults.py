@@ -176,6 +176,21 @@ def test_a_registration_whose_endpoint_hangs_holds_up_no_other_one(far: Endpoint
         bench.store.close()
 
 
+def test_several_sources_of_a_query_take_the_time_of_the_slowest(far: Endpoint) -> None:
+    bench = threaded(far, timeout_ms=600)
+    try:
+        far.handle = far.hang
+        calls = " ".join(f"SERVICE <{far.url}{number}> {{ ?x :label ?l }}" for number in range(5))
+        began = time.monotonic()
+        with pytest.raises(FetchError, match="could not be fetched"):
+            bench.register("q", f"SELECT ?x {{ {calls} }}")
+        assert 0.5 < time.monotonic() - began < 2.4, "not five times as long"
+        assert bench.engine.parts.sources.figures() == (0, 0), "nothing is left of it"
+    finally:
+        bench.engine.stop()
+        bench.store.close()
+
+
 @pytest.mark.parametrize("kind", ["hang", "drip"])
 def test_silence_and_a_slow_drip_both_end_at_the_time_out(far: Endpoint, kind: str) -> None:
     client = RemoteClient(AllowedHosts([far.host]), timeout_s=0.3)
