@@ -162,7 +162,7 @@ def query_state(running: RunningQuery) -> dict[str, Any]:
     return {
         "running": kept,
         "timeline": timeline,
-        "static_version": running.evaluator.static_version,
+        "static_version": running.evaluated_version,
         "pins": running.prepared.pins(),
         "totals": (running.inputs.total, running.results.total),
     }

@@ -115,8 +115,14 @@ class Checkpointer:
             self._begin()
 
     def checkpoint(self) -> None:
-        """Write the state after the last turn here and now, and let the logs forget what is needless then."""
+        """Write the state after the last turn here and now, and let the logs forget what is needless then.
+
+        Not while rows of static parts are read anew: the journal has what leads to the swap and behind it.
+        """
         self.stop()
+        if self._parts.statics.is_behind:
+            log.info("no checkpoint while rows of static parts are read anew")
+            return
         began = time.monotonic()
         try:
             self._parts.turns.settle()
@@ -185,6 +191,8 @@ class Checkpointer:
 
     def _begin(self) -> None:
         """Write the state, by a copy where that is worth it."""
+        if self._parts.statics.is_behind:
+            return
         size = self._parts.catalogue.state_size()
         if not COPIES or size < COPY_FROM or not self._parts.loop.threaded:
             self.checkpoint()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.errors import UnsupportedError
 
+from .algebra.static import StaticPattern
 from .columnar import ColumnarEngine, ColumnarParts
 from .native import EngineTerms, NativeEvaluator
 from .prepare import Evaluator, PreparedQuery
 from .reference import EvaluationOptions, ReferenceEvaluator
+from .reference.background import Background
+from .reference.functions import Functions
+from .static.catalogue import StaticCatalogue
+from .static.rows import StaticRows
+from .uncertainty import custom_functions
 
 if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
@@ -23,9 +30,10 @@ class EvaluatorChoice:
     A query that falls back says so: the word for its engine is ``reference (<the construct>)``.
     """
 
-    def __init__(self, columnar: ColumnarEngine | None = None) -> None:
+    def __init__(self, store: QuadStore, columnar: ColumnarEngine | None = None) -> None:
         """Make one; ``columnar`` evaluates static parts that are too large for the store."""
         self.terms = EngineTerms()
+        self.statics = StaticCatalogue(store, self.terms)
         self._columnar = columnar
 
     def __call__(
@@ -45,12 +53,27 @@ class EvaluatorChoice:
             sources=prepared.sources,
             columnar=self._columnar_parts(registration.static_engine),
         )
+        # Parts that look into fetched graphs and the store at once are read anew when either changes.
+        follows = prepared.sources is None or not prepared.sources.remote_graphs
+        statics = self._statics(prepared, store, options) if follows else None
         if not prepared.query.windows:
-            return ReferenceEvaluator(prepared.query, store, options)
+            return ReferenceEvaluator(prepared.query, store, options, statics)
         try:
-            return NativeEvaluator(prepared.query, store, options, self.terms)
+            shared = self.statics if follows else None
+            return NativeEvaluator(prepared.query, store, options, self.terms, statics=shared)
         except UnsupportedError as reason:
-            return _Recomputed(prepared, store, options, reason.construct)
+            return _Recomputed(prepared, store, options, statics, reason.construct)
+
+    def _statics(
+        self, prepared: PreparedQuery, store: QuadStore, options: EvaluationOptions
+    ) -> Callable[[Sequence[StaticPattern], bool], StaticRows]:
+        def background() -> Background:
+            return Background(prepared.query, store, options, Functions(options.name, custom_functions()))
+
+        def make(parts: Sequence[StaticPattern], whole: bool) -> StaticRows:
+            return StaticRows(options.name, parts, background, self.terms, self.statics, whole=whole)
+
+        return make
 
     def _columnar_parts(self, wish: str | None) -> ColumnarParts | None:
         return None if self._columnar is None else ColumnarParts(self._columnar, wish)
@@ -60,7 +83,12 @@ class _Recomputed(ReferenceEvaluator):
     """The reference evaluator of a query that has no native plan."""
 
     def __init__(
-        self, prepared: PreparedQuery, store: QuadStore, options: EvaluationOptions, construct: str
+        self,
+        prepared: PreparedQuery,
+        store: QuadStore,
+        options: EvaluationOptions,
+        make_statics: Callable[[Sequence[StaticPattern], bool], StaticRows] | None,
+        construct: str,
     ) -> None:
-        super().__init__(prepared.query, store, options)
+        super().__init__(prepared.query, store, options, make_statics)
         self.engine = f"reference (not native: {construct})"

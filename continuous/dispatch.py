@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from itertools import count
 from typing import Any
 
 from pyoxigraph import NamedNode, Quad
@@ -16,6 +17,7 @@ from .accept import Acceptor
 from .clock import Clock
 from .inputs import Arrival, StreamInput
 from .running import RunningQuery
+from .static.rows import StaticRows
 from .streambook import StreamBook
 from .streams import StreamState
 
@@ -49,6 +51,11 @@ class Dispatcher:
         self._timed = timed or (lambda running: self.refresh(running, "timer"))
         # In the order of registration.
         self._attached: dict[str, RunningQuery] = {}
+        self._places: dict[str, int] = {}
+        self._count = count()
+        # Queries by their static rows, and those that have to be told of every commit.
+        self._following: dict[StaticRows, str] = {}
+        self._unfollowing: set[str] = set()
         self._readers: dict[str, list[RunningQuery]] = {}
         self._derived: deque[StreamInput] = deque()
         self._timers: dict[str, int] = {}
@@ -88,7 +95,15 @@ class Dispatcher:
             running.share()
 
     def _enter(self, running: RunningQuery) -> None:
+        before = self._attached.get(running.name)
+        if before is not None and before is not running:
+            self.forget(before)
         self._attached[running.name] = running
+        self._places[running.name] = next(self._count)
+        if running.statics is None:
+            self._unfollowing.add(running.name)
+        else:
+            self._following[running.statics] = running.name
         for window in running.prepared.windows:
             if isinstance(window.stream, NamedNode):
                 lateness = max(window.lateness_ms or 0, running.prepared.registration.lateness)
@@ -99,6 +114,11 @@ class Dispatcher:
         if self._attached.get(running.name) is running:
             del self._attached[running.name]
             running.stop_sharing()
+            del self._places[running.name]
+            self._unfollowing.discard(running.name)
+            if running.statics is not None:
+                self._following.pop(running.statics, None)
+                running.statics.stop()
             self._timers.pop(running.name, None)
         for readers in self._readers.values():
             if running in readers:
@@ -124,11 +144,12 @@ class Dispatcher:
         self._deliver(event)
         self._work_off_derived()
 
-    def commit(self, commit: Commit) -> None:
-        """A new version of the store is an input of every query."""
+    def commit(self, commit: Commit, moved: Collection[StaticRows]) -> None:
+        """A new version of the store is an input: of the queries whose tables it ``moved``."""
         now = self._clock.now_ms()
-        for running in list(self._attached.values()):
-            self._commit_to(running, commit, now)
+        for running in self._in_order(moved, self._unfollowing):
+            self._try(running, lambda running=running: running.commit(commit, now))  # type: ignore[misc]
+            self._index(running)
         self._work_off_derived()
 
     def sources_changed(self, key: str) -> None:
@@ -143,6 +164,20 @@ class Dispatcher:
     def _sources_changed_for(self, running: RunningQuery, now: int) -> None:
         self._try(running, lambda: running.sources_changed(now))
         self._index(running)
+
+    def step(self, moved: Collection[StaticRows]) -> None:
+        """Tables have moved on without a commit taking its turn."""
+        now = self._clock.now_ms()
+        for running in self._in_order(moved, ()):
+            self._try(running, lambda running=running: running.take_steps(now))  # type: ignore[misc]
+            self._index(running)
+        self._work_off_derived()
+
+    def _in_order(self, moved: Collection[StaticRows], others: Collection[str]) -> list[RunningQuery]:
+        """The queries of these tables and the others by name, in the order of registration."""
+        names = {name for each in moved if (name := self._following.get(each)) is not None}.union(others)
+        found = [self._attached[name] for name in names]
+        return sorted(found, key=lambda running: self._places[running.name]) if len(found) > 1 else found
 
     def refresh(self, running: RunningQuery, cause: str) -> None:
         """Refresh a query's static parts and tell what follows."""
@@ -165,10 +200,6 @@ class Dispatcher:
         if running.state == "failed":
             return
         self._try(running, lambda: running.handle(event, self._clock.now_ms()), event)
-
-    def _commit_to(self, running: RunningQuery, commit: Commit, now: int) -> None:
-        self._try(running, lambda: running.commit(commit, now))
-        self._index(running)
 
     def _try(
         self, running: RunningQuery, work: Callable[[], Any], event: StreamInput | None = None

@@ -49,6 +49,9 @@ def reference_evaluator(
     )
     return ReferenceEvaluator(prepared.query, store, options)
 
+_SETTLE_S = 10.0
+"""How long a stop waits for rows of static parts that are being read."""
+
 
 class Engine(StreamSide, QuerySide):
     """Runs continuous queries over streams and a quad store. Every method may be called from any thread."""
@@ -105,7 +108,7 @@ class Engine(StreamSide, QuerySide):
                 self.keeper.reconcile()
                 parts.loop.call(self.keeper.checkpoints.after_start)
             else:
-                parts.turns.version = parts.store.version
+                parts.begin_at(parts.store.version)
                 parts.book.restore()
                 for record in parts.catalogue.stored():
                     self.life.restore(record)
@@ -116,6 +119,7 @@ class Engine(StreamSide, QuerySide):
     def stop(self) -> None:
         """Work off what was accepted, end every feed's subscribers, stop."""
         parts = self.parts
+        parts.statics.settle(_SETTLE_S)
         parts.deafen()
         parts.sources.stop()
         parts.turns.stop()
@@ -123,6 +127,7 @@ class Engine(StreamSide, QuerySide):
         parts.views.stop()
         if self.keeper is not None:
             self.keeper.close()
+        parts.statics.close()
         for entry in parts.catalogue.entries():
             entry.feed.close()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from quadrill.store.changes import Commit
@@ -34,6 +34,8 @@ from .parts import EngineParts
 from .prepare import Evaluator, PreparedQuery
 from .query_life import QueryLife, sentence_of
 from .registration import Registration
+from .running import RunningQuery
+from .static.catalogue import Past
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -53,6 +55,7 @@ class Keeper:
         self.checkpoints = Checkpointer(parts, journal)
         self._closed = False
         self._seen: dict[tuple[int, str], int] = {}
+        self._past = Past()
         # What the log of the server and its description say about the last start.
         self.report: dict[str, Any] = {}
 
@@ -114,6 +117,7 @@ class Keeper:
             log.error("the journal ends at record %d, the checkpoint was made after %d", journal.last, last)
             journal.log.restart(last)
         rest = self._read_past(processed, last, state, usable=usable)
+        parts.statics.begin_replay(self._past)
         if usable:
             self._begin(state, rest)
             for record in rest:
@@ -123,7 +127,7 @@ class Keeper:
             journal.silent = False
             self._take_commits()
         else:
-            parts.turns.version = parts.store.logged_version
+            parts.begin_at(parts.store.logged_version)
         self._finish()
         for stream in parts.book:
             # The time that the server was away is no silence of the stream.
@@ -161,6 +165,9 @@ class Keeper:
             match record.kind:
                 case "seen":
                     self._seen[record.members["turn"], record.members["query"]] = record.members["version"]
+                case "behind":
+                    if record.number > processed:
+                        self._past.behind.add((record.members["table"], record.members["version"]))
                 case "derived":
                     if record.number <= last:
                         acceptor.replay_derived(record, stream)
@@ -169,6 +176,8 @@ class Keeper:
                 case "unstream" if record.number <= processed or not usable:
                     self._drop_stream(record)
                 case _ if record.number > processed:
+                    if record.kind == "swap":
+                        self._past.swaps.add((record.members["table"], record.members["version"]))
                     rest.append(record)
         return rest
 
@@ -180,7 +189,7 @@ class Keeper:
             # The first start writes a checkpoint, so this is the start, or the checkpoint is damaged and
             # the journal whole: before its first record there was no query.
             commits = [record.members["version"] for record in rest if record.kind == "commit"]
-            turns.version = commits[0] - 1 if commits else store.logged_version
+            parts.begin_at(commits[0] - 1 if commits else store.logged_version)
             self._rewind_to(turns.version)
             turns.replaying = self._forward
             return
@@ -190,14 +199,30 @@ class Keeper:
         versions = [each["query"]["static_version"] for each in kept]
         near = [version for version in versions if state["version"] - version <= _FAR]
         self._rewind_to(min([state["version"], *near]))
-        made: dict[str, tuple[PreparedQuery, Evaluator] | Exception] = {}
+        parts.statics.begin_at(store.version)
+        entries = {each["name"]: self._entry(each) for each in state["queries"]}
+        restored: dict[str, RunningQuery] = {}
         for each in sorted(kept, key=lambda each: int(each["query"]["static_version"])):
-            store.forward(min(each["query"]["static_version"], store.logged_version))
-            made[each["name"]] = self._evaluator_of(each)
-        store.forward(min(state["version"], store.logged_version))
+            self._forward_to(each["query"]["static_version"], restored.values())
+            running = self._restore(entries[each["name"]], each)
+            if running is not None:
+                restored[each["name"]] = running
+        self._forward_to(state["version"], restored.values())
         turns.replaying = self._forward
-        for each in state["queries"]:
-            self._restore(each, made.get(each["name"]))
+        for name in entries:
+            if name in restored:
+                parts.dispatcher.adopt(restored[name])
+
+    def _forward_to(self, version: int, restored: Iterable[RunningQuery]) -> None:
+        """Forward the store; queries that were restored by then take what the commits change."""
+        store, statics = self._parts.store, self._parts.statics
+        before = store.version
+        store.forward(min(version, store.logged_version))
+        for each in range(before + 1, store.version + 1):
+            statics.advance(each)
+        statics.take_moved()
+        for running in restored:
+            running.absorb_steps()
 
     def _evaluator_of(self, kept: dict[str, Any]) -> tuple[PreparedQuery, Evaluator] | Exception:
         try:
@@ -208,29 +233,30 @@ class Keeper:
         except Exception as error:
             return error
 
-    def _restore(
-        self, kept: dict[str, Any], made: tuple[PreparedQuery, Evaluator] | Exception | None
-    ) -> None:
-        """One query of the checkpoint; one that cannot run any more is shown as failed with the reason."""
-        parts = self._parts
+    def _entry(self, kept: dict[str, Any]) -> Entry:
+        """One query of the checkpoint, with its feed."""
         feed = self._life.new_feed(kept["name"])
         feed.restore(kept["feed"], self._journal.results.events(kept["feed"][0]))
         entry = Entry(
             kept["name"], _registration(kept), feed, kept["created"], None, kept["state"], kept["error"]
         )
-        parts.catalogue.add(entry)
-        if made is None:
-            return
+        self._parts.catalogue.add(entry)
+        return entry
+
+    def _restore(self, entry: Entry, kept: dict[str, Any]) -> RunningQuery | None:
+        """A query as it was; one that cannot run any more is shown as failed with the reason."""
         try:
+            made = self._evaluator_of(kept)
             if isinstance(made, Exception):
                 raise made
             running = self._life.make_running(entry, *made, paused=kept["state"] == "paused")
             restore_query(running, kept["query"])
-            parts.dispatcher.adopt(running)
+            return running
         except Exception as error:
             entry.running = None
             log.warning("the query %s cannot be restored: %s", entry.name, error)
-            parts.catalogue.set_state(entry, "failed", sentence_of(error))
+            self._parts.catalogue.set_state(entry, "failed", sentence_of(error))
+            return None
 
     def _rewind_to(self, version: int) -> None:
         try:
@@ -275,6 +301,8 @@ class Keeper:
             case "source":
                 key, changed = parts.sources.replay(members)
                 return (lambda: dispatcher.sources_changed(key)) if changed else None
+            case "swap":
+                return lambda: self._swap(members["table"], members["version"])
         entry = parts.catalogue.find(members["name"])
         if entry is None:
             return None
@@ -299,6 +327,10 @@ class Keeper:
         store = self._parts.store
         store.forward(min(commit.version, store.logged_version))
         self._parts.commit(commit)
+
+    def _swap(self, table: str, version: int) -> None:
+        self._parts.statics.swap_again(table, version)
+        self._parts.moved()
 
     def _take_commits(self) -> None:
         """Commits that were durable before anybody noted their turn take it now, one by one."""
@@ -363,6 +395,7 @@ class Keeper:
     def reconcile(self) -> None:
         """The registry decides: what it has and the journal has not begins, what it has not ends."""
         parts = self._parts
+        parts.statics.end_replay()
         stored = {record.name: record for record in parts.catalogue.stored()}
         for entry in parts.catalogue.entries():
             if entry.name not in stored:

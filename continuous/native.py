@@ -43,10 +43,14 @@ from .rows import Delta, merge
 from .rows import Row as IdRow
 from .s2r.encoded import NOTHING, ElementCoder, EncodedContent, Predicates, Taken
 from .s2r.shared import SharedContent, WindowPool
+from .static.rows import Changes as StaticChanges
+from .static.rows import StaticRows
 from .uncertainty import custom_functions
 
 if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
+
+    from .static.catalogue import StaticCatalogue
 
 Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
 WindowKey = tuple[NamedNode, NamedNode | None]
@@ -129,13 +133,15 @@ class NativeEvaluator:
         options: EvaluationOptions,
         terms: EngineTerms | None = None,
         *,
+        statics: StaticCatalogue | None = None,
         order: Sequence[int] | Policy | None = None,
         compiled: bool = True,
         costly_late: bool = False,
     ) -> None:
-        """``order`` forces the order of look-ups in joins; without ``compiled`` the operators run one by one.
+        """With ``statics`` the static parts are shared tables that follow the store from `begin` on.
 
-        With ``costly_late`` filters that call extension functions come behind the joins of their group. All
+        ``order`` forces the order of look-ups in joins; without ``compiled`` the operators run one by one;
+        with ``costly_late`` filters that call extension functions come behind the joins of their group. All
         three are for tests and measurements.
         """
         self._compile = compiled
@@ -155,11 +161,21 @@ class NativeEvaluator:
         self._columns = query.columns if query.form == "select" else projected(root)
         self.vars = () if query.form == "ask" else tuple(var.name for var in self._columns)
         self._ordered = query.form != "ask" and _is_ordered(root)
-        rest, self._parts = split_static(root, frozenset(var.name for var in self._columns))
-        self._background = Background(query, store, options, self._functions)
+        rest, parts = split_static(root, frozenset(var.name for var in self._columns))
+        self.statics = StaticRows(
+            options.name,
+            parts,
+            lambda: Background(query, store, options, Functions(options.name, custom_functions())),
+            self._terms,
+            statics,
+        )
+        self._parts = self.statics.parts
         self._template = Template(query.template, self._columns, options.name)
         with self._terms.planning:
             self._prepare_plan(rest, order)
+        self.statics.open()
+        if self.statics.has_own or not self._parts:
+            self.refresh()
 
     def _prepare_plan(self, rest: Algebra, order: Sequence[int] | Policy | None) -> None:
         self._plan = self._build(rest, order)
@@ -177,7 +193,6 @@ class NativeEvaluator:
         self._own: dict[WindowKey, EncodedContent] = {}
         self._reified: dict[WindowKey, tuple[CanonicalReifiers, EncodedContent]] = {}
         self._held: dict[WindowKey, dict[Quad, int]] = {}
-        self._rows: list[list[Row]] = [[] for _ in self._parts]
         self._pending: dict[SourceKey, Delta] = {}
         self._answer: Delta = {}
         self._newest: AnswerChange | None = None
@@ -193,35 +208,40 @@ class NativeEvaluator:
         for wanted in self._wanted.values():
             coder.want(wanted)
         # Also an evaluator that was only made to check a query lets go of its terms.
-        self.close = weakref.finalize(self, _let_go, release, self._plan, coder, list(self._wanted.values()))
-        self.static_version = -1
-        self.refresh()
+        self.close = weakref.finalize(
+            self, _let_go, release, self.statics, coder, list(self._wanted.values())
+        )
 
     # --- the surface of the reference ---------------------------------------------------------------
 
     def refresh(self) -> bool:
-        """Evaluate the static parts again, all at the newest version; True when any row changed.
+        """Evaluate the static parts that do not follow the store again; True when any row changed.
 
-        The change enters the answer with the next step.
+        All are read at the newest version. The change enters the answer with the next step.
         """
-        version, results = self._background.evaluate(self._parts)
+        return self.take(self.statics.refresh())
+
+    def begin(self) -> bool:
+        """The query begins in this turn, with all rows of the parts that follow the store."""
+        return self.take(self.statics.begin())
+
+    def take(self, changes: StaticChanges) -> bool:
+        """Take changes of static parts into the next step; True when any row changed."""
         changed = False
-        ids = self._terms.dictionary.ids
-        for place, (part, rows) in enumerate(zip(self._parts, results, strict=True)):
-            self._rows[place] = rows
-            if part.name not in self._plan.tables:
+        for place, change in changes.items():
+            part = self._parts[place]
+            if part.name not in self._plan.tables or not change.delta:
                 continue
-            counted: Delta = {}
-            for row in rows:
-                encoded = tuple([0 if term is None else ids[term] for term in row])
-                counted[encoded] = counted.get(encoded, 0) + 1
-            change = self._plan.tables[part.name].replace(counted)
-            if change:
-                changed = True
-                key = source_key("table", part.name)
-                self._pending[key] = merge(self._pending.get(key, {}), change)
-        self.static_version = version
+            changed = True
+            key = source_key("table", part.name)
+            earlier = self._pending.get(key)
+            self._pending[key] = change.delta if earlier is None else merge(dict(earlier), change.delta)
         return changed
+
+    @property
+    def static_version(self) -> int:
+        """The version of the store that the static parts reflect."""
+        return self.statics.version
 
     def answer(self, at: int, contents: Contents) -> Answer:
         """The whole answer over whole contents: they are compared with those of the last step."""
@@ -234,11 +254,11 @@ class NativeEvaluator:
 
     def static_parts(self) -> list[StaticPart]:
         """What each static part is and how many rows it has."""
-        return described(self._query, self._parts, self._rows, self.static_version)
+        return described(self._query, self.statics)
 
     def streams_of_variable(self, window_name: NamedNode) -> frozenset[NamedNode] | None:
         """The streams to which static data bind a window's variable stream; None when they do not bind it."""
-        return streams_of_variable(self._query, self._parts, self._rows, window_name)
+        return streams_of_variable(self._query, self._parts, self.statics.rows, window_name)
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -516,13 +536,12 @@ def _both(asked: Mapping[SourceKey, Predicates], keys: Iterable[SourceKey]) -> P
 
 
 def _let_go(
-    release: Callable[[], None], plan: Plan, coder: ElementCoder, wanted: Sequence[Predicates]
+    release: Callable[[], None], statics: StaticRows, coder: ElementCoder, wanted: Sequence[Predicates]
 ) -> None:
     release()
     for each in wanted:
         coder.unwant(each)
-    for table in plan.tables.values():
-        table.release()
+    statics.abandon()
 
 
 def _is_ordered(root: Algebra) -> bool:

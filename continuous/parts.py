@@ -31,6 +31,7 @@ from .prepare import Evaluator, PreparedQuery
 from .remote.book import SourceBook
 from .running import RunningQuery
 from .settings import EngineSettings
+from .static.recompute import Swap
 from .streambook import StreamBook
 from .streams import StreamState
 from .turns import Turns
@@ -55,6 +56,7 @@ class EngineParts:
         acceptor: decides what enters a stream; its lock guards streams and order.
         book: the streams.
         catalogue: the registered queries.
+        statics: the tables of their static parts.
         dispatcher: gives inputs to the queries that read them.
         sources: what queries read from other servers.
         rates: how often each graph of the store changes.
@@ -79,7 +81,11 @@ class EngineParts:
         self.store = store
         self.clock = clock
         self.settings = settings
-        self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice(settings.columnar)
+        choice = EvaluatorChoice(store, settings.columnar)
+        self.make_evaluator: MakeEvaluator = make_evaluator or choice
+        self.statics = choice.statics
+        self.statics.recomputer.threaded = settings.threaded
+        self.statics.on_fresh = self._swap_later
         self.rates = ChangeRates()
         self.views = ViewBook(store, threaded=settings.threaded)
         self.turns = turns = Turns(clock, journal)
@@ -105,6 +111,7 @@ class EngineParts:
             turn=lambda members, work: turns.call("source", members, work),
             changed=self.dispatcher.sources_changed,
         )
+        self.statics.on_behind = lambda table, version: turns.note_behind(table.name, version)
         self.admin = threading.RLock()
         self.failed: deque[Entry] = deque()
         self.on_tick: Callable[[], None] = lambda: None
@@ -145,7 +152,30 @@ class EngineParts:
         """In its turn: the store has a new version."""
         self.turns.version = max(self.turns.version, commit.version)
         self.views.committed(commit)
-        self.dispatcher.commit(commit)
+        self.statics.advance(commit.version)
+        self.dispatcher.commit(commit, self.statics.take_moved())
+
+    def begin_at(self, version: int) -> None:
+        """The queries that are made next reflect a version of the store."""
+        self.turns.version = version
+        self.statics.begin_at(version)
+
+    def moved(self) -> None:
+        """In its turn: the rows of static parts that were read anew have taken the place of older ones."""
+        self.dispatcher.step(self.statics.take_moved())
+
+    def _swap_later(self, swap: Swap) -> None:
+        """Called by the thread that reads static parts anew: the rows take their turn as an input."""
+        members = {"table": swap.table.name, "version": swap.version}
+
+        def work() -> None:
+            self.statics.swap(swap)
+            self.moved()
+
+        try:
+            self.turns.submit("swap", members, work)
+        except EngineStoppedError:
+            return
 
     def tell_new_stream(self, state: StreamState) -> None:
         """Queries whose windows read every stream get a new one in its turn."""

@@ -23,6 +23,7 @@ from .s2r.live import LiveContent
 from .s2r.operator import Interval
 from .s2r.shared import SharedView, WindowPool
 from .settings import EngineSettings
+from .static.rows import StaticRows, StaticStep
 from .timeline import QueryTimeline
 from .views.book import View
 
@@ -84,14 +85,18 @@ class RunningQuery:
         # The windows by the keys of the evaluator, once there are any.
         self._windows: list[tuple[WindowKey, LiveContent]] = []
         self._built = -1
+        # The tables of the static parts; None where the evaluator reads the store by itself.
+        statics: StaticRows | None = getattr(evaluator, "statics", None)
+        self.statics = statics if statics is not None and statics.shares else None
         self._incremental = evaluator if isinstance(evaluator, IncrementalEvaluator) else None
         if self._incremental is not None:
             self._track(self._incremental)
         self._pool: WindowPool | None = None
-        self._parts = list(evaluator.static_parts())
         self._seen_version = evaluator.static_version
-        # The commit after which the static parts have not been looked at yet.
+        # The commit after which the static parts have not been looked at yet, without tables.
         self._stale = False
+        # The version before the first change of static rows that no evaluation has seen; None for none.
+        self._unseen_from: int | None = None
         self._vars: tuple[str, ...] = tuple(v.name for v in prepared.query.columns)
         self._previous: Sequence[Row] = ()
         self._previous_quads: Sequence[Quad] = ()
@@ -165,7 +170,10 @@ class RunningQuery:
             )
 
     def commit(self, commit: Commit, now_ms: int) -> None:
-        """The store has a new version."""
+        """The store has a new version, which may have changed static parts."""
+        if self.statics is not None:
+            self.take_steps(now_ms)
+            return
         self._seen_version = max(self._seen_version, commit.version)
         if self.prepared.refresh != "trigger" or self.evaluator.static_version >= commit.version:
             return
@@ -184,6 +192,29 @@ class RunningQuery:
         elif self.refresh(now_ms, "timer"):
             self._after_refresh(now_ms, now_ms)
 
+    def take_steps(self, now_ms: int) -> None:
+        """Static parts that follow the store may have moved on: each version is a transaction of its own."""
+        if self.statics is None or self.prepared.refresh != "trigger":
+            return
+        for step in self.statics.ready():
+            if not self._take(step):
+                continue
+            self._refreshed(now_ms, "trigger", changed=True)
+            if self._on_commit and self.state == "running":
+                self._after_refresh(step.at_ms, now_ms)
+
+    def absorb_steps(self) -> None:
+        """Take the steps that there are without an evaluation: the next one tells what follows."""
+        if self.statics is not None and self.prepared.refresh == "trigger":
+            for step in self.statics.ready():
+                self._take(step)
+
+    def _take(self, step: StaticStep) -> bool:
+        changed: bool = cast(Any, self.evaluator).take(step.changes)
+        if changed and self._unseen_from is None:
+            self._unseen_from = step.before
+        return changed
+
     def refresh_and_tell(self, now_ms: int, cause: str) -> bool:
         """Refresh now, by hand or timer, and emit what follows from it."""
         changed = self.refresh(now_ms, cause)
@@ -194,17 +225,38 @@ class RunningQuery:
     def refresh(self, now_ms: int, cause: str) -> bool:
         """Bring the static parts to the newest version; True when a row changed."""
         self._stale = False
-        self.before_refresh(self.name)
-        changed = self.evaluator.refresh()
-        self.after_refresh(self.name, self.evaluator.static_version)
-        self._seen_version = max(self._seen_version, self.evaluator.static_version)
-        self._parts = list(self.evaluator.static_parts())
+        changed = False
+        if self.statics is not None:
+            changed = self._catch_up(self.statics)
+            # The other parts are read from other servers, whose answers are inputs themselves.
+            changed = (self.statics.has_own and self.evaluator.refresh()) or changed
+        else:
+            self.before_refresh(self.name)
+            changed = self.evaluator.refresh()
+            self.after_refresh(self.name, self.evaluator.static_version)
+            self._seen_version = max(self._seen_version, self.evaluator.static_version)
+        self._refreshed(now_ms, cause, changed=changed)
+        return changed
+
+    def _catch_up(self, statics: StaticRows) -> bool:
+        """All steps that there are, as one; the first time all rows."""
+        if not statics.begun:
+            statics.held = self.prepared.refresh != "trigger"
+            changed: bool = cast(Any, self.evaluator).begin()
+            return changed
+        return any([self._take(step) for step in statics.ready()])
+
+    def _refreshed(self, now_ms: int, cause: str, *, changed: bool) -> None:
         self.refreshes += 1
         self.last_refresh = {"at": now_ms, "cause": cause, "version": self.version, "changed": changed}
         if changed:
             for stream in self.variable_streams():
                 self.timeline.add_stream(stream)
-        return changed
+
+    @property
+    def evaluated_version(self) -> int:
+        """A version whose static rows are those of the last evaluation."""
+        return self.version if self._unseen_from is None else self._unseen_from
 
     def resume(self, now_ms: int) -> None:
         """Running again: an on-content-change query tells what changed since its last event."""
@@ -241,7 +293,9 @@ class RunningQuery:
     @property
     def version(self) -> int:
         """The version of the dataset that the answer reflects: any seen will do without static parts."""
-        return self.evaluator.static_version if self._parts else self._seen_version
+        if self.statics is not None:
+            return self.statics.version
+        return self.evaluator.static_version if self.evaluator.static_parts() else self._seen_version
 
     @property
     def engine(self) -> str:
@@ -250,8 +304,8 @@ class RunningQuery:
 
     @property
     def static_parts(self) -> list[Any]:
-        """The static parts at the last refresh."""
-        return self._parts
+        """The static parts as they are now."""
+        return list(self.evaluator.static_parts())
 
     def variable_streams(self) -> list[str]:
         """The streams that windows on variables read now."""
@@ -287,6 +341,7 @@ class RunningQuery:
         else:
             answer = self.evaluator.answer(step.at, self.timeline.contents())
         self._take_view(step, answer)
+        self._unseen_from = None
         self.last_step, self.last_version = step, self.version
         self.evaluations += 1
         if not step.revises:
@@ -427,6 +482,8 @@ class RunningQuery:
 
     def continue_evaluation(self) -> None:
         """Go on after a restart from the last evaluation: the timeline was read from a checkpoint."""
+        if self.statics is not None:
+            self._catch_up(self.statics)
         if self._incremental is not None:
             self._track(self._incremental)
             self._built = -1

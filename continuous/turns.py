@@ -153,6 +153,13 @@ class Turns:
         if self.replaying is not None:
             self.replaying(name)
 
+    def note_behind(self, table: str, version: int) -> None:
+        """The rows of a static part are not known at a version: queries stay behind until they are."""
+        if self.journal is None or self.journal.silent:
+            return
+        with self._acceptor.lock:
+            self._needed = self._acceptor.note("behind", table=table, version=version)
+
     def after_refresh(self, name: str, version: int) -> None:
         """It did so at a version; that is noted where it does not follow from the order."""
         if self.journal is None or self.journal.silent or version == self.version:

@@ -30,7 +30,7 @@ from .logs.change_log import ChangeLog, Retention, SqliteChangeLog
 from .logs.memory_log import MemoryChangeLog
 from .remote import Fetcher, http_fetcher
 from .sparql import Querier
-from .writer import Writer
+from .writer import Observer, Writer
 from .writing import StoreWrites
 
 
@@ -157,6 +157,13 @@ class QuadStore(StoreWrites):
             A function that ends the subscription.
         """
         return self._dispatcher.subscribe(callback, graphs, predicates)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Let ``observer`` look at the dataset before and after each later commit; gives back how to stop.
+
+        Unlike a subscriber it is called in the writers' order with no commit between, and holds writers up.
+        """
+        return self._writer.observe(observer)
 
     def wait_delivered(self, version: int, timeout_s: float = 10.0) -> bool:
         """Wait until subscribers were called for every commit up to ``version``; False after the time-out."""

@@ -12,7 +12,9 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from typing import Protocol
 
 from pyoxigraph import DefaultGraph, Store
 
@@ -58,6 +60,18 @@ class ApplyError(StoreError):
     """A commit is in the log but could not be made in the quads; it will be before the next write."""
 
     code = "apply-failed"
+
+
+class Observer(Protocol):
+    """Looks at the dataset before and after each single commit, with no other commit between."""
+
+    def watching(self, commit: Commit) -> AbstractContextManager[None] | None:
+        """Entered when the dataset is at the version before the commit, left when it is at the commit's.
+
+        Called in a writer's thread under the writer lock, so it must be quick and may not write. It may not
+        raise. Left with an exception when the commit could not be made. None: this one is of no interest.
+        """
+        ...
 
 
 @dataclass(slots=True)
@@ -106,6 +120,7 @@ class Writer:
         self._lock = threading.Lock()
         self._line: deque[_Request] = deque()
         self._closed = False
+        self.observers: tuple[Observer, ...] = ()
         self._since_checkpoint = [0, 0]  # commits, quads
         # Grouping buys shared fsyncs; in memory there are none.
         self._group_requests = _GROUP_REQUESTS if isinstance(log, SqliteChangeLog) else 1
@@ -159,6 +174,17 @@ class Writer:
                 del error
         assert request.commit is not None
         return request.commit
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Let ``observer`` watch each later commit; gives back the way to stop."""
+        with self._lock:
+            self.observers = (*self.observers, observer)
+
+        def stop() -> None:
+            with self._lock:
+                self.observers = tuple(each for each in self.observers if each is not observer)
+
+        return stop
 
     def exclusively(self, work: Callable[[], None]) -> None:
         """Run ``work`` while no commit is under way; used by backups."""
@@ -226,7 +252,7 @@ class Writer:
         self._reached("before-log")
         self._log.append(commits, {graph_key(name): count for name, count in counts.items()})
         self._reached("after-log")
-        self._make(change, commits[-1].version)
+        self._make_each(commits, change)
         self._reached("after-apply")
         take_counts(self.counts, counts)
         self._dispatcher.enqueue(commits)
@@ -258,6 +284,19 @@ class Writer:
             self._renewed(fresh)
             self.turn += 1
         self._removed = 0
+
+    def _make_each(self, commits: list[Commit], change: NetChange) -> None:
+        """Make some commits; ``change`` is all of them together, enough when nobody observes them."""
+        if not self.observers:
+            self._make(change, commits[-1].version)
+            return
+        for commit in commits:
+            with ExitStack() as watched:
+                for observer in self.observers:
+                    watching = observer.watching(commit)
+                    if watching is not None:
+                        watched.enter_context(watching)
+                self._make(_net(commit), commit.version)
 
     def _make(self, change: NetChange, version: int) -> None:
         with self._gate.writing():
@@ -320,9 +359,15 @@ class Writer:
             if until is not None and commit.version > until:
                 break
             self._reached("in-recovery")
-            pending.replay(NetChange(commit.added, commit.removed, commit.created, commit.dropped))
+            if self.observers:
+                # Only a failed apply and the replay after `rewind` come here with observers: what was not
+                # made then is made now, so each commit's own change is what there is to do.
+                self._make_each([commit], _net(commit))
+                continue
+            pending.replay(_net(commit))
             last = commit.version
-        self._make(pending.net(), last)
+        if not self.observers:
+            self._make(pending.net(), last)
 
     def rewind(self, version: int) -> None:
         """Take the commits after ``version`` back in the quads; the log keeps them.
@@ -422,7 +467,13 @@ class Writer:
                     graph_key(name): None for name in before if name not in self.counts
                 }
                 log.append([commit], gone | keys_of_counts(self.counts))
-                self.version = commit.version
+                # What a bulk load changed is not known, so nobody need look at the dataset before it.
+                with ExitStack() as watched:
+                    for observer in self.observers:
+                        watching = observer.watching(commit)
+                        if watching is not None:
+                            watched.enter_context(watching)
+                    self.version = commit.version
                 self._dispatcher.enqueue([commit])
                 if isinstance(log, SqliteChangeLog):
                     log.mark_checkpoint(self.version)
@@ -432,6 +483,10 @@ class Writer:
         if failure is not None:
             raise failure
         return commit or Commit(self.version, self._clock_ms(), cause=cause, changed=False)
+
+
+def _net(commit: Commit) -> NetChange:
+    return NetChange(commit.added, commit.removed, commit.created, commit.dropped)
 
 
 def _without_frames(error: Exception) -> Exception:

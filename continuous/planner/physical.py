@@ -59,7 +59,6 @@ from ..r2r.join import Join as JoinOperator
 from ..r2r.matching import Match
 from ..r2r.ordering import Descending, OrderKeys
 from ..r2r.policies import Policy
-from ..r2r.source import TableSource
 from ..r2r.topk import SortKey, TopK
 from ..rows import Row, Schema
 from .exists import correlation, has_exists
@@ -134,14 +133,14 @@ def build_plan(root: Algebra, compilation: Compilation, *, ordered: bool) -> Pla
     """
     planner = _Planner(compilation)
     built = planner.ordered_root(root) if ordered else planner.build(root, Scope())
-    return Plan(planner.builder.nodes, built.place, planner.sources)
+    return Plan(planner.builder.nodes, built.place, planner.tables)
 
 
 class _Planner:
     def __init__(self, compilation: Compilation) -> None:
         self.compilation = compilation
         self.builder = PlanBuilder()
-        self.sources: dict[str, TableSource] = {}
+        self.tables: set[str] = set()
         self._fresh = count(1)
         self._patterns = Patterns(compilation.terms, self.builder, self._source, self._fresh)
         self._declared = {each.name: each for each in compilation.windows}
@@ -349,7 +348,7 @@ class _Planner:
     def _table(self, name: str) -> Built:
         table = self.compilation.tables[name]
         schema = Schema(table.vars, table.certain)
-        self.sources.setdefault(name, TableSource(schema, self.compilation.terms))
+        self.tables.add(name)
         return self.builder.source(source_key("table", name), schema, "table", name)
 
     def _values(self, variables: Sequence[Var], rows: Sequence[Sequence[Any]]) -> Built:

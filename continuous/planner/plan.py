@@ -10,7 +10,6 @@ from pyoxigraph import NamedNode
 
 from ..algebra.nodes import Algebra, Expr
 from ..r2r.operator import Operator
-from ..r2r.source import TableSource
 from ..rows import EMPTY, Delta, Row, Schema
 
 WindowKey = tuple[NamedNode, NamedNode | None]
@@ -79,7 +78,8 @@ class Plan:
 
     nodes: list[PlanNode]
     root: int
-    tables: dict[str, TableSource] = field(default_factory=dict)
+    tables: set[str] = field(default_factory=set)
+    """The names of the static parts that it reads."""
     windows: dict[NamedNode, Algebra | None] = field(default_factory=dict)
     primed: bool = False
     figures: PlanFigures = field(init=False)

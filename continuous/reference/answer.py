@@ -51,11 +51,38 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What is known of the rows of a static part.
+
+    ``follows``: each commit changes them by itself. ``shared_with``: the other queries that read the same
+    table. ``behind``: the first version that is not in the rows yet, while they are read anew. ``problem``:
+    why that failed. ``took_s``: how long it took to read all rows, in seconds.
+    """
+
+    rows: int
+    version: int
+    follows: bool = False
+    shared_with: tuple[str, ...] = ()
+    behind: int | None = None
+    problem: str | None = None
+    took_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StaticPart:
     """What `EXPLAIN` and the descriptions show of one static part."""
 
     name: str
     pattern: str
     variables: tuple[str, ...]
-    rows: int
-    version: int
+    facts: TableFacts
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.facts.rows
+
+    @property
+    def version(self) -> int:
+        """The version of the store that they reflect."""
+        return self.facts.version

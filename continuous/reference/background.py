@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
@@ -46,9 +46,14 @@ if TYPE_CHECKING:
     from quadrill.store.changes import Commit
     from quadrill.store.quads import QuadStore
     from quadrill.store.reading import SnapshotReader
+    from quadrill.store.sparql import QueryResult
+
+Reader: TypeAlias = Union["QuadStore", "SnapshotReader", "ScratchReader"]
+"""The store as it is, one version of it, or one with remote graphs beside it."""
 
 _ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
-_MERGED_PART = "merged"
+MERGED_PART = "merged"
+"""The part that holds the background of C-SPARQL's merged window."""
 _COMMITS_READ = 1000
 
 
@@ -81,6 +86,24 @@ class Background:
         self._functions = functions
         self._columnar = options.columnar
         self._sources = options.sources or QuerySources((), None, query.base_iri)
+
+    def scope(self, part: StaticPattern) -> Dataset:
+        """The graphs that a part reads; named None: all there are."""
+        default, named = self._clause.default, self._clause.named
+        if part.name == MERGED_PART:
+            return Dataset(default or (DefaultGraph(),), ())
+        if not default and not named:
+            return Dataset((DefaultGraph(),), None)
+        if self._lenient and not default:
+            return Dataset((DefaultGraph(),), named)
+        if self._lenient and not named:
+            return Dataset(default, None)
+        return Dataset(default, named)
+
+    @property
+    def signature(self) -> str:
+        """Equal for queries over the same dataset: what a pattern means, besides its text."""
+        return repr((self._clause, self._lenient, self._base))
 
     @property
     def newest(self) -> int:
@@ -142,7 +165,7 @@ class Background:
         return commits if commits and commits[-1].version == version else None
 
     def columnar(
-        self, snapshot: SnapshotReader, part: StaticPattern, dataset: Dataset | None = None
+        self, snapshot: SnapshotReader, part: StaticPattern
     ) -> Callable[[], list[Row] | None] | None:
         """What reads a part by the columnar engine at the snapshot's version; None when the store is to.
 
@@ -151,10 +174,7 @@ class Background:
         columnar = self._columnar
         if columnar is None:
             return None
-        if part.name == _MERGED_PART:
-            dataset = Dataset(self._clause.default or (DefaultGraph(),), ())
-        elif dataset is None:
-            dataset = self._dataset(snapshot)
+        dataset = self._dataset_of(snapshot, part)
         if self._is_remote(part, dataset) or not columnar.wants(part.name, part.pattern):
             return None
         pattern = expand(part.pattern, partial(self._nameable, snapshot, dataset))
@@ -165,36 +185,53 @@ class Background:
     def _rows(self, snapshot: SnapshotReader, part: StaticPattern, dataset: Dataset) -> list[Row]:
         if isinstance(part.pattern, Service):
             return self._sources.rows(part.pattern, part.vars)
-        asked = self.columnar(snapshot, part, dataset)
-        found = None if asked is None else asked()
-        if found is not None:
-            return found
-        if part.name == _MERGED_PART:
-            dataset = Dataset(self._clause.default or (DefaultGraph(),), ())
-        reader: SnapshotReader | ScratchReader = snapshot
         if self._is_remote(part, dataset):
             default, named = dataset.default or (), dataset.named or ()
             reader = with_remote(snapshot, part.pattern, self._sources, default, named)
-        if any(isinstance(each, Graph) for each in all_nodes(part.pattern)):
-            pattern = expand(part.pattern, lambda: self._nameable(reader, dataset))
-        else:
-            pattern = part.pattern
-        text = static_text(pattern, part.vars, self._functions, self._base)
-        return self._solutions(reader, text, len(part.vars), dataset)
+            return list(_drained(self._start(reader, part, dataset), len(part.vars)))
+        asked = self.columnar(snapshot, part)
+        found = None if asked is None else asked()
+        return list(self.whole(snapshot, part)) if found is None else found
 
-    def _solutions(
-        self, reader: SnapshotReader | ScratchReader, text: str, width: int, dataset: Dataset
-    ) -> list[Row]:
-        with reader.query(
+    def whole(self, snapshot: SnapshotReader, part: StaticPattern) -> Iterator[Row]:
+        """All rows of a part by the store alone, to be drained in this thread.
+
+        The query begins now: commits may become visible while the rows are read.
+        """
+        return _drained(self.start(snapshot, part), len(part.vars))
+
+    def start(self, reader: Reader, part: StaticPattern) -> QueryResult:
+        """The rows of one part as the store is now, to be drained in this thread.
+
+        A row may have columns behind those of the part.
+        """
+        return self._start(reader, part, self._dataset_of(reader, part))
+
+    def _dataset_of(self, reader: Reader, part: StaticPattern) -> Dataset:
+        if part.name == MERGED_PART:
+            return Dataset(self._clause.default or (DefaultGraph(),), ())
+        return self._dataset(reader)
+
+    def _start(self, reader: Reader, part: StaticPattern, dataset: Dataset) -> QueryResult:
+        pattern = self._written(reader, part, dataset)
+        return self._query(reader, static_text(pattern, part.vars, self._functions, self._base), dataset)
+
+    def _written(self, reader: Reader, part: StaticPattern, dataset: Dataset) -> Algebra:
+        """The pattern as the store can evaluate it."""
+        if any(isinstance(each, Graph) for each in all_nodes(part.pattern)):
+            return expand(part.pattern, lambda: self._nameable(reader, dataset))
+        return part.pattern
+
+    def _query(self, reader: Reader, text: str, dataset: Dataset) -> QueryResult:
+        return reader.query(
             text,
             default_graphs=dataset.default,
             named_graphs=dataset.named,
             custom_functions=self._functions.functions,
             custom_aggregates=self._functions.aggregates,
-        ) as result:
-            return [row[:width] for row in result.rows()]
+        )
 
-    def _dataset(self, snapshot: SnapshotReader) -> Dataset:
+    def _dataset(self, snapshot: Reader) -> Dataset:
         default, named = self._clause.default, self._clause.named
         if not default and not named:
             return Dataset(None, None)
@@ -204,14 +241,13 @@ class Background:
             return Dataset(default, tuple(self._named(snapshot, Dataset(None, None))))
         return Dataset(default, named)
 
-    def _named(
-        self, snapshot: SnapshotReader | ScratchReader, dataset: Dataset
-    ) -> list[NamedNode | BlankNode]:
+    def _named(self, snapshot: Reader, dataset: Dataset) -> list[NamedNode | BlankNode]:
         """The named graphs that GRAPH ranges over."""
-        rows = self._solutions(snapshot, _ALL_GRAPHS, 1, dataset)
+        with self._query(snapshot, _ALL_GRAPHS, dataset) as result:
+            rows = list(result.rows())
         return sorted((row[0] for row in rows if isinstance(row[0], (NamedNode, BlankNode))), key=str)
 
-    def _nameable(self, snapshot: SnapshotReader | ScratchReader, dataset: Dataset) -> list[NamedNode]:
+    def _nameable(self, snapshot: Reader, dataset: Dataset) -> list[NamedNode]:
         """The named graphs for a text that lists them, which it can only by IRI."""
         names: list[NamedNode] = []
         for name in self._named(snapshot, dataset):
@@ -222,6 +258,12 @@ class Background:
                 )
             names.append(name)
         return names
+
+
+def _drained(result: QueryResult, width: int) -> Iterator[Row]:
+    with result:
+        for row in result.rows():
+            yield row[:width]
 
 
 def _may_touch(commits: Sequence[Commit], pattern: Algebra) -> bool:
@@ -250,7 +292,7 @@ def merged_background(root: Algebra) -> StaticPattern:
     )
     if predicates is not None:
         pattern = Join(Values((Var("p"),), tuple((each,) for each in sorted(predicates, key=str))), pattern)
-    return StaticPattern(_MERGED_PART, pattern, columns)
+    return StaticPattern(MERGED_PART, pattern, columns)
 
 
 def static_text(

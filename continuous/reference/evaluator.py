@@ -7,8 +7,9 @@ windows turned to graphs, is evaluated there at each instant. docs/decisions/003
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode, Quad, Triple
@@ -22,9 +23,10 @@ from ..algebra.reify import assert_quoted, canonical_content, has_reifiers
 from ..algebra.static import StaticPattern, calls_service, is_static, split_static
 from ..algebra.text import SparqlText
 from ..algebra.timestamps import uses_timestamps
+from ..algebra.triggers import triggers
 from ..element import Row, WindowContent
 from ..uncertainty import custom_functions
-from .answer import Answer, EvaluationOptions, StaticPart
+from .answer import Answer, EvaluationOptions, StaticPart, TableFacts
 from .background import Background, merged_background, projected
 from .functions import Functions
 from .joins import JoinOrder
@@ -37,6 +39,12 @@ from .workspace import LoadedGraph, LoadedTable, LoadedTriples, LoadedWindow, Wo
 if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
 
+    from ..static.rows import Changes as StaticChanges
+    from ..static.rows import StaticRows
+
+    MakeStatics = Callable[[Sequence[StaticPattern], bool], StaticRows]
+    """The tables of some parts; True for the one part that is the whole query."""
+
 _TEXTS_KEPT = 16
 
 Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
@@ -48,7 +56,17 @@ class ReferenceEvaluator:
     Raises UnsupportedError or QueryTextError at construction for what it cannot evaluate.
     """
 
-    def __init__(self, query: ContinuousQuery, store: QuadStore, options: EvaluationOptions) -> None:
+    def __init__(
+        self,
+        query: ContinuousQuery,
+        store: QuadStore,
+        options: EvaluationOptions,
+        make_statics: MakeStatics | None = None,
+    ) -> None:
+        """With ``make_statics`` the static parts are shared tables that follow the store from `begin` on.
+
+        Without it `refresh` evaluates them: the oracle keeps nothing up to date.
+        """
         if query.form == "describe":
             raise UnsupportedError(
                 "DESCRIBE",
@@ -76,30 +94,69 @@ class ReferenceEvaluator:
             self._workspace.declare(self._names.window((MERGED, None)))
             self._parts += (merged_background(self._root),)
             self._tables.append(LoadedTriples(self._merged))
-        self._rows: list[list[Row]] = [[] for _ in self._parts]
+        self._rows: list[Counter[Row]] = [Counter() for _ in self._parts]
+        # The rows of a query without windows that have an order.
+        self._listed: list[Row] | None = None
         self._texts: dict[object, str] = {}
-        self.static_version = -1
-        self.refresh()
+        self._version = -1
+        self.statics: StaticRows | None = None
+        whole = bool(self._parts) and self._is_whole(0)
+        if make_statics is not None and not (whole and triggers(self._root) is None):
+            self.statics = make_statics(self._parts, whole)
+            self.close = weakref.finalize(self, self.statics.abandon)
+            self.statics.open()
+        if self.statics is None or self.statics.has_own:
+            self.refresh()
         self.answer(0, {})
+
+    @property
+    def static_version(self) -> int:
+        """The version of the store that the static parts reflect."""
+        return self._version if self.statics is None else self.statics.version
+
+    def begin(self) -> bool:
+        """The query begins in this turn, with all rows of the parts that follow the store."""
+        assert self.statics is not None
+        return self.take(self.statics.begin())
+
+    def take(self, changes: StaticChanges) -> bool:
+        """Take changes of static parts that follow the store; True when any row changed."""
+        assert self.statics is not None
+        changed = False
+        for index, change in changes.items():
+            if change.listed is not None:
+                self._listed = [self.statics.arranged(index, row) for row in change.listed]
+                changed = True
+            elif change.delta:
+                rows = self._rows[index]
+                for row, weight in change.delta.items():
+                    terms = self.statics.arranged(index, self.statics.decoded(row))
+                    rows[terms] += weight
+                    if not rows[terms]:
+                        del rows[terms]
+                if not self._is_whole(index):
+                    self._tables[index].load(rows, self._workspace)
+                changed = True
+        return changed
 
     def refresh(self) -> bool:
         """Evaluate the static parts again, all at the newest version; True when any row changed."""
+        if self.statics is not None:
+            return self.take(self.statics.refresh())
         version, results = self._background.evaluate_changed(self._parts, self.static_version)
         changed = False
         for index, rows in enumerate(results):
             if rows is None:
                 continue
+            counted = Counter(rows)
             if self._is_whole(index):
-                different = rows != self._rows[index]
-            else:
-                counted = Counter(rows)
-                different = counted != Counter(self._rows[index])
-                if different:
-                    self._tables[index].load(counted, self._workspace)
-            if different:
-                self._rows[index] = rows
+                changed = changed or rows != self._listed
+                self._listed = rows
+            elif counted != self._rows[index]:
+                self._tables[index].load(counted, self._workspace)
                 changed = True
-        self.static_version = version
+            self._rows[index] = counted
+        self._version = version
         return changed
 
     def answer(self, at: int, contents: Contents) -> Answer:
@@ -108,7 +165,7 @@ class ReferenceEvaluator:
         A window whose stream is a variable is given as contents by stream IRI.
         """
         if self._parts and self._is_whole(0):
-            return self._shape(self._rows[0])
+            return self._shape(list(self._rows[0].elements()) if self._listed is None else self._listed)
         self._functions.begin(at, self._load(contents))
         text = self._text(contents)
         if self._query.form == "ask":
@@ -121,11 +178,20 @@ class ReferenceEvaluator:
 
     def static_parts(self) -> list[StaticPart]:
         """What each static part is and how many rows it has."""
-        return described(self._query, self._parts, self._rows, self.static_version)
+        return described(self._query, self if self.statics is None else self.statics)
+
+    @property
+    def parts(self) -> Sequence[StaticPattern]:
+        """The static parts."""
+        return self._parts
+
+    def facts(self, place: int) -> TableFacts:
+        """What is known of the rows of a part."""
+        return TableFacts(self._rows[place].total(), self.static_version)
 
     def streams_of_variable(self, window_name: NamedNode) -> frozenset[NamedNode] | None:
         """The streams to which static data bind a window's variable stream; None when they do not bind it."""
-        return streams_of_variable(self._query, self._parts, self._rows, window_name)
+        return streams_of_variable(self._query, self._parts, lambda place: self._rows[place], window_name)
 
     # --- preparation ---------------------------------------------------------------------------
 
@@ -213,7 +279,7 @@ class ReferenceEvaluator:
         plan = WindowPlan(self._query.windows, self._names, streams, names)  # type: ignore[arg-type]
         order = JoinOrder(
             {each.name: each for each in self._query.windows},
-            {part.name: len(rows) for part, rows in zip(self._parts, self._rows, strict=True)},
+            {part.name: rows.total() for part, rows in zip(self._parts, self._rows, strict=True)},
         )
         text = SparqlText(
             plan.rewrite(order.order(self._rest)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from pyoxigraph import NamedNode
 
@@ -11,29 +12,39 @@ from ..algebra.query import ContinuousQuery
 from ..algebra.static import StaticPattern
 from ..element import Row
 from ..language.write import write_pattern
-from .answer import StaticPart
+from .answer import StaticPart, TableFacts
 
 
-def described(
-    query: ContinuousQuery, parts: Sequence[StaticPattern], rows: Sequence[Sequence[Row]], version: int
-) -> list[StaticPart]:
-    """What each static part is and how many rows it has; ``rows`` holds those of each part."""
+class Held(Protocol):
+    """The rows of a query's static parts."""
+
+    @property
+    def parts(self) -> Sequence[StaticPattern]:
+        """The static parts."""
+        ...
+
+    def facts(self, place: int) -> TableFacts:
+        """What is known of the table of a part."""
+        ...
+
+
+def described(query: ContinuousQuery, held: Held) -> list[StaticPart]:
+    """What each static part is, how many rows it has, and with whom it is shared."""
     return [
         StaticPart(
             part.name,
             write_pattern(part.pattern, query.prefixes, query.dialect),
-            tuple(var.name for var in part.vars),
-            len(held),
-            version,
+            tuple(sorted(var.name for var in part.vars)),
+            held.facts(place),
         )
-        for part, held in zip(parts, rows, strict=True)
+        for place, part in enumerate(held.parts)
     ]
 
 
 def streams_of_variable(
     query: ContinuousQuery,
     parts: Sequence[StaticPattern],
-    rows: Sequence[Sequence[Row]],
+    rows_of: Callable[[int], Iterable[Row]],
     window_name: NamedNode,
 ) -> frozenset[NamedNode] | None:
     """The streams to which static data bind a window's variable stream; None when they do not bind it."""
@@ -42,9 +53,9 @@ def streams_of_variable(
         return frozenset() if variable is None else frozenset((variable,))
     found: set[NamedNode] = set()
     bound = False
-    for part, held in zip(parts, rows, strict=True):
+    for number, part in enumerate(parts):
         if variable in part.vars:
             bound = True
             place = part.vars.index(variable)
-            found |= {term for row in held if isinstance(term := row[place], NamedNode)}
+            found |= {term for row in rows_of(number) if isinstance(term := row[place], NamedNode)}
     return frozenset(found) if bound else None

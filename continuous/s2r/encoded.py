@@ -41,7 +41,8 @@ class ElementCoder:
         self.met_reifier = False
         # Whatever keeps keys: their ids must not be forgotten.
         self._keepers: WeakSet[Keeper] = WeakSet()
-        self._lock = threading.Lock()
+        # A query that ends while rubbish is collected may end inside `want` in the same thread.
+        self._lock = threading.RLock()
         self._wanted: Counter[int] = Counter([self.reifies])
         self._all = 0
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from .bench import Bench, ans, dele, eventually, ins, rows_of
 
 JOIN = "SELECT ?s ?l WHERE { STREAM <%s> [RANGE 1h] { ?s :p ?o } ?s :label ?l }"
@@ -192,7 +190,6 @@ def test_a_pattern_that_uses_now_is_never_static(bench: Bench) -> None:
     assert [rows for _, _, rows in bench.feed(q)] == [["a"]]
 
 
-@pytest.mark.xfail(reason="commits in quick succession may be taken as one transaction at the newest version")
 def test_every_version_is_a_transaction_of_its_own(bench: Bench) -> None:
     s = bench.stream()
     q = bench.register(JOIN % s, output="changes")

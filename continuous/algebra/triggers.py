@@ -1,0 +1,232 @@
+"""Which quads can change the rows of a static pattern, and which of its rows (docs/semantics.md, section 6).
+
+A trigger is one place of the pattern where a quad can match, with the variables that every changed row has
+in common with that quad:
+
+    Bgp(?x :p ?y . ?y :q ?z)   ->   (?x :p ?y) by (?x ?y),   (?y :q ?z) by (?y ?z)
+
+So when ``:a :p :b`` comes or goes only rows with ?x = :a and ?y = :b can come or go. The invariant that each
+case of `_found` keeps: every row that an operator gives before a change and not after it, or the other way
+round, binds the variables of some trigger to the values that its quad has there. What a pattern hides
+(projection, aggregation) or may leave unbound (the right side of OPTIONAL) is dropped on the way up; a
+trigger without variables says that any row may have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Triple
+
+from . import nodes as n
+from .build import all_nodes, expressions, sub_expressions
+from .nodes import Algebra, Term, TermPattern, TriplePattern, TripleTerm, Var
+from .variables import NO_NAMES, Names, certain, in_scope, triple_variables
+
+Key = tuple[str, ...]
+"""Names of variables, sorted."""
+
+_ANY = Var("")
+"""A position where anything matches and that binds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """One place of a pattern where quads match.
+
+    ``pattern`` None: the appearing and going of graphs themselves. ``graph`` None is the default graph of
+    the query's dataset, a variable any of its named graphs. ``graph_key`` is the variable that has the name
+    of the graph in every changed row, ``names`` those that have the values of the quad's terms.
+    """
+
+    pattern: TriplePattern | None
+    graph: NamedNode | Var | None
+    names: Names = NO_NAMES
+    graph_key: str | None = None
+
+    @property
+    def predicate(self) -> NamedNode | None:
+        """The predicate that a quad must have; None for any."""
+        found = None if self.pattern is None else self.pattern.predicate
+        return found if isinstance(found, NamedNode) else None
+
+    @property
+    def key(self) -> Key:
+        """The variables whose values a matching quad tells of every changed row."""
+        return tuple(sorted(self.names | ({self.graph_key} if self.graph_key else NO_NAMES)))
+
+    def match(self, quad: Quad) -> dict[str, Term] | None:
+        """The values of the key where the quad matches, by name; None where it does not.
+
+        Blank nodes are left out: no text can name them.
+        """
+        assert self.pattern is not None
+        bound: dict[str, Term] = {}
+        if not (
+            _unify(self.pattern.subject, quad.subject, bound)
+            and _unify(self.pattern.predicate, quad.predicate, bound)
+            and _unify(self.pattern.object, quad.object, bound)
+        ):
+            return None
+        values = {name: bound[name] for name in self.names if _can_be_named(bound[name])}
+        if self.graph_key and isinstance(quad.graph_name, NamedNode):
+            values[self.graph_key] = quad.graph_name
+        return values
+
+
+def triggers(pattern: Algebra) -> tuple[Trigger, ...] | None:
+    """The triggers of a static pattern; None when it reads what no commit tells of (SERVICE)."""
+    if any(isinstance(each, n.Service) for each in all_nodes(pattern)):
+        return None
+    sure = certain(pattern)
+    found = (_keep(each, sure) for each in _found(pattern, None))
+    # Of two triggers at one place the one with fewer variables says more rows.
+    return tuple(dict.fromkeys(found))
+
+
+def _found(node: Algebra, graph: NamedNode | Var | None) -> Iterator[Trigger]:
+    """The triggers of a node; ``graph`` is the name of the GRAPH block around it."""
+    yield from _inside_expressions(node, graph)
+    match node:
+        case n.Bgp(patterns):
+            for each in patterns:
+                yield Trigger(each, graph, triple_variables(each))
+        case n.Path(subject, path, object_):
+            for each, names in _steps(path, subject, object_):
+                yield Trigger(each, graph, names)
+        case n.Values() | n.Table():
+            return
+        case n.Join(left, right) | n.Union(left, right):
+            yield from _found(left, graph)
+            yield from _found(right, graph)
+        case n.LeftJoin(left, right, _) | n.Minus(left, right):
+            yield from _found(left, graph)
+            sure = certain(left)
+            for found in _found(right, graph):
+                yield _keep(found, sure)
+        case n.Graph(name, inner):
+            yield from _of_graph(name, inner)
+        case n.Filter(_, inner) | n.Extend(inner, _, _) | n.Distinct(inner) | n.Reduced(inner):
+            yield from _found(inner, graph)
+        case n.OrderBy(inner, _):
+            yield from _found(inner, graph)
+        case n.Project(inner, variables) | n.Group(inner, variables, _):
+            shown = frozenset(each.name for each in variables)
+            for found in _found(inner, graph):
+                yield _keep(found, shown)
+        case n.Slice(inner, _, _):
+            for found in _found(inner, graph):
+                yield _keep(found, NO_NAMES)
+        case n.Window() | n.Service():
+            raise AssertionError("not in a static part that follows the store")
+
+
+def _of_graph(name: NamedNode | Var, inner: Algebra) -> Iterator[Trigger]:
+    for found in _found(inner, name):
+        if isinstance(name, Var) and found.graph == name:
+            yield replace(found, names=found.names - {name.name}, graph_key=name.name)
+        else:
+            yield found
+    if not _needs_quads(inner):
+        yield Trigger(None, name, graph_key=name.name if isinstance(name, Var) else None)
+
+
+def _inside_expressions(node: Algebra, graph: NamedNode | Var | None) -> Iterator[Trigger]:
+    """EXISTS: its pattern is asked with the variables of the row that is tested."""
+    patterns = [
+        each.pattern
+        for expr in expressions(node)
+        for each in sub_expressions(expr)
+        if isinstance(each, n.Exists)
+    ]
+    if not patterns:
+        return
+    tested = node.left if isinstance(node, n.LeftJoin) else getattr(node, "input", n.Bgp())
+    sure = NO_NAMES if isinstance(node, n.Group) else certain(tested)
+    for pattern in patterns:
+        visible = in_scope(pattern)
+        for found in _found(pattern, graph):
+            yield _keep(found, sure & visible)
+
+
+def _keep(found: Trigger, names: Names) -> Trigger:
+    graph_key = found.graph_key if found.graph_key in names else None
+    return replace(found, names=found.names & names, graph_key=graph_key)
+
+
+def _steps(
+    path: n.PathExpr, subject: TermPattern, object_: TermPattern
+) -> Iterator[tuple[TriplePattern, Names]]:
+    """The triple patterns of a property path; its ends are known only where a step is at the end."""
+    match path:
+        case n.Link(iri):
+            yield _step(subject, iri, object_)
+        case n.Inverse(inner):
+            yield from _steps(inner, object_, subject)
+        case n.Sequence(left, right):
+            yield from _steps(left, subject, _ANY)
+            yield from _steps(right, _ANY, object_)
+        case n.Alternative(left, right):
+            yield from _steps(left, subject, object_)
+            yield from _steps(right, subject, object_)
+        case n.OneOrMore(inner):
+            yield from _steps(inner, _ANY, _ANY)
+        case n.NegatedSet(_, inverse):
+            yield _step(subject, _ANY, object_)
+            if inverse:
+                yield _step(object_, _ANY, subject)
+        case n.ZeroOrMore() | n.ZeroOrOne():
+            # A path of length zero matches every node of the graph.
+            yield _step(_ANY, _ANY, _ANY)
+
+
+def _step(
+    subject: TermPattern, predicate: NamedNode | Var, object_: TermPattern
+) -> tuple[TriplePattern, Names]:
+    pattern = TriplePattern(subject, predicate, object_)
+    return pattern, triple_variables(pattern) - {""}
+
+
+def _needs_quads(node: Algebra) -> bool:
+    """True when no graph without quads gives a solution."""
+    match node:
+        case n.Bgp(patterns):
+            return bool(patterns)
+        case n.Path(_, path, _):
+            return not isinstance(path, n.ZeroOrMore | n.ZeroOrOne)
+        case n.Join(left, right):
+            return _needs_quads(left) or _needs_quads(right)
+        case n.Union(left, right):
+            return _needs_quads(left) and _needs_quads(right)
+        case n.LeftJoin(left, _, _) | n.Minus(left, _):
+            return _needs_quads(left)
+        case n.Group(inner, keys, _):
+            return bool(keys) and _needs_quads(inner)
+        case n.Filter() | n.Extend() | n.Project() | n.Distinct() | n.Reduced() | n.Slice() | n.OrderBy():
+            return _needs_quads(node.input)
+        case _:
+            return False
+
+
+def _unify(pattern: TermPattern, term: Term, bound: dict[str, Term]) -> bool:
+    """True when the term matches; what the variables are bound to is added to ``bound``."""
+    if isinstance(pattern, Var):
+        if pattern is _ANY or not pattern.name:
+            return True
+        return bound.setdefault(pattern.name, term) == term
+    if isinstance(pattern, TripleTerm):
+        return (
+            isinstance(term, Triple)
+            and _unify(pattern.subject, term.subject, bound)
+            and _unify(pattern.predicate, term.predicate, bound)
+            and _unify(pattern.object, term.object, bound)
+        )
+    return pattern == term
+
+
+def _can_be_named(term: Term) -> bool:
+    """False for blank nodes, also deep inside triple terms: a text would mean any node."""
+    if isinstance(term, Triple):
+        return _can_be_named(term.subject) and _can_be_named(term.object)
+    return not isinstance(term, BlankNode | DefaultGraph)

@@ -1,0 +1,9 @@
+"""Static parts as tables that follow the store (docs/decisions/0170-tables-that-follow-the-store.md).
+
+    writer    commit -> triggers -> rows that agree with the changed quads, before and after -> a change
+    engine    the commit takes its turn -> tables take their changes -> their queries, one transaction
+
+`catalogue` keeps the tables, `index` finds those that a commit touches, `deltas` evaluates the rows that it
+may have changed, `table` is one table with the changes that wait for their turn, `rows` what one query sees
+of its tables, `recompute` the thread for changes too large to be worked out while writers wait.
+"""

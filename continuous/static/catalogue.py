@@ -1,0 +1,355 @@
+"""The tables of one engine: made once for all queries that need them, kept in step with the store."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from quadrill.store.changes import Commit
+from quadrill.store.errors import ConflictError
+
+from ..algebra.canonical import Canonical
+from ..algebra.static import StaticPattern
+from ..algebra.triggers import triggers
+from ..element import Row
+from ..reference.background import MERGED_PART, Background
+from .changes import AllRows, Change, Recompute, RowChange, VersionedChange
+from .deltas import TooManyRowsError, difference, rows_with
+from .index import Touched, TriggerIndex
+from .recompute import Recomputer, Swap
+from .table import SharedTable
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from quadrill.store.quads import QuadStore
+
+    from ..native import EngineTerms
+    from .rows import StaticRows
+
+log = logging.getLogger("quadrill.continuous")
+
+MOST_KEYS = 2_000
+"""A commit that may change rows with more keys than this has the table read anew."""
+MOST_ROWS = 20_000
+"""So has one whose keys reach more rows than this."""
+QUICK_S = 0.01
+"""A table whose changed rows are not known by keys is evaluated at the commit when that took no longer."""
+_READY_S = 600.0
+_POLL_S = 0.02
+
+
+@dataclass(slots=True)
+class Past:
+    """What a replay knows of the first time: commits at which tables fell behind, versions read anew."""
+
+    behind: set[tuple[str, int]] = field(default_factory=set)
+    swaps: set[tuple[str, int]] = field(default_factory=set)
+
+
+class StaticCatalogue:
+    """Tables by what they are. It watches the store's commits in the order in which they are made.
+
+    `watching` is called by writers, `table` and `release` by whoever makes and drops queries, `advance` and
+    `swap` in the engine's thread.
+    """
+
+    def __init__(self, store: QuadStore, terms: EngineTerms) -> None:
+        self._store = store
+        self.terms = terms
+        self._tables: dict[str, SharedTable] = {}
+        self._index = TriggerIndex()
+        # Held while a commit becomes visible and what it changes is worked out.
+        self._order = threading.RLock()
+        self._observing = threading.Lock()
+        self._made_at = 0
+        self._stop: Callable[[], None] | None = None
+        self._due: dict[int, list[SharedTable]] = {}
+        self.recomputer = Recomputer(store, self._order, lambda: self._made_at, self._finished)
+        self.gone: deque[StaticRows] = deque()
+        """Of queries that are gone; their tables are let go when nobody walks over them."""
+        self.moved: dict[StaticRows, None] = {}
+        """Whose tables have changed since this was looked at last; for the engine's thread."""
+        self._past: Past | None = None
+        self._fresh: dict[tuple[str, int], Swap] = {}
+        self.version = store.version
+        """The version whose turn came last."""
+        self.on_behind: Callable[[SharedTable, int], None] = _nothing
+        """Told in the engine's thread that a table fell behind at a version."""
+        self.on_fresh: Callable[[Swap], None] = self.swap
+        """Told by the thread that read a table anew; has `swap` called in the engine's thread."""
+
+    def take_moved(self) -> list[StaticRows]:
+        """The queries whose tables have changed since the last call."""
+        moved, self.moved = self.moved, {}
+        return list(moved)
+
+    def tables(self) -> list[SharedTable]:
+        """All tables."""
+        return list(self._tables.values())
+
+    @property
+    def is_behind(self) -> bool:
+        """True while the rows of some table that a query reads are read anew."""
+        return any(table.live and (table.blind or table.behind is not None) for table in self.tables())
+
+    def settle(self, seconds: float) -> None:
+        """Wait until rows that are read anew have taken their turn, for so long at most."""
+        until = time.monotonic() + seconds
+        while self.recomputer.threaded and self.is_behind and time.monotonic() < until:
+            time.sleep(_POLL_S)
+
+    def close(self) -> None:
+        """Watch no more commits."""
+        self.recomputer.close()
+        with self._observing:
+            stop, self._stop = self._stop, None
+        if stop is not None:
+            stop()
+
+    # --- making and dropping --------------------------------------------------------------------
+
+    def table(
+        self, part: StaticPattern, form: Canonical, background: Callable[[], Background], *, ordered: bool
+    ) -> SharedTable:
+        """The table of a part that follows the store, made when there is none.
+
+        Args:
+            part: as the query has it.
+            form: its canonical form.
+            background: makes what evaluates it.
+            ordered: the order of the rows means something.
+
+        Raises:
+            QuadrillError: the part cannot be evaluated.
+            ConflictError: its rows are read for too long.
+        """
+        found = triggers(form.pattern)
+        assert found is not None, "a part with SERVICE does not follow the store"
+        name = MERGED_PART if part.name == MERGED_PART else "static"
+        key = f"{name} {ordered} {background().signature} {form.text}"
+        self._observe()
+        with self._order:
+            self._let_go()
+            table = self._tables.get(key)
+            is_new = table is None
+            if table is None:
+                table = SharedTable(key, form, part.name, found, background, self.terms, ordered=ordered)
+                self._tables[key] = table
+            table.users += 1
+        try:
+            if is_new:
+                self._materialise(table)
+            else:
+                self._wait_for(table)
+        except BaseException as error:
+            table.problem = str(error)
+            table.ready.set()
+            self.release(table)
+            raise
+        # The turn of the version that was read comes before that of the query.
+        self._store.wait_delivered(table.version, _READY_S)
+        return table
+
+    def _observe(self) -> None:
+        """Watch commits from now on. Not under ``_order``: writers have their own lock before that."""
+        with self._observing:
+            if self._stop is None:
+                self._stop = self._store.observe(self)
+
+    @staticmethod
+    def _wait_for(table: SharedTable) -> None:
+        """Another query is reading the rows for the first time, or they are read anew."""
+        until = time.monotonic() + _READY_S
+        known = table.ready.wait(_READY_S)
+        while known and table.live and (table.blind or table.behind is not None) and table.problem is None:
+            time.sleep(_POLL_S)
+            known = time.monotonic() < until
+        if not known or table.problem is not None:
+            raise ConflictError(
+                table.problem or "the rows of a static part are still being read",
+                hint="register the query again in a moment",
+            )
+
+    def _let_go(self) -> None:
+        while self.gone:
+            self.gone.popleft().close()
+
+    def _materialise(self, table: SharedTable) -> None:
+        """Evaluate all rows; commits wait only until the store's snapshot is taken."""
+        with self._order:
+            table.blind = True
+            self._index.add(table)
+        fresh = self.recomputer.read(table)
+        table.load(fresh.rows, fresh.listed, fresh.version)
+        table.ready.set()
+
+    def release(self, table: SharedTable) -> None:
+        """One user less; the last one takes the table along."""
+        with self._order:
+            table.users -= 1
+            if table.users:
+                return
+            del self._tables[table.key]
+            self._index.remove(table)
+        table.release()
+
+    # --- the writers' side ----------------------------------------------------------------------
+
+    def watching(self, commit: Commit) -> AbstractContextManager[None]:
+        """Work out what a commit changes, before the next one is made (`store.writer.Observer`)."""
+        return self._watch(commit)
+
+    @contextmanager
+    def _watch(self, commit: Commit) -> Iterator[None]:
+        with self._order:
+            self._let_go()
+            touched = self._index.touched(commit)
+            before = {table: self._before(table, each, commit.version) for table, each in touched.items()}
+            yield
+            self._made_at = commit.at_ms
+            for table, rows in before.items():
+                change = self._after(table, touched[table], rows)
+                if change is None:
+                    continue
+                table.blind = isinstance(change, Recompute)
+                table.waiting.append(VersionedChange(commit.version, commit.at_ms, change))
+                self._due.setdefault(commit.version, []).append(table)
+            self._read_again(commit.version)
+
+    def _before(self, table: SharedTable, touched: Touched, version: int) -> Counter[Row] | Change | None:
+        """The rows that the commit may change; None when all are to be read behind it."""
+        past = self._past
+        if past is not None and (table.name, version) in past.behind:
+            return Recompute()
+        limited = past is None
+        if touched.whole:
+            return Recompute() if limited and table.took_s > QUICK_S else None
+        if limited and touched.size > MOST_KEYS:
+            return Recompute()
+        return self._rows(table, touched, limited=limited)
+
+    def _after(
+        self, table: SharedTable, touched: Touched, before: Counter[Row] | Change | None
+    ) -> Change | None:
+        if isinstance(before, Recompute):
+            return before
+        if before is None:
+            return self._all_rows(table)
+        after = self._rows(table, touched, limited=self._past is None)
+        if isinstance(after, Recompute):
+            return after
+        assert not isinstance(before, RowChange | AllRows)
+        weights = difference(after, before)
+        return RowChange(weights) if weights else None
+
+    def _rows(self, table: SharedTable, touched: Touched, *, limited: bool) -> Counter[Row] | Recompute:
+        try:
+            at_most = MOST_ROWS if limited else None
+            return rows_with(self._store, table.background, table.part, touched.keys, at_most)
+        except TooManyRowsError:
+            return Recompute()
+        except Exception as error:
+            log.warning("the static part %s is read anew: %s", table.name, error)
+            return Recompute()
+
+    def _all_rows(self, table: SharedTable) -> Change:
+        began = time.perf_counter()
+        width = len(table.part.vars)
+        try:
+            with table.background.start(self._store, table.part) as result:
+                rows = [row[:width] for row in result.rows()]
+        except Exception as error:
+            log.warning("the static part %s is read anew: %s", table.name, error)
+            return Recompute()
+        table.took_s = time.perf_counter() - began
+        return AllRows(rows)
+
+    # --- the engine's side ----------------------------------------------------------------------
+
+    def begin_at(self, version: int) -> None:
+        """The engine starts, its queries reflect a version."""
+        self.version = version
+        self._due.clear()
+
+    def advance(self, version: int) -> None:
+        """The commit of a version takes its turn: the tables take what it changed, and tell their readers."""
+        self.version = max(self.version, version)
+        if self.gone:
+            with self._order:
+                self._let_go()
+        for table in self._due.pop(version, ()):
+            if table.live and table.behind is None:
+                self._catch_up(table)
+
+    def swap(self, swap: Swap) -> None:
+        """Rows that were read anew take their turn; then the changes that came meanwhile do."""
+        table = swap.table
+        if not table.users:
+            table.give_back(swap.rows)
+            return
+        old = table.swap(swap.rows, swap.listed, swap.version, swap.at_ms)
+        self.recomputer.dispose(table, old)
+        self._catch_up(table)
+
+    def bring_up(self, table: SharedTable) -> None:
+        """A query begins to read a table: it is brought to the version of the present turn."""
+        table.live = True
+        if table.behind is None:
+            self._catch_up(table)
+
+    def _catch_up(self, table: SharedTable) -> None:
+        table.catch_up(self.version)
+        if table.behind is not None:
+            self.on_behind(table, table.behind)
+            if self._past is None:
+                self.recomputer.ask(table)
+
+    def _finished(self, swap: Swap) -> None:
+        if self.recomputer.threaded:
+            # The turn of the version that was read comes before that of the swap.
+            self._store.wait_delivered(swap.version, _READY_S)
+        self.on_fresh(swap)
+
+    # --- replay ---------------------------------------------------------------------------------
+
+    def begin_replay(self, past: Past) -> None:
+        """From now on tables fall behind and are read anew where they did so the first time."""
+        self._past = past
+
+    def swap_again(self, name: str, version: int) -> None:
+        """The turn of a swap comes again."""
+        swap = self._fresh.pop((name, version), None)
+        if swap is not None:
+            self.swap(swap)
+
+    def end_replay(self) -> None:
+        """What fell behind and was not read anew before the end is read now."""
+        if self._past is None:
+            return
+        self._past = None
+        for swap in self._fresh.values():
+            swap.table.give_back(swap.rows)
+        self._fresh.clear()
+        for table in self.tables():
+            if table.behind is not None:
+                table.blind = True
+                self.recomputer.ask(table)
+
+    def _read_again(self, version: int) -> None:
+        """At the versions at which rows were read anew the first time they are read again."""
+        if self._past is None or not self._past.swaps:
+            return
+        for table in self.tables():
+            if (table.name, version) in self._past.swaps and table.blind:
+                self._fresh[table.name, version] = self.recomputer.read(table)
+
+
+def _nothing(*_: object) -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,172 @@
+"""Reads all rows of a table anew, away from writers and from the engine's thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quadrill.store.errors import QuadrillError
+
+from ..element import Row
+from ..rows import Delta
+from .table import SharedTable
+
+if TYPE_CHECKING:
+    from quadrill.store.quads import QuadStore
+
+log = logging.getLogger("quadrill.continuous")
+
+_RETRY_FIRST_S = 1.0
+_RETRY_MOST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """All rows of a table at a version, encoded, ready to take the place of those it has."""
+
+    table: SharedTable
+    version: int
+    at_ms: int
+    rows: Delta
+    listed: Sequence[Row] | None
+
+
+class Recomputer:
+    """One thread that reads tables one after the other, made when there is something to do."""
+
+    def __init__(
+        self,
+        store: QuadStore,
+        order: threading.RLock,
+        made_at: Callable[[], int],
+        finished: Callable[[Swap], None],
+    ) -> None:
+        """Make one that has nothing to do.
+
+        Args:
+            store: what is read.
+            order: held while no commit may become visible.
+            made_at: the time of the newest commit, asked under ``order``.
+            finished: told the rows, in the thread that read them.
+        """
+        self._store = store
+        self._order = order
+        self._made_at = made_at
+        self._finished = finished
+        self.threaded = True
+        self._line: deque[SharedTable] = deque()
+        self._later: list[tuple[float, SharedTable]] = []
+        self._failures: dict[SharedTable, int] = {}
+        self._old: deque[tuple[SharedTable, Delta]] = deque()
+        self._woken = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def ask(self, table: SharedTable) -> None:
+        """Read a table anew; its commits since are taken up again from the version that is read."""
+        if not self.threaded:
+            self._attempt(table)
+            return
+        with self._woken:
+            self._line.append(table)
+            self._wake()
+
+    def dispose(self, table: SharedTable, rows: Delta) -> None:
+        """Give the terms of rows back that were swapped out."""
+        if not self.threaded:
+            table.give_back(rows)
+            return
+        with self._woken:
+            self._old.append((table, rows))
+            self._wake()
+
+    def close(self) -> None:
+        """Finish what is being read and end the thread."""
+        with self._woken:
+            self._closed = True
+            self._woken.notify_all()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def read(self, table: SharedTable) -> Swap:
+        """All rows at the newest version; from there on the table's changes are worked out again."""
+        began = time.perf_counter()
+        background = table.new_background()
+        with self._order, self._store.snapshot_read() as snapshot:
+            asked = background.columnar(snapshot, table.part)
+            found: Iterable[Row] | None = None
+            if asked is None:
+                found = background.whole(snapshot, table.part)
+            version, at_ms = snapshot.version, self._made_at()
+            table.blind = False
+        # What was asked keeps its snapshot: commits go on from here.
+        try:
+            if asked is not None:
+                found = asked()
+            if found is None:
+                with self._order, self._store.snapshot_read() as snapshot:
+                    found = background.whole(snapshot, table.part)
+                    version, at_ms = snapshot.version, self._made_at()
+            rows, listed = table.encode(found)
+        except BaseException:
+            table.blind = True
+            raise
+        table.took_s = time.perf_counter() - began
+        return Swap(table, version, at_ms, rows, listed)
+
+    def _wake(self) -> None:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._run, name="quadrill-static", daemon=True)
+            self._thread.start()
+        self._woken.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._woken:
+                work = self._next()
+                while work is None:
+                    if self._closed:
+                        return
+                    self._woken.wait(self._pause())
+                    work = self._next()
+            table, rows = work
+            if rows is None:
+                self._attempt(table)
+            else:
+                table.give_back(rows)
+
+    def _next(self) -> tuple[SharedTable, Delta | None] | None:
+        """Rows to give back, or (None) a table to read."""
+        if self._old:
+            return self._old.popleft()
+        now = time.monotonic()
+        for place, (due, table) in enumerate(self._later):
+            if due <= now:
+                del self._later[place]
+                return table, None
+        return (self._line.popleft(), None) if self._line and not self._closed else None
+
+    def _pause(self) -> float | None:
+        return max(0.0, min(due for due, _ in self._later) - time.monotonic()) if self._later else None
+
+    def _attempt(self, table: SharedTable) -> None:
+        if not table.users:
+            return
+        try:
+            self._finished(self.read(table))
+            self._failures.pop(table, None)
+        except Exception as error:
+            if not isinstance(error, QuadrillError):
+                log.exception("a static part could not be read anew")
+            table.problem = error.message if isinstance(error, QuadrillError) else str(error)
+            log.warning("the static part %s keeps its rows: %s", table.name, table.problem)
+            failures = self._failures[table] = self._failures.get(table, 0) + 1
+            wait_s = min(_RETRY_MOST_S, _RETRY_FIRST_S * 2 ** (failures - 1))
+            with self._woken:
+                self._later.append((time.monotonic() + wait_s, table))

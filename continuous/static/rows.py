@@ -1,0 +1,396 @@
+"""What one query sees of its static parts: their rows at one version, and the steps that lead to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from quadrill.store.errors import ConflictError
+
+from ..algebra.canonical import Canonical, canonical
+from ..algebra.static import StaticPattern
+from ..algebra.triggers import triggers
+from ..element import Row
+from ..reference.answer import TableFacts
+from ..reference.background import Background
+from ..rows import Delta, difference, merge
+from ..rows import Row as IdRow
+from .changes import TableChange
+from .table import SharedTable, has_order
+
+if TYPE_CHECKING:
+    from ..native import EngineTerms
+    from .catalogue import StaticCatalogue
+
+Changes = Mapping[int, TableChange]
+"""By the place of the static part."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticStep:
+    """The static parts move to a version, all together.
+
+    ``at_ms`` is the wall clock time of its commit; ``before`` a version with the rows as they were.
+    """
+
+    version: int
+    before: int
+    at_ms: int
+    changes: Changes
+
+
+@dataclass(slots=True)
+class _Gap:
+    """Versions at which a table's rows are not known: from ``start`` to before ``end``, when there is one."""
+
+    start: int
+    end: int | None = None
+
+
+@dataclass(slots=True)
+class _Step:
+    at_ms: int
+    changes: dict[int, TableChange] = field(default_factory=dict)
+
+
+class OwnTable:
+    """The rows of a part that is read when its query asks: by hand, by a timer, or because of SERVICE."""
+
+    def __init__(self, terms: EngineTerms) -> None:
+        self._terms = terms.dictionary
+        self._planning = terms.planning
+        self.rows: Delta = {}
+        self.count = 0
+
+    def replace(self, rows: Sequence[Row]) -> Delta:
+        """Take the rows of another version; the change. Their ids are pinned."""
+        ids = self._terms.ids
+        fresh: Delta = {}
+        with self._planning:
+            for row in rows:
+                encoded = tuple([0 if term is None else ids[term] for term in row])
+                fresh[encoded] = fresh.get(encoded, 0) + 1
+            self._terms.pin(term_id for row in fresh for term_id in row)
+        change = difference(fresh, self.rows)
+        self._terms.unpin(term_id for row in self.rows for term_id in row)
+        self.rows, self.count = fresh, len(rows)
+        return change
+
+    def release(self) -> None:
+        """Give the pinned ids back."""
+        self._terms.unpin(term_id for row in self.rows for term_id in row)
+        self.rows = {}
+
+
+class StaticRows:
+    """The static parts of one query. Everything but the constructor is called in the engine's thread.
+
+    With a catalogue the parts are shared tables that follow the store; `ready` gives the steps that the query
+    may take. Without one, and for parts that cannot follow, `refresh` evaluates them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parts: Sequence[StaticPattern],
+        new_background: Callable[[], Background],
+        terms: EngineTerms,
+        catalogue: StaticCatalogue | None,
+        *,
+        whole: bool = False,
+    ) -> None:
+        """Prepare the parts; `open` makes their tables.
+
+        Args:
+            name: the query's.
+            parts: its static parts.
+            new_background: makes what evaluates them.
+            terms: the dictionary.
+            catalogue: where shared tables are; None to share nothing and follow nothing.
+            whole: the one part is the whole query, whose rows may have an order.
+        """
+        self.name = name
+        self._catalogue = catalogue
+        self._new_background = new_background
+        self._background = new_background()
+        self._terms = terms
+        self.tables: list[SharedTable | OwnTable] = []
+        self.parts: list[StaticPattern] = []
+        self._permutations: list[tuple[int, ...]] = []
+        self._begun = False
+        self._steps: dict[int, _Step] = {}
+        self._gaps: dict[SharedTable, list[_Gap]] = {}
+        self._own_version = -1
+        self._reached = -1
+        self._stepping = False
+        self.held = False
+        """True while the query takes its steps only when it is told to: refreshed by hand or by a timer."""
+        self._whole = whole
+        self._forms: list[Canonical | None] = []
+        for part in parts:
+            self._arrange(part)
+
+    def _arrange(self, part: StaticPattern) -> None:
+        """Columns of parts that follow the store are in the order that equal parts have in common."""
+        if self._catalogue is None or triggers(part.pattern) is None:
+            self._forms.append(None)
+            self.parts.append(part)
+            self._permutations.append(tuple(range(len(part.vars))))
+            return
+        form = canonical(part.pattern, part.vars)
+        columns = [each.name for each in form.columns]
+        own = {form.names[each.name]: each for each in part.vars}
+        self._forms.append(form)
+        self.parts.append(replace(part, vars=tuple(own[name] for name in columns)))
+        self._permutations.append(tuple(columns.index(form.names[each.name]) for each in part.vars))
+
+    def open(self) -> None:
+        """Find the tables or make them, which may take as long as evaluating the parts.
+
+        Raises:
+            QuadrillError: a part cannot be evaluated.
+        """
+        try:
+            for part, form in zip(self.parts, self._forms, strict=True):
+                if form is None or self._catalogue is None:
+                    self.tables.append(OwnTable(self._terms))
+                    continue
+                ordered = self._whole and has_order(part.pattern)
+                self.tables.append(self._catalogue.table(part, form, self._new_background, ordered=ordered))
+        except BaseException:
+            self.close()
+            raise
+
+    def abandon(self) -> None:
+        """The query is gone; called in any thread, also while rubbish is collected."""
+        if self._catalogue is None:
+            self.close()
+        else:
+            self._catalogue.gone.append(self)
+
+    def close(self) -> None:
+        """Let the tables go; called where nobody walks over tables."""
+        tables, self.tables = self.tables, []
+        for table in tables:
+            if isinstance(table, OwnTable):
+                table.release()
+            else:
+                if self in table.readers:
+                    table.readers.remove(self)
+                assert self._catalogue is not None
+                self._catalogue.release(table)
+
+    def stop(self) -> None:
+        """The query has failed: it takes no steps any more, its description still tells of the tables."""
+        for table in self.tables:
+            if isinstance(table, SharedTable) and self in table.readers:
+                table.readers.remove(self)
+
+    # --- what it is -----------------------------------------------------------------------------
+
+    @property
+    def follows(self) -> bool:
+        """True when some part follows the store by itself."""
+        return any(isinstance(table, SharedTable) for table in self.tables)
+
+    @property
+    def shares(self) -> bool:
+        """True with a catalogue."""
+        return self._catalogue is not None
+
+    @property
+    def has_own(self) -> bool:
+        """True when some part is read only when asked for."""
+        return any(isinstance(table, OwnTable) for table in self.tables)
+
+    @property
+    def version(self) -> int:
+        """The version of the store that the query's rows reflect."""
+        if self._catalogue is None or (self.tables and not self.follows):
+            return self._own_version
+        if not self._begun:
+            return max([self._catalogue.version, *self._table_versions()])
+        if self.held or self._stepping or self._steps or self._gaps:
+            return self._reached
+        return max(self._reached, self._catalogue.version)
+
+    @property
+    def own_version(self) -> int:
+        """The version at which the parts that do not follow the store were evaluated."""
+        return self._own_version
+
+    @property
+    def begun(self) -> bool:
+        """True once the query takes part."""
+        return self._begun
+
+    def facts(self, place: int) -> TableFacts:
+        """What is known of the table of a part."""
+        table = self.tables[place]
+        if isinstance(table, OwnTable):
+            return TableFacts(table.count, self._own_version)
+        others = {each.name for each in table.readers if isinstance(each, StaticRows) and each is not self}
+        return TableFacts(
+            table.count,
+            self.version,
+            True,
+            tuple(sorted(others)),
+            table.behind,
+            table.problem,
+            round(table.took_s, 6),
+        )
+
+    def rows(self, place: int) -> list[Row]:
+        """The rows of a part in the order of its `parts` columns, each as often as it is there."""
+        table = self.tables[place]
+        if isinstance(table, SharedTable) and table.listed is not None:
+            return list(table.listed)
+        found: list[Row] = []
+        for row, count in list(table.rows.items()):
+            found += [self.decoded(row)] * count
+        return found
+
+    def decoded(self, row: IdRow) -> Row:
+        """A row of ids as terms."""
+        terms = self._terms.dictionary.terms
+        return tuple([terms[term_id] if term_id else None for term_id in row])
+
+    def arranged(self, place: int, row: Row) -> Row:
+        """A row of a part in the order of the columns that the query has itself."""
+        return tuple([row[column] for column in self._permutations[place]])
+
+    # --- moving on ------------------------------------------------------------------------------
+
+    def begin(self) -> Changes:
+        """The query begins in this turn: all rows of the parts that follow the store.
+
+        Raises:
+            ConflictError: the rows of a part are being read anew just now.
+        """
+        assert self._catalogue is not None
+        changes: dict[int, TableChange] = {}
+        for place, table in enumerate(self.tables):
+            if isinstance(table, OwnTable):
+                continue
+            self._catalogue.bring_up(table)
+            if table.behind is not None:
+                raise ConflictError(
+                    f"the rows of the static part {place} are being read anew after a large commit",
+                    hint="register the query again in a moment",
+                )
+            changes[place] = TableChange(dict(table.rows), table.listed)
+            if self not in table.readers:
+                table.readers.append(self)
+        self._begun = True
+        self._reached = max([self._catalogue.version, *self._table_versions()])
+        return changes
+
+    def _table_versions(self) -> list[int]:
+        return [table.version for table in self.tables if isinstance(table, SharedTable)]
+
+    def refresh(self) -> Changes:
+        """Evaluate the parts that do not follow the store, all at its newest version."""
+        places = [place for place, table in enumerate(self.tables) if isinstance(table, OwnTable)]
+        if not places and self.tables:
+            return {}
+        version, results = self._background.evaluate([self.parts[place] for place in places])
+        changes: dict[int, TableChange] = {}
+        for place, rows in zip(places, results, strict=True):
+            table = self.tables[place]
+            assert isinstance(table, OwnTable)
+            change = TableChange(table.replace(rows))
+            if change:
+                changes[place] = change
+        self._own_version = version
+        return changes
+
+    def ready(self) -> Iterator[StaticStep]:
+        """The steps that the query can take now; `version` moves on with each.
+
+        Steps that lie where some part's rows are not known go into the next one where all are.
+        """
+        self._stepping = True
+        try:
+            together: list[int] = []
+            for version in sorted(self._steps):
+                together.append(version)
+                gap = self._gap_at(version)
+                if gap is None:
+                    first, steps = together[0], [self._steps.pop(each) for each in together]
+                    together = []
+                    changes: dict[int, TableChange] = {}
+                    for step in steps:
+                        _collect(changes, step.changes)
+                    before = self._known_before(first)
+                    self._reached = version
+                    yield StaticStep(version, before, steps[-1].at_ms, changes)
+                elif gap.end is None:
+                    break
+        finally:
+            self._stepping = False
+        self._forget_gaps()
+        self._reached = max(self._reached, self._newest_known())
+
+    def _newest_known(self) -> int:
+        """The newest version whose turn has come and at which all rows are known."""
+        assert self._catalogue is not None
+        return self._known_before(self._catalogue.version + 1)
+
+    def _known_before(self, version: int) -> int:
+        """The newest version before one at which all rows are known."""
+        version -= 1
+        while (gap := self._gap_at(version)) is not None:
+            version = gap.start - 1
+        return version
+
+    def _gap_at(self, version: int) -> _Gap | None:
+        """A gap around the version, an open one first."""
+        around = [
+            gap
+            for gaps in self._gaps.values()
+            for gap in gaps
+            if gap.start <= version and (gap.end is None or version < gap.end)
+        ]
+        return min(around, key=lambda gap: (gap.end is not None, gap.start), default=None)
+
+    def _forget_gaps(self) -> None:
+        """Gaps that lie behind the query."""
+        oldest = min(self._steps, default=None)
+        for table, gaps in list(self._gaps.items()):
+            left = [gap for gap in gaps if gap.end is None or (oldest is not None and gap.end >= oldest)]
+            if left:
+                self._gaps[table] = left
+            else:
+                del self._gaps[table]
+
+    # --- what tables tell -----------------------------------------------------------------------
+
+    def took(self, table: SharedTable, version: int, at_ms: int, change: TableChange) -> None:
+        """See `table.Reader`."""
+        assert self._catalogue is not None
+        self._catalogue.moved[self] = None
+        step = self._steps.setdefault(version, _Step(at_ms))
+        for place, each in enumerate(self.tables):
+            if each is table:
+                _collect(step.changes, {place: change})
+
+    def fell_behind(self, table: SharedTable, version: int) -> None:
+        """See `table.Reader`."""
+        self._gaps.setdefault(table, []).append(_Gap(version))
+
+    def caught_up(self, table: SharedTable, version: int, at_ms: int, change: TableChange) -> None:
+        """See `table.Reader`."""
+        self._gaps[table][-1].end = version
+        self.took(table, version, at_ms, change)
+
+
+def _collect(into: dict[int, TableChange], changes: Changes) -> None:
+    """Add changes to earlier ones; nobody changes those that tables gave."""
+    for place, change in changes.items():
+        earlier = into.get(place)
+        if earlier is None:
+            into[place] = change
+        else:
+            listed = earlier.listed if change.listed is None else change.listed
+            into[place] = TableChange(merge(dict(earlier.delta), change.delta), listed)

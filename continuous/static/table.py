@@ -1,0 +1,215 @@
+"""One static sub-query as a table that all queries with it share."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from quadrill.store.dictionary import TermDictionary
+
+from ..algebra.canonical import Canonical
+from ..algebra.nodes import Algebra, Distinct, OrderBy, Project, Reduced, Slice
+from ..algebra.static import StaticPattern
+from ..algebra.triggers import Trigger
+from ..element import Row
+from ..reference.background import Background, Dataset
+from ..rows import Delta, add, difference
+from ..rows import Row as IdRow
+from .changes import AllRows, Recompute, RowChange, TableChange, VersionedChange
+
+if TYPE_CHECKING:
+    from ..native import EngineTerms
+
+
+class Reader(Protocol):
+    """A query's view of its tables, told what happens to them. Called in the engine's thread."""
+
+    def took(self, table: SharedTable, version: int, at_ms: int, change: TableChange) -> None:
+        """The table is at a version now, by this change."""
+        ...
+
+    def fell_behind(self, table: SharedTable, version: int) -> None:
+        """The table's rows at this version and later ones are not known yet."""
+        ...
+
+    def caught_up(self, table: SharedTable, version: int, at_ms: int, change: TableChange) -> None:
+        """Its rows are known again from this version on, by this change since it fell behind."""
+        ...
+
+
+class SharedTable:
+    """The rows of a static sub-query at one version of the store, and the changes after it.
+
+    The writers' side (`waiting`, `blind`) is ahead of the engine's side (`rows`, `version`) by the commits
+    whose turn has not come.
+
+    Attributes:
+        key: what it is; queries with an equal key share the table.
+        name: a short name made from the key, the same after a restart.
+        part: pattern and columns under canonical names.
+        rows: each row as ids and how often it is there; changed in the engine's thread alone.
+        listed: the rows in their order, for a query without windows that has one; ``rows`` is then empty.
+        version: the version of the store that the rows reflect.
+        waiting: changes whose turn has not come, oldest first.
+        blind: the writers' side does not look at commits, because all rows will be read anew.
+        live: some query reads it: its changes take their turns.
+        behind: the first version that the rows do not reflect although its turn has come, None for none.
+        problem: why reading the rows anew failed, while it does.
+        took_s: how long it took to evaluate all rows the last time, in seconds.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        form: Canonical,
+        part_name: str,
+        triggers: tuple[Trigger, ...],
+        background: Callable[[], Background],
+        terms: EngineTerms,
+        *,
+        ordered: bool,
+    ) -> None:
+        self.key = key
+        self.name = hashlib.sha256(key.encode()).hexdigest()[:12]
+        self.part = StaticPattern(part_name, form.pattern, form.columns)
+        self.triggers = triggers
+        self.scope: Dataset = background().scope(self.part)
+        self.new_background = background
+        # Used by writers, one at a time.
+        self.background = background()
+        self.is_ordered = ordered
+        self._terms = terms
+        self.rows: Delta = {}
+        self.count = 0
+        self.listed: Sequence[Row] | None = None
+        self.version = -1
+        self.waiting: deque[VersionedChange] = deque()
+        self.blind = False
+        self.live = False
+        self.behind: int | None = None
+        self.problem: str | None = None
+        self.took_s = 0.0
+        self.refreshes = 0
+        self.readers: list[Reader] = []
+        # Users that made it and may not have begun yet, too.
+        self.users = 0
+        self.ready = threading.Event()
+
+    @property
+    def _ids(self) -> TermDictionary:
+        return self._terms.dictionary
+
+    # --- all rows, in any thread ----------------------------------------------------------------
+
+    def load(self, fresh: Delta, listed: Sequence[Row] | None, version: int) -> None:
+        """All rows at a version, as `encode` gives them."""
+        self.rows, self.listed = fresh, listed
+        self.count = sum(fresh.values()) if listed is None else len(listed)
+        self.version = version
+
+    def encode(self, rows: Iterable[Row]) -> tuple[Delta, Sequence[Row] | None]:
+        """All rows as ids, which are pinned, or in their order."""
+        if self.is_ordered:
+            return {}, list(rows)
+        # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
+        with self._terms.planning:
+            ids = self._ids.ids
+            fresh: Delta = {}
+            for row in rows:
+                encoded = tuple([0 if term is None else ids[term] for term in row])
+                fresh[encoded] = fresh.get(encoded, 0) + 1
+            self._ids.pin(term_id for row in fresh for term_id in row)
+        return fresh, None
+
+    def release(self) -> None:
+        """Give the terms back: nobody reads the table any more."""
+        rows, self.rows, self.listed = self.rows, {}, None
+        self._ids.unpin(term_id for row in rows for term_id in row)
+
+    # --- the engine's side ----------------------------------------------------------------------
+
+    def catch_up(self, version: int) -> None:
+        """Take the changes up to a version, each as its own; stops where one has to be read anew."""
+        while self.behind is None and self.waiting and self.waiting[0].version <= version:
+            waited = self.waiting.popleft()
+            if waited.version <= self.version:
+                continue
+            if isinstance(waited.change, Recompute):
+                self.behind = waited.version
+                for reader in self.readers:
+                    reader.fell_behind(self, waited.version)
+                return
+            change = self._take(waited)
+            self.refreshes += 1
+            for reader in self.readers:
+                reader.took(self, waited.version, waited.at_ms, change)
+        if self.behind is None:
+            self.version = max(self.version, version)
+
+    def swap(self, fresh: Delta, listed: Sequence[Row] | None, version: int, at_ms: int) -> Delta:
+        """Take rows that were read anew at a version; the rows before, whose terms are still pinned."""
+        old = self.rows
+        change = TableChange(difference(fresh, old), listed)
+        self.load(fresh, listed, version)
+        self.behind = None
+        self.problem = None
+        self.refreshes += 1
+        while self.waiting and self.waiting[0].version <= version:
+            self.waiting.popleft()
+        for reader in self.readers:
+            reader.caught_up(self, version, at_ms, change)
+        return old
+
+    def give_back(self, rows: Delta) -> None:
+        """Unpin the terms of rows that were swapped out."""
+        self._ids.unpin(term_id for row in rows for term_id in row)
+
+    def _take(self, waited: VersionedChange) -> TableChange:
+        self.version = waited.version
+        if isinstance(waited.change, AllRows):
+            return self._take_all(waited.change.rows)
+        assert isinstance(waited.change, RowChange)
+        ids = self._ids.ids
+        delta: Delta = {}
+        for row, weight in waited.change.weights.items():
+            delta[tuple([0 if term is None else ids[term] for term in row])] = weight
+        self._apply(delta)
+        return TableChange(delta)
+
+    def _take_all(self, rows: Sequence[Row]) -> TableChange:
+        if self.is_ordered:
+            same = list(rows) == self.listed
+            self.listed, self.count = list(rows), len(rows)
+            return TableChange({}, None if same else self.listed)
+        ids = self._ids.ids
+        fresh: Delta = {}
+        for row, count in Counter(rows).items():
+            fresh[tuple([0 if term is None else ids[term] for term in row])] = count
+        delta = difference(fresh, self.rows)
+        self._apply(delta)
+        return TableChange(delta)
+
+    def _apply(self, delta: Delta) -> None:
+        come: list[IdRow] = []
+        gone: list[IdRow] = []
+        for row, weight in delta.items():
+            before = row in self.rows
+            add(self.rows, row, weight)
+            self.count += weight
+            after = row in self.rows
+            if after and not before:
+                come.append(row)
+            elif before and not after:
+                gone.append(row)
+        self._ids.pin(term_id for row in come for term_id in row)
+        self._ids.unpin(term_id for row in gone for term_id in row)
+
+
+def has_order(pattern: Algebra) -> bool:
+    """True when the rows of the pattern have an order of their own: ORDER BY, LIMIT or OFFSET at its root."""
+    while isinstance(pattern, Distinct | Reduced | Project):
+        pattern = pattern.input
+    return isinstance(pattern, Slice | OrderBy)
