@@ -18,16 +18,18 @@ from pyoxigraph import NamedNode, Quad
 from quadrill.store.dictionary import TermDictionary
 from quadrill.store.errors import UnsupportedError
 
+from .algebra.clock import with_clock
 from .algebra.nodes import Algebra, Distinct, OrderBy, Project, Reduced, Slice, Var
 from .algebra.query import ContinuousQuery
 from .algebra.static import is_static, split_static
 from .algebra.variables import certain
 from .element import Row, WindowContent
 from .expressions.compile import ExpressionContext
+from .expressions.oxigraph import canonical
 from .expressions.values import ValueTable
 from .planner.compiled import CompiledPlan
 from .planner.physical import Compilation, StaticTable, build_plan
-from .planner.plan import Plan, SourceKey, source_key
+from .planner.plan import CLOCK_KEY, Plan, SourceKey, source_key
 from .planner.wanted import wanted_predicates
 from .r2r.ordering import OrderKeys
 from .r2r.policies import Policy
@@ -35,7 +37,7 @@ from .r2r.reifiers import CanonicalReifiers
 from .r2r.topk import TopK
 from .reference.answer import Answer, EvaluationOptions, StaticPart
 from .reference.background import Background, projected
-from .reference.functions import Functions
+from .reference.functions import Functions, instant_literal
 from .reference.parts import described, streams_of_variable
 from .reference.prepare import prepare
 from .reference.template import Template
@@ -172,13 +174,17 @@ class NativeEvaluator:
         self._parts = self.statics.parts
         self._template = Template(query.template, self._columns, options.name)
         with self._terms.planning:
-            self._prepare_plan(rest, order)
+            self._prepare_plan(with_clock(rest), order)
         self.statics.open()
         if self.statics.has_own or not self._parts:
             self.refresh()
 
     def _prepare_plan(self, rest: Algebra, order: Sequence[int] | Policy | None) -> None:
         self._plan = self._build(rest, order)
+        # The instant and the id of its term, where an expression asks for them.
+        self._asks_clock = any(node.source == CLOCK_KEY for node in self._plan.nodes)
+        self._instant: int | None = None
+        self._now = 0
         self._places = [
             self._plan.schema.vars.index(var.name) if var.name in self._plan.schema.vars else -1
             for var in self._columns
@@ -293,6 +299,8 @@ class NativeEvaluator:
         Without ``told`` nobody asks which rows came and went, only for the whole answer.
         """
         given, self._pending = self._pending, {}
+        if self._asks_clock and at != self._instant:
+            self._move_clock(at, given)
         reifiers = self._terms.coder.met_reifier
         for key, content in contents:
             taken = content.take()
@@ -324,6 +332,13 @@ class NativeEvaluator:
     def _reordered(self) -> bool:
         """True when the order of the answer may be another than that of the last one given."""
         return self._top is not None and self._top.revision != self._shown_revision
+
+    def _move_clock(self, at: int, given: dict[SourceKey, Delta]) -> None:
+        """The row of the clock becomes the instant ``at``."""
+        change: Delta = {(self._now,): -1} if self._now else {}
+        self._instant, self._now = at, self._terms.dictionary.encode(canonical(instant_literal(at)))
+        change[(self._now,)] = 1
+        given[CLOCK_KEY] = change
 
     def _changed(self, delta: Delta, *, told: bool) -> AnswerChange:
         """Apply a change to the answer."""
@@ -510,6 +525,7 @@ class NativeEvaluator:
             live.update(row)
         for row in self._answer:
             live.update(row)
+        live.add(self._now)
         return live
 
 

@@ -19,6 +19,7 @@ from quadrill.store.dictionary import TermDictionary
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
 from ..algebra.build import sub_expressions
+from ..algebra.clock import CLOCK
 from ..algebra.nodes import Aggregate as AggregateNode
 from ..algebra.nodes import (
     Algebra,
@@ -65,7 +66,7 @@ from .exists import correlation, has_exists
 from .functions import accumulator_factory
 from .implied import bound_when_true
 from .patterns import Patterns, Scope
-from .plan import Built, Plan, PlanBuilder, source_key
+from .plan import CLOCK_KEY, Built, Plan, PlanBuilder, source_key
 
 Names = frozenset[str]
 NO_NAMES: Names = frozenset()
@@ -346,6 +347,9 @@ class _Planner:
         return self.builder.source(key, Schema(names, frozenset(names)), "window", detail)
 
     def _table(self, name: str) -> Built:
+        if name == CLOCK.name:
+            schema = Schema(tuple(var.name for var in CLOCK.vars), CLOCK.certain)
+            return self.builder.source(CLOCK_KEY, schema, "clock")
         table = self.compilation.tables[name]
         schema = Schema(table.vars, table.certain)
         self.tables.add(name)

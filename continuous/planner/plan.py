@@ -25,6 +25,10 @@ def source_key(kind: str, name: NamedNode | str) -> SourceKey:
     return f"{kind} {name}"
 
 
+CLOCK_KEY: SourceKey = "clock now"
+"""The input that holds the instant, for expressions that ask for it."""
+
+
 @dataclass(slots=True)
 class PlanNode:
     """One operator and where its inputs come from.

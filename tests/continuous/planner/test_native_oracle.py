@@ -1,6 +1,7 @@
 """The native evaluator gives the reference's answer after every transaction."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,8 +9,14 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, Quad
 
-from quadrill.continuous.algebra.build import all_nodes
-from quadrill.continuous.algebra.nodes import Algebra, Path
+from quadrill.continuous.algebra.build import (
+    all_nodes,
+    map_children,
+    map_expression,
+    map_expressions,
+    map_patterns,
+)
+from quadrill.continuous.algebra.nodes import Algebra, Call, Constant, Expr, Path
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.native import NativeEvaluator
 from quadrill.continuous.planner import compiled
@@ -57,7 +64,8 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
         history = [tuple(without_literals(each) for each in states) for states in history]  # type: ignore[misc]
     before: Counter[Any] = Counter()
     held: set[Quad] = set()
-    for at, (first, second, static) in enumerate(history):
+    for number, (first, second, static) in enumerate(history):
+        at = 500 * number
         if static is not None:
             store.apply(add=static - held, remove=held - static)
             held = static
@@ -109,3 +117,25 @@ def test_the_order_of_look_ups_changes_nothing(order: list[int]) -> None:
         agree_throughout(query, history, order=order)
 
     law()
+
+
+def seconds_of_now(expr: Expr) -> Expr | None:
+    """``SECONDS(NOW())`` for a number."""
+    if isinstance(expr, Constant) and isinstance(expr.term, Literal) and expr.term.value in ("1", "2", "1.5"):
+        return Call("SECONDS", (Call("NOW", ()),))
+    return None
+
+
+def with_now(node: Algebra) -> Algebra:
+    def change(expr: Expr) -> Expr:
+        return map_patterns(map_expression(expr, seconds_of_now), with_now)
+
+    return map_expressions(map_children(node, with_now), change)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(queries(), histories)
+def test_queries_that_ask_for_the_instant_agree(query: ContinuousQuery, history: History) -> None:
+    root = with_now(query.root)
+    assume(root != query.root)
+    agree_throughout(replace(query, root=root), history)
