@@ -9,11 +9,14 @@ that were being parsed, or the sorting.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -69,9 +72,10 @@ def run_child(
     After ``seconds`` it is ended.
 
     Raises:
-        LoadError: it failed.
+        LoadError: it failed, or took too long.
         StoreUnwritableError: its log cannot be written.
     """
+    began = time.monotonic()
     environment = os.environ | {
         "JAVA_HOME": java_home() or "",
         "PYSPARK_PYTHON": sys.executable,
@@ -92,7 +96,7 @@ def run_child(
             env=environment,
             start_new_session=True,
         )
-        timer = None if seconds is None else threading.Timer(seconds, child.kill)
+        timer = None if seconds is None else threading.Timer(seconds, _end, [child])
         if timer is not None:
             timer.daemon = True
             timer.start()
@@ -103,16 +107,26 @@ def run_child(
             if timer is not None:
                 timer.cancel()
             if child.poll() is None:
-                child.kill()
+                _end(child)
                 child.wait()
             for stream in (child.stdin, child.stdout):
                 if stream is not None:
                     stream.close()
     if "error" in last:
         raise LoadError(last["error"])
+    if code and seconds is not None and time.monotonic() - began >= seconds:
+        raise LoadError(f"Spark took longer than {seconds:g} s", hint=f"Its log is {log}.")
     if code:
         raise LoadError(f"Spark failed (exit code {code}): {_last_line(log)}", hint=f"Its log is {log}.")
     return last
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End the process and, where processes have sessions, all that it started."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
 
 
 def _follow(
