@@ -93,6 +93,8 @@ def describe_static(
             "age_ms": None if last_refresh is None else max(0, now_ms - last_refresh["at"]),
             "last_refresh": None if last_refresh is None else last_refresh["at"],
             "cause": None if last_refresh is None else last_refresh["cause"],
+            "engine": "oxigraph" if part.facts.choice is None else part.facts.choice.engine,
+            "engine_reason": None if part.facts.choice is None else part.facts.choice.reason,
         }
         for part in parts
     ]
@@ -278,6 +280,8 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
         names = " ".join("?" + name for name in part["variables"])
         version = part["version"]
         lines.append(f"static   {part['name']}: {part['rows']} rows of ({names}) at version {version}")
+        if part["engine_reason"]:
+            lines.append(f"           read by {part['engine']}: {part['engine_reason']}")
         lines.extend(f"           {line}" for line in part["pattern"].splitlines())
     lines.extend(f"warning  {warning}" for warning in document["warnings"])
     if document.get("plan"):

@@ -11,7 +11,7 @@ from pyoxigraph import NamedNode
 from ..element import Row
 
 if TYPE_CHECKING:
-    from ..columnar import ColumnarParts
+    from ..columnar import Choice, ColumnarParts
     from ..remote.query import QuerySources
 
 
@@ -56,7 +56,7 @@ class TableFacts:
 
     ``follows``: each commit changes them by itself. ``shared_with``: the other queries that read the same
     table. ``behind``: the first version that is not in the rows yet, while they are read anew. ``problem``:
-    why that failed. ``took_s``: how long it took to read all rows, in seconds.
+    why that failed. ``took_s``: how long it took to read all rows, in seconds. ``choice``: by whom, and why.
     """
 
     rows: int
@@ -66,6 +66,7 @@ class TableFacts:
     behind: int | None = None
     problem: str | None = None
     took_s: float | None = None
+    choice: Choice | None = None
 
 
 @dataclass(frozen=True, slots=True)

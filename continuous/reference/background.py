@@ -35,7 +35,7 @@ from ..algebra.query import ContinuousQuery
 from ..algebra.static import StaticPattern
 from ..algebra.text import SparqlText
 from ..algebra.variables import in_scope
-from ..columnar import Graphs
+from ..columnar import Choice, Graphs
 from ..element import Row
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import QuerySources
@@ -181,6 +181,10 @@ class Background:
         graphs = Graphs.of(dataset.default, dataset.named)
         version, store, base = snapshot.version, self._store, self._base
         return lambda: columnar.rows(store, version, part.name, pattern, part.vars, graphs, base)
+
+    def choice(self, part: StaticPattern) -> Choice | None:
+        """Who evaluated a part the last time, and why; None without a columnar engine."""
+        return None if self._columnar is None else self._columnar.choices.get(part.name)
 
     def _rows(self, snapshot: SnapshotReader, part: StaticPattern, dataset: Dataset) -> list[Row]:
         if isinstance(part.pattern, Service):

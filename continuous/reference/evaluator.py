@@ -187,7 +187,8 @@ class ReferenceEvaluator:
 
     def facts(self, place: int) -> TableFacts:
         """What is known of the rows of a part."""
-        return TableFacts(self._rows[place].total(), self.static_version)
+        choice = self._background.choice(self._parts[place])
+        return TableFacts(self._rows[place].total(), self.static_version, choice=choice)
 
     def streams_of_variable(self, window_name: NamedNode) -> frozenset[NamedNode] | None:
         """The streams to which static data bind a window's variable stream; None when they do not bind it."""

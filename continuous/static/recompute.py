@@ -113,6 +113,7 @@ class Recomputer:
                 with self._order, self._store.snapshot_read() as snapshot:
                     found = background.whole(snapshot, table.part)
                     version, at_ms = snapshot.version, self._made_at()
+            table.choice = background.choice(table.part)
             rows, listed = table.encode(found)
         except BaseException:
             table.blind = True

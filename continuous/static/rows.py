@@ -229,7 +229,8 @@ class StaticRows:
         """What is known of the table of a part."""
         table = self.tables[place]
         if isinstance(table, OwnTable):
-            return TableFacts(table.count, self._own_version)
+            choice = self._background.choice(self.parts[place])
+            return TableFacts(table.count, self._own_version, choice=choice)
         others = {each.name for each in table.readers if isinstance(each, StaticRows) and each is not self}
         return TableFacts(
             table.count,
@@ -239,6 +240,7 @@ class StaticRows:
             table.behind,
             table.problem,
             round(table.took_s, 6),
+            table.choice,
         )
 
     def rows(self, place: int) -> list[Row]:

@@ -14,6 +14,7 @@ from ..algebra.canonical import Canonical
 from ..algebra.nodes import Algebra, Distinct, OrderBy, Project, Reduced, Slice
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
+from ..columnar import Choice
 from ..element import Row
 from ..reference.background import Background, Dataset
 from ..rows import Delta, add, difference
@@ -58,6 +59,7 @@ class SharedTable:
         live: some query reads it: its changes take their turns.
         behind: the first version that the rows do not reflect although its turn has come, None for none.
         problem: why reading the rows anew failed, while it does.
+        choice: who evaluated all rows the last time, and why; None without a columnar engine.
         took_s: how long it took to evaluate all rows the last time, in seconds.
     """
 
@@ -91,6 +93,7 @@ class SharedTable:
         self.live = False
         self.behind: int | None = None
         self.problem: str | None = None
+        self.choice: Choice | None = None
         self.took_s = 0.0
         self.refreshes = 0
         self.readers: list[Reader] = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from pyoxigraph import DefaultGraph, NamedNode
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.columnar import Choice, ColumnarParts, Graphs
@@ -17,6 +17,7 @@ from quadrill.continuous.reference import EvaluationOptions
 from quadrill.continuous.registration import Registration
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads import QuadStore
+from tests.continuous.engines import bench
 
 TEXT = """PREFIX : <http://x/>
 SELECT ?p ?n FROM NAMED <http://x/g> { STREAM :s [NOW] { ?p :at ?l } GRAPH :g { ?p :name ?n } }"""
@@ -106,3 +107,33 @@ def test_a_registration_names_the_engine_of_its_static_parts() -> None:
 def test_the_graphs_of_a_clause_as_texts() -> None:
     assert Graphs.of(None, None) == Graphs((None,), None)
     assert Graphs.of((DefaultGraph(), NamedNode("urn:g")), ()) == Graphs((None, "<urn:g>"), ())
+
+
+def test_a_description_tells_who_read_a_static_part_and_why() -> None:
+    for engine, who, why in (
+        (Engine(), "spark", "so the test says"),
+        (Engine(refuses=True), "oxigraph", "spark was not able to: a test is not supported"),
+        (Engine(engine="oxigraph"), "oxigraph", "so the test says"),
+    ):
+        with bench(columnar=engine) as one:
+            one.register("q", TEXT)
+            (part,) = one.engine.describe("q")["static_parts"]
+            assert (part["engine"], part["engine_reason"]) == (who, why)
+            assert f"read by {who}: {why}" in str(one.engine.explain("q"))
+            assert len(engine.asked) == (0 if engine.engine == "oxigraph" else 1)
+
+
+def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("quadrill.continuous.static.catalogue.QUICK_S", -1.0)
+    engine = Engine()
+    with bench(columnar=engine) as one:
+        one.register("q", TEXT)
+        # A bulk load has only counts, so the rows are read whole.
+        graph = NamedNode("http://x/g")
+        one.store.bulk_extend([Quad(NamedNode("urn:a"), NamedNode("http://x/name"), Literal("1"), graph)])
+        one.push(1000, "a")
+        (part,) = one.engine.describe("q")["static_parts"]
+        assert (part["version"], part["rows"]) == (1, 1)
+        assert [asked[0] for asked in engine.asked] == [0, 1]
