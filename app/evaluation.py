@@ -17,7 +17,7 @@ from . import lanes, negotiation
 from .codecs import Transcoder, transcoded
 from .columns import with_ordered_columns
 from .config import Settings
-from .extensions import Extended, extended, is_extended
+from .extensions import FOR_WORKERS, Extended, extended, functions_of, is_extended
 from .processes import Process
 from .protocol import WHOLE, Call, Scope, query_text, scope_of, update_text
 from .streaming import ROW_MARKS, Answer, AnswerSink, BodyAnswer, Client, Limits, Sink
@@ -61,8 +61,8 @@ def answer_query(
     quads = services.quads()
     heavy = not lanes.is_light(text, quads) or text in services.slow_texts.texts
     process = services.processes.begin("query", text, user)
-    if heavy and asked is None and services.workers.takes(quads):
-        return _in_worker(services, text, scope, process, client)
+    if heavy and services.workers.takes(quads):
+        return _in_worker(services, text, scope, asked, process, client)
     limits = _limits(scope.seconds, settings.max_result_bytes, settings.max_result_rows)
     answer = _Inline(services.processes, process, limits, client)
     answer.services, answer.text, answer.scope, answer.asked = services, text, scope, asked
@@ -120,13 +120,16 @@ class _Inline(Answer):
             transcoder.finish()
 
 
-def _in_worker(services: Services, text: str, scope: Scope, process: Process, client: Client) -> Answer:
+def _in_worker(
+    services: Services, text: str, scope: Scope, asked: Extended | None, process: Process, client: Client
+) -> Answer:
     """The answer of a query that may be heavy: a worker process evaluates it and can be killed."""
     settings = services.settings
     wanted = WorkerRequest(
         copy="",
         version=0,
         text=with_ordered_columns(text),
+        extension=None if asked is None else FOR_WORKERS,
         results_format=_format_name(client.accept, negotiation.RESULT_OFFERS),
         graph_format=_format_name(client.accept, negotiation.ALL_GRAPH_OFFERS),
         base_iri=settings.base_iri,
@@ -188,6 +191,7 @@ def update(services: Services, call: Call, user: str) -> Commit:
             base_iri=settings.base_iri,
             using_graphs=using,
             using_named_graphs=using_named,
+            custom_functions=functions_of(text),
             cause="update",
         )
     finally:

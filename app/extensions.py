@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyoxigraph import Literal, NamedNode
 
@@ -24,8 +24,11 @@ from quadrill.continuous.uncertainty import (
 _AGGREGATE_MARK = AGGREGATE_NAMESPACE.rstrip(":")
 
 
-@dataclass(frozen=True, slots=True)
-class Extended:
+FOR_WORKERS = f"{__name__}:extended"
+"""Where worker processes find `extended`."""
+
+
+class Extended(NamedTuple):
     """A query text with what it calls, as the store takes them."""
 
     text: str
@@ -36,6 +39,11 @@ class Extended:
 def is_extended(text: str) -> bool:
     """True for a text that may call what is ours; any SPARQL processor can evaluate every other one."""
     return NAMESPACE in text or _AGGREGATE_MARK in text
+
+
+def functions_of(text: str) -> dict[NamedNode, Callable[..., Any]] | None:
+    """The functions that an update may call; None when it names none of them."""
+    return dict(custom_functions()) if NAMESPACE in text else None
 
 
 def extended(text: str, base_iri: str) -> Extended:

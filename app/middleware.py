@@ -69,7 +69,9 @@ class Observed:
             close = getattr(body, "close", None)
             if close is not None:
                 close()
-            if int(environ.get("CONTENT_LENGTH") or 0) > LARGE_BODY_BYTES:
+            # How large a chunked body was is known only now, and only to its reader.
+            received = getattr(environ.get("wsgi.input"), "bytes_read", 0)
+            if max(received, int(environ.get("CONTENT_LENGTH") or 0)) > LARGE_BODY_BYTES:
                 _give_back()
             self._observer.ended(
                 environ["REQUEST_METHOD"],

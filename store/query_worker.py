@@ -22,10 +22,11 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, Store, parse
 
@@ -42,6 +43,10 @@ from .sparql import Querier, QueryFailedError, QueryRequest
 
 HEADER = struct.Struct(">cI")
 BLOCK_BYTES = 1 << 16
+Extension: TypeAlias = Callable[
+    [str, str],
+    tuple[str, Mapping[NamedNode, Callable[..., Any]] | None, Mapping[NamedNode, Callable[[], Any]] | None],
+]
 DUMP_FILE, GRAPHS_FILE = "quads.nq", "graphs.json"
 
 RESULTS_FORMATS = {
@@ -74,6 +79,8 @@ class WorkerRequest:
         graph_format: short name of the format of graphs, None when none is acceptable.
         base_iri, default_graphs, named_graphs, union: as in `sparql.QueryRequest`, IRIs as texts.
         prefixes: what graphs are written with, where the format has prefixes.
+        extension: ``module:function`` that gives, for a text and its base IRI, the text that the store takes
+            and the functions and aggregates that it calls; None for a text that is evaluated as it stands.
         height, hosts: the limit on nesting and the hosts that SERVICE may reach.
     """
 
@@ -89,6 +96,7 @@ class WorkerRequest:
     height: int = 10_000
     hosts: tuple[str, ...] = ()
     prefixes: dict[str, str] | None = None
+    extension: str | None = None
 
     def encode(self) -> bytes:
         """The request as a frame's payload."""
@@ -157,6 +165,8 @@ def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, An
         _nodes(message["named_graphs"]),
         message["union"],
     )
+    if message["extension"] is not None:
+        request = _extended(request, message["extension"])
     version: int = message["version"]
     with querier.evaluate(request, version) as result:
         name = message["graph_format" if result.kind == "graph" else "results_format"]
@@ -170,6 +180,14 @@ def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, An
             result.serialize_to(writer, format_, prefixes=prefixes or None)  # type: ignore[arg-type]  # it only calls write
             writer.finish()
     send_frame(connection, b"E", b"")
+
+
+def _extended(request: QueryRequest, extension: str) -> QueryRequest:
+    """The request with what its text calls; that is not the store's own, so it is looked up by name."""
+    module, _, name = extension.partition(":")
+    extend: Extension = getattr(import_module(module), name)
+    text, functions, aggregates = extend(request.text, request.base_iri or "")
+    return request._replace(text=text, custom_functions=functions, custom_aggregates=aggregates)
 
 
 class _Blocks:

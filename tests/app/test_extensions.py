@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.app.conftest import LiveServer, Start
@@ -78,3 +80,30 @@ def test_a_stored_query_may_call_them(server: LiveServer) -> None:
     answer = server.client.get("/stored-queries/middle/results", headers={"Accept": "application/json"})
     assert [row["x"]["value"] for row in answer.json()["results"]["bindings"]] == ["3", "5"]
     server.client.delete("/stored-queries/middle")
+
+
+def test_an_update_may_call_functions_of_uncertain_values(server: LiveServer) -> None:
+    server.update(READINGS)
+    answer = server.update("""PREFIX rspu: <http://w3id.org/rsp/rspu#> PREFIX : <http://example.org/>
+        INSERT { ?o :likely ?p } WHERE { ?o :value ?v BIND(rspu:greaterThan(?v, 0.25) AS ?p) }""")
+    assert answer.status_code == 204, answer.text
+    found = values(server, "SELECT ?x { ?o <http://example.org/likely> ?x }")
+    assert [float(value or "nan") for value in found] == [pytest.approx(0.5)]
+
+
+def test_heavy_texts_that_call_them_run_where_they_can_be_stopped(start_server: Start) -> None:
+    server = start_server()
+    rows = " ".join(f"<http://e/{n}> <http://e/p> {n} ." for n in range(1500))
+    server.update(f"INSERT DATA {{ {rows} }}")
+    product = "{ ?a ?p ?t . ?b ?q ?u . ?c ?r ?v }"
+    text = f"SELECT (<urn:quadrill:aggregate:median>(?t) AS ?x) {product}"
+    began = time.monotonic()
+    answer = server.query(text, timeout=4)
+    assert answer.status_code == 503, answer.text
+    assert answer.json()["code"] == "query-timeout"
+    assert time.monotonic() - began < 15
+    assert server.client.get("/processes").json()["processes"] == []
+    small = (
+        "SELECT (<urn:quadrill:aggregate:median>(?t) AS ?x) { ?a <http://e/p> ?t { SELECT * { ?a ?p ?t } } }"
+    )
+    assert values(server, small) == ["749.5"]
