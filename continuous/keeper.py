@@ -251,6 +251,7 @@ class Keeper:
                 raise made
             running = self._life.make_running(entry, *made, paused=kept["state"] == "paused")
             restore_query(running, kept["query"])
+            self._parts.views.adopt(entry.name, running.view)
             return running
         except Exception as error:
             entry.running = None

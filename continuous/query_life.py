@@ -22,6 +22,8 @@ from .remote.described import described_every_ms
 from .remote.query import QuerySources
 from .remote.spec import SourceSpec, remote_graphs_of, specs_of
 from .running import RunningQuery
+from .views.book import View
+from .views.content import ViewContent
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -172,7 +174,9 @@ class QueryLife:
             emit_element=emit,
         )
         self.read_sources(entry.name, prepared)
-        running.view = self.parts.views.open(entry.name, prepared.into_graph, evaluator.construct)
+        if prepared.into_graph is not None:
+            content = ViewContent(prepared.into_graph, evaluator.construct)
+            running.view = View(entry.name, prepared.into_graph, content)
         running.before_refresh = self.parts.turns.before_refresh
         running.after_refresh = self.parts.turns.after_refresh
         if paused:
@@ -190,6 +194,7 @@ class QueryLife:
     ) -> int:
         """In its turn: the query begins, see `run`. ``kept`` is what its streams retained at its place."""
         self.parts.dispatcher.forget_name(running.name)
+        self.parts.views.adopt(running.name, running.view)
         self.parts.turns.name_feed(running.feed)
         if reset:
             running.feed.reset()

@@ -60,18 +60,21 @@ class QuerySide:
                 return self.describe(name), False
             self.parts.catalogue.check_room(existing)
             self.life.check_streams(prepared)
-            self.parts.views.check(prepared.into_graph, name)
-            evaluator = self.life.evaluator(prepared)
-            self.parts.turns.require_writable()
-            # The registry first: it decides after a crash what there is.
-            record = self.parts.catalogue.keep(name, prepared.registration, replacing=existing is not None)
-            if existing is not None:
-                self.life.detach(existing)
-            feed = existing.feed if existing is not None else self.life.new_feed(name)
-            entry = Entry(name, prepared.registration, feed, record.created_ms)
-            self.parts.catalogue.add(entry)
-            self.life.run(entry, prepared, evaluator, reset=existing is not None)
+            with self.parts.views.claimed(prepared.into_graph, name):
+                self._begin(prepared, name, existing)
             return self.describe(name), True
+
+    def _begin(self, prepared: PreparedQuery, name: str, existing: Entry | None) -> None:
+        evaluator = self.life.evaluator(prepared)
+        self.parts.turns.require_writable()
+        # The registry first: it decides after a crash what there is.
+        record = self.parts.catalogue.keep(name, prepared.registration, replacing=existing is not None)
+        if existing is not None:
+            self.life.detach(existing)
+        feed = existing.feed if existing is not None else self.life.new_feed(name)
+        entry = Entry(name, prepared.registration, feed, record.created_ms)
+        self.parts.catalogue.add(entry)
+        self.life.run(entry, prepared, evaluator, reset=existing is not None)
 
     def validate(self, registration: Registration, *, code: bool = False) -> dict[str, Any]:
         """What registering would give: description, plan and warnings; nothing is registered.

@@ -14,7 +14,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from quadrill.store.changes import Commit, graph_key
 from quadrill.store.errors import ConflictError, QuadrillError
 
 from ..element import Row
-from .content import Construct, ViewContent
+from .content import ViewContent
 
 if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
@@ -131,18 +132,40 @@ class ViewBook:
                 graph=graph.value,
             )
 
-    def open(self, name: str, graph: NamedNode | None, construct: Construct) -> View | None:
-        """The view of a query that begins or goes on; one that it had before on another graph ends."""
+    @contextmanager
+    def claimed(self, graph: NamedNode | None, name: str) -> Iterator[None]:
+        """Own a graph while the query that makes its view is registered, and afterwards if it began.
+
+        Raises:
+            ConflictError: see `check`.
+        """
+        if graph is None:
+            yield
+            return
+        with self._lock:
+            self.check(graph, name)
+            self._store.own_graph(graph, name)
+        try:
+            yield
+        finally:
+            with self._lock:
+                view = self._views.get(name)
+                if view is None or view.graph != graph:
+                    self._store.disown_graph(graph)
+
+    def adopt(self, name: str, view: View | None) -> None:
+        """In its turn: this is the view of a query that begins or goes on; one on another graph ends.
+
+        Until then the graph stays as it is, with what a query of the name before this one made.
+        """
         with self._lock:
             old = self._views.get(name)
-            if old is not None and old.graph != graph:
+            if old is not None and (view is None or old.graph != view.graph):
                 self.close(name)
-            if graph is None:
-                return None
-            view = self._views[name] = View(name, graph, ViewContent(graph, construct))
-            self._outbox.pop(name, None)
-            self._store.own_graph(graph, name)
-            return view
+            if view is not None:
+                self._views[name] = view
+                self._outbox.pop(name, None)
+                self._store.own_graph(view.graph, name)
 
     def close(self, name: str) -> NamedNode | None:
         """A query ends: its graph is everybody's, with the quads that it has. The graph, if there was one."""

@@ -12,7 +12,7 @@ import pytest
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import ManualClock, SystemClock
-from quadrill.continuous.engine import Engine, EngineSettings
+from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import InputError
 from quadrill.store.errors import ConflictError, UnsupportedError
 from quadrill.store.formats import rdf_format
@@ -249,7 +249,6 @@ def test_after_a_drop_the_graph_stays_and_is_everybodys_or_goes_too(bench: Bench
 def test_a_query_that_is_replaced_keeps_its_graph_and_makes_it_its_own(bench: Bench) -> None:
     bench.register("v", VIEW)
     bench.push(1_000, "a")
-    from quadrill.continuous.engine import Registration
 
     def replace(text: str) -> None:
         members = {"query": f"PREFIX : <{E}> {text}"}
@@ -263,6 +262,31 @@ def test_a_query_that_is_replaced_keeps_its_graph_and_makes_it_its_own(bench: Be
     update(bench, "CLEAR GRAPH :view")
     bench.push(3_000, "c")
     assert held(bench.store, "other") == ["c now x"] and held(bench.store) == []
+
+
+def test_while_a_query_is_replaced_its_graph_never_is_empty(bench: Bench) -> None:
+    update(bench, "INSERT DATA { :a :in 1 . :b :in 1 }")
+    bench.register("v", ROOMS)
+    before = bench.store.version
+    members = {"query": f"PREFIX : <{E}> {ROOMS.replace('?y :in ?r', '?y :in ?r FILTER(?x != ?y)')}"}
+    bench.engine.register(Registration.from_json(members, name="v"), replace=True)
+    bench.engine.sync()
+    (commit,) = bench.store.commits_after(before)
+    assert len(commit.removed) == 2 and commit.added == ()
+    assert held(bench.store, "rooms") == ["a near b", "b near a"]
+
+
+def test_a_registration_that_fails_owns_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+
+        def refuse(*_: object) -> None:
+            raise UnsupportedError("this today")
+
+        patched.setattr(bench.engine.life, "evaluator", refuse)
+        with pytest.raises(UnsupportedError):
+            bench.register("v", VIEW)
+    update(bench, "INSERT DATA { GRAPH :view { :a :p 1 } }")
+    assert held(bench.store) == ["a p 1"]
 
 
 def test_a_paused_query_leaves_its_graph_as_it_is(bench: Bench) -> None:
