@@ -59,6 +59,8 @@ class Dispatcher:
         self._readers: dict[str, list[RunningQuery]] = {}
         self._derived: deque[StreamInput] = deque()
         self._timers: dict[str, int] = {}
+        # When something is due for a stream, as of the last look.
+        self._due: dict[str, int] = {}
 
     def readers(self, iri: str) -> list[RunningQuery]:
         """Who reads a stream. May be called from any thread."""
@@ -270,12 +272,18 @@ class Dispatcher:
         else:
             self._timers.pop(running.name, None)
 
-    def look_at_clock(self) -> None:
-        """Move arrival-stamped streams, mark silent ones idle, refresh what is due."""
-        now = self._clock.now_ms()
+    def look_at_clock(self, every_ms: int = 0) -> None:
+        """Move arrival-stamped streams, mark silent ones idle, refresh what is due.
+
+        A stream is moved when something is due for one of its readers, and every ``every_ms`` in any case:
+        each movement is a record of the journal and a turn.
+        """
+        now, steady = self._clock.now_ms(), self._clock.steady_ms()
         for state in self._book:
-            self._acceptor.tick(state, now)
-        steady = self._clock.steady_ms()
+            due, looked = self._due.get(state.iri), state.looked_steady
+            if (due is not None and due <= now) or looked is None or steady - looked >= every_ms:
+                state.looked_steady = steady
+                self._acceptor.tick(state, now)
         for name, due in list(self._timers.items()):
             if due <= steady:
                 running = self._attached[name]
@@ -287,10 +295,13 @@ class Dispatcher:
         now = self._clock.now_ms()
         steady = self._clock.steady_ms()
         due = [now + at_most, *(now + at - steady for at in self._timers.values())]
+        self._due.clear()
         for state in self._book:
             if state.record.stamping == "arrival":
                 instants = [running.timeline.next_due() for running in self.readers(state.iri)]
-                due += [instant + state.lateness_ms for instant in instants if instant is not None]
+                found = [instant + state.lateness_ms for instant in instants if instant is not None]
+                if found:
+                    self._due[state.iri] = min(found)
             elif (left := state.idle_in(self._clock)) is not None:
-                due.append(now + left)
-        return max(1, min(due) - now)
+                self._due[state.iri] = now + left
+        return max(1, min([*due, *self._due.values()]) - now)

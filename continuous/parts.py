@@ -230,5 +230,5 @@ class EngineParts:
         """Look at the clock; the seconds until the next look is due. Called by the loop."""
         self.turns.write_what_waits()
         self.on_tick()
-        self.dispatcher.look_at_clock()
+        self.dispatcher.look_at_clock(self.settings.tick_ms)
         return self.dispatcher.wait_ms(self.settings.tick_ms) / 1000

@@ -60,6 +60,8 @@ class StreamState:
     last_input_ms: int | None = None
     # The same by the clock that never jumps; not kept over restarts.
     last_input_steady: int | None = None
+    # When the clock was last looked at for it, by the same clock.
+    looked_steady: int | None = None
     derived_from: str | None = None
     reader_lateness: dict[str, int] = field(default_factory=dict)
     dead_letters: DeadLetters = field(default_factory=lambda: DeadLetters(0))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..inputs import Arrival, Idle, StreamInput
+from ..inputs import Advance, Arrival, Idle, StreamInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,9 @@ class MemoryLog:
 
     def append(self, record: LogRecord) -> None:
         """Keep one input, forget what is out of retention."""
+        if isinstance(record.input, Advance) and self._ends_in_two_advances():
+            # The first of a run of movements and the last say all: a silent stream does not fill the memory.
+            self._records.pop()
         self._records.append(record)
         self._elements += _count(record)
         seen = record.input.after.seen
@@ -58,6 +61,10 @@ class MemoryLog:
             self._elements > self._max_elements or (floor is not None and _is_before(self._records[0], floor))
         ):
             self._elements -= _count(self._records.popleft())
+
+    def _ends_in_two_advances(self) -> bool:
+        records = self._records
+        return len(records) > 1 and all(isinstance(records[at].input, Advance) for at in (-1, -2))
 
     def records(self) -> list[LogRecord]:
         """The retained inputs in order."""

@@ -113,3 +113,18 @@ def test_the_machines_clocks_are_in_milliseconds() -> None:
     wall, steady = clock.now_ms(), clock.steady_ms()
     assert wall > 1_700_000_000_000
     assert 0 <= clock.steady_ms() - steady < 60_000
+
+
+def test_a_stream_that_ticks_in_silence_fills_neither_memory_nor_journal(life: Life) -> None:
+    life.register("closes")
+    arrive(life, "a")
+    dispatcher = life.engine.parts.dispatcher
+    for _ in range(300):
+        life.clock.advance(10)
+        dispatcher.wait_ms(1_000)
+        dispatcher.look_at_clock(1_000)
+    book = life.engine.parts.book
+    assert book.get(S).watermark == 10 * HOUR + 3_000
+    assert len(book.get(S).log.records()) <= 3, "the element, the first and the last movement"
+    assert life.journal.last < 20, "once a second, and when something is due"
+    assert len(life.told()["closes"]) == 1, "the window closed in its time"
