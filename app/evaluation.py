@@ -19,8 +19,8 @@ from .columns import with_ordered_columns
 from .config import Settings
 from .extensions import FOR_WORKERS, Extended, extended, functions_of, is_extended
 from .processes import Process
-from .protocol import WHOLE, Call, Scope, query_text, scope_of, update_text
-from .streaming import ROW_MARKS, Answer, AnswerSink, BodyAnswer, Client, Limits, Sink
+from .protocol import WHOLE, Call, Scope, query_text, scope_of, update_seconds, update_text
+from .streaming import ROW_MARKS, Answer, AnswerSink, BodyAnswer, Client, Limits, Sink, timeout_error
 from .wiring import Services
 
 VARY = "Accept, Accept-Encoding"
@@ -176,6 +176,8 @@ _limits = lru_cache(maxsize=64)(Limits)
 def update(services: Services, call: Call, user: str) -> Commit:
     """Make an update; one commit, all or nothing.
 
+    It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is applied.
+
     Raises:
         HttpError: 400 or 413 for a parameter that is wrong.
         QuadrillError: the store refuses the text or cannot make it.
@@ -184,7 +186,15 @@ def update(services: Services, call: Call, user: str) -> Commit:
     settings = services.settings
     text = update_text(call, settings)
     using, using_named = call.graphs("using-graph-uri"), call.graphs("using-named-graph-uri")
+    seconds = update_seconds(call)
     process = services.processes.begin("update", text, user)
+
+    def check() -> None:
+        if process.error is not None:
+            raise process.error
+        if time.monotonic() > process.started + seconds:
+            raise timeout_error(seconds, "update")
+
     try:
         return services.store.update(
             text,
@@ -192,6 +202,7 @@ def update(services: Services, call: Call, user: str) -> Commit:
             using_graphs=using,
             using_named_graphs=using_named,
             custom_functions=functions_of(text),
+            check=check,
             cause="update",
         )
     finally:

@@ -94,7 +94,13 @@ OPERATIONS: tuple[Operation, ...] = (
         RESULT_TYPES,
     ),
     Operation(
-        "post", "/update", "SPARQL update", (204,), _USING, ("application/sparql-update", *FORM), role="write"
+        "post",
+        "/update",
+        "SPARQL update",
+        (204,),
+        (*_USING, "timeout"),
+        ("application/sparql-update", *FORM),
+        role="write",
     ),
     Operation(
         "get",

@@ -86,7 +86,7 @@ class Processes:
     def cancel_all(self) -> None:
         """Stop every evaluation that can be stopped; the server ends."""
         for process in list(self._running.values()):
-            process.interrupt("the query was stopped because the server stops")
+            process.interrupt(f"the {process.kind} was stopped because the server stops")
 
     def cancel(self, process_id: str) -> None:
         """Stop an evaluation.
@@ -96,4 +96,4 @@ class Processes:
         process = self._running.get(int(process_id)) if _NUMBER.fullmatch(process_id) else None
         if process is None:
             raise NotFoundError(f"no process {process_id} is running", code="unknown-process")
-        process.interrupt("the query was stopped by request")
+        process.interrupt(f"the {process.kind} was stopped by request")

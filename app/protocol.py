@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
@@ -189,6 +190,14 @@ def scope_of(call: Call, settings: Settings) -> Scope:
             code="parameter",
         )
     return found
+
+
+def update_seconds(call: Call) -> float:
+    """The time that an update may take: what is asked for, else as long as it needs.
+
+    Raises: HttpError 400.
+    """
+    return _seconds(call.one("timeout"), math.inf)
 
 
 def _seconds(text: str | None, most: float) -> float:

@@ -340,9 +340,10 @@ class QueryTimeoutError(QuadrillError):
     code = "query-timeout"
 
 
-def timeout_error(seconds: float) -> QueryTimeoutError:
+def timeout_error(seconds: float, what: str = "query") -> QueryTimeoutError:
     """The error of an evaluation that took longer than ``seconds``."""
+    hint = "Make it narrower, or allow more with the parameter `timeout`"
     return QueryTimeoutError(
-        f"the query took longer than {seconds:g} s and was stopped",
-        hint="Make it narrower, or allow more with the parameter `timeout` up to the setting query_timeout.",
+        f"the {what} took longer than {seconds:g} s and was stopped",
+        hint=f"{hint} up to the setting query_timeout." if what == "query" else f"{hint}.",
     )

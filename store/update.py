@@ -43,6 +43,7 @@ Row: TypeAlias = tuple[Term | None, ...]
 _UNBOUND = NamedNode("urn:quadrill:unbound")
 _RECORD = NamedNode("urn:quadrill:record")
 _BATCH = 20_000
+_ROWS_BETWEEN_CHECKS = 256
 
 
 def derive_update(plan: UpdatePlan, store: Store, pending: Pending, fetcher: Fetcher) -> None:
@@ -56,6 +57,7 @@ def derive_update(plan: UpdatePlan, store: Store, pending: Pending, fetcher: Fet
     """
     engine = UpdateEngine(plan.request, store)
     for operation in plan.operations:
+        plan.request.check()
         try:
             _Derivation(engine, operation, pending, fetcher).run()
         except SyntaxError as error:
@@ -65,6 +67,7 @@ def derive_update(plan: UpdatePlan, store: Store, pending: Pending, fetcher: Fet
             if isinstance(failure, UnsupportedError):
                 raise failure from error
             raise UpdateError(f"the update failed: {error}") from error
+    plan.request.check()
 
 
 class _Derivation:
@@ -152,6 +155,7 @@ class _Derivation:
         binds = [f"BIND(<urn:quadrill:v:{at}>(?{index}) AS ?{name})" for at, name in enumerate(used)]
         head = f"WITH {with_graph} " if with_graph is not None else ""
         for start in range(0, len(rows), _BATCH):
+            self._engine.request.check()
             batch = rows[start : start + _BATCH]
             functions: Functions = {
                 NamedNode(f"urn:quadrill:v:{at}"): term_function(batch, variables.index(name))
@@ -190,7 +194,12 @@ class _Derivation:
         )
         assert isinstance(found, QuerySolutions)
         width = len(variables)
-        return [tuple(solution)[:width] for solution in found]
+        rows: list[Row] = []
+        for solution in found:
+            rows.append(tuple(solution)[:width])
+            if not len(rows) % _ROWS_BETWEEN_CHECKS:
+                request.check()
+        return rows
 
     def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Row]:
         """The solutions over the store with the pending changes made, by an update that is rolled back.
@@ -225,6 +234,7 @@ class _Derivation:
             )
         except RuntimeError as error:
             if ABSENT in str(error):
+                request.check()
                 return rows
             raise
         raise AssertionError("the graph that never exists was dropped")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -35,6 +35,8 @@ class UpdateRequest:
             given).
         using_named_graphs: ``using-named-graph-uri``.
         custom_functions: extension functions for the WHERE parts.
+        check: called between operations and between solutions; an error that it raises ends the update, and
+            nothing of it is applied.
     """
 
     text: str
@@ -43,6 +45,7 @@ class UpdateRequest:
     using_graphs: Sequence[NamedNode] | None = None
     using_named_graphs: Sequence[NamedNode] | None = None
     custom_functions: Functions | None = None
+    check: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

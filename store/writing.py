@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class StoreWrites(StoreReads):
         using_graphs: Sequence[NamedNode] | None = None,
         using_named_graphs: Sequence[NamedNode] | None = None,
         custom_functions: Functions | None = None,
+        check: Callable[[], None] = lambda: None,
         cause: str | None = "update",
         expected: int | None = None,
     ) -> Commit:
@@ -50,6 +51,7 @@ class StoreWrites(StoreReads):
             using_graphs: ``using-graph-uri`` of the protocol.
             using_named_graphs: ``using-named-graph-uri`` of the protocol.
             custom_functions: extension functions for WHERE parts.
+            check: ends the update by an error; see `update_plan.UpdateRequest`.
             cause: goes into the commit.
             expected: refuse unless the dataset is at this version (If-Match).
 
@@ -62,7 +64,9 @@ class StoreWrites(StoreReads):
             LimitError, UnsupportedError, NetworkRefusedError: see `update.plan_update`.
             PreconditionError: the dataset is not at ``expected``.
         """
-        request = UpdateRequest(text, base_iri, prefixes, using_graphs, using_named_graphs, custom_functions)
+        request = UpdateRequest(
+            text, base_iri, prefixes, using_graphs, using_named_graphs, custom_functions, check
+        )
         plan = plan_update(request, self._limits, self._hosts)
         deep = plan.height > self._limits.inline_height
         if deep:
