@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
 
-from quadrill.store.dictionary import TermDictionary
+from quadrill.store.dictionary import Pins, TermDictionary
 from quadrill.store.errors import UnsupportedError
 
 from .algebra.clock import with_clock
@@ -27,8 +27,9 @@ from .element import Row, WindowContent
 from .expressions.compile import ExpressionContext
 from .expressions.oxigraph import canonical
 from .expressions.values import ValueTable
+from .planner.compilation import Compilation, StaticTable
 from .planner.compiled import CompiledPlan
-from .planner.physical import Compilation, StaticTable, build_plan
+from .planner.physical import build_plan
 from .planner.plan import CLOCK_KEY, Plan, SourceKey, source_key
 from .planner.wanted import wanted_predicates
 from .r2r.ordering import OrderKeys
@@ -215,7 +216,7 @@ class NativeEvaluator:
             coder.want(wanted)
         # Also an evaluator that was only made to check a query lets go of its terms.
         self.close = weakref.finalize(
-            self, _let_go, release, self.statics, coder, list(self._wanted.values())
+            self, _let_go, release, self.statics, self._pins, coder, list(self._wanted.values())
         )
 
     # --- the surface of the reference ---------------------------------------------------------------
@@ -435,8 +436,10 @@ class NativeEvaluator:
             for part in self._parts
         }
         context = ExpressionContext(self._terms.values, self._options.base_iri, custom_functions())
+        self._pins = Pins(self._terms.dictionary)
         compilation = Compilation(
             self._terms.dictionary,
+            self._pins,
             context,
             self._terms.keys,
             self._query.windows,
@@ -552,9 +555,14 @@ def _both(asked: Mapping[SourceKey, Predicates], keys: Iterable[SourceKey]) -> P
 
 
 def _let_go(
-    release: Callable[[], None], statics: StaticRows, coder: ElementCoder, wanted: Sequence[Predicates]
+    release: Callable[[], None],
+    statics: StaticRows,
+    pins: Pins,
+    coder: ElementCoder,
+    wanted: Sequence[Predicates],
 ) -> None:
     release()
+    pins.release()
     for each in wanted:
         coder.unwant(each)
     statics.abandon()

@@ -230,6 +230,8 @@ class QueryLife:
             self.parts.sources.read_by(entry.name, {})
             self.parts.views.close(entry.name)
             self.parts.turns.drop_feed(entry.feed)
+            if running is not None:
+                running.close()
 
     def restore(
         self, record: QueryRecord, before: tuple[int, int, int] | None = None, feed: Feed | None = None

@@ -138,6 +138,11 @@ class RunningQuery:
             self.timeline.leave_pool(self._pool)
             self._pool = None
 
+    def close(self) -> None:
+        """The query was dropped: what its evaluator holds is let go of now, not when memory is tidied."""
+        close: Callable[[], None] = getattr(self.evaluator, "close", _nothing)
+        close()
+
     @property
     def sharing_group(self) -> list[str] | None:
         """The queries that share a window with this one, itself included; None when none does."""

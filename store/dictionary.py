@@ -158,6 +158,25 @@ class TermDictionary:
         return term_id
 
 
+class Pins:
+    """Ids that one owner pins, to be let go together."""
+
+    def __init__(self, terms: TermDictionary) -> None:
+        self._terms = terms
+        self._ids: list[int] = []
+
+    def pin(self, term_ids: Iterable[int]) -> None:
+        """`TermDictionary.pin`."""
+        pinned = list(term_ids)
+        self._ids += pinned
+        self._terms.pin(pinned)
+
+    def release(self) -> None:
+        """Undo every pin; a second call does nothing."""
+        pinned, self._ids = self._ids, []
+        self._terms.unpin(pinned)
+
+
 class _IdsByTerm(dict[Term, int]):
     """Ids by term; a term that is missing is entered."""
 

@@ -7,19 +7,28 @@ from dataclasses import dataclass
 
 from pyoxigraph import BlankNode, NamedNode
 
-from quadrill.store.dictionary import TermDictionary
+from quadrill.store.dictionary import Pins, TermDictionary
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import (
+    Algebra,
     Alternative,
+    Bgp,
+    Extend,
+    Filter,
     Inverse,
+    Join,
+    LeftJoin,
     Link,
+    Minus,
     NegatedSet,
     OneOrMore,
+    Path,
     PathExpr,
     TermPattern,
     TriplePattern,
     TripleTerm,
+    Union,
     Var,
     ZeroOrMore,
     ZeroOrOne,
@@ -28,7 +37,7 @@ from ..algebra.nodes import Sequence as PathSequence
 from ..expressions.oxigraph import canonical
 from ..r2r import linear
 from ..r2r.closure import Closure
-from ..r2r.join import Join
+from ..r2r.join import Join as JoinOperator
 from ..r2r.scan import Scan, Select, excludes
 from ..r2r.star import Star
 from ..rows import Schema
@@ -55,11 +64,13 @@ class Patterns:
     def __init__(
         self,
         terms: TermDictionary,
+        pins: Pins,
         builder: PlanBuilder,
         source: Callable[[Scope, bool], Built],
         fresh: Iterator[int],
     ) -> None:
         self._terms = terms
+        self._pins = pins
         self._builder = builder
         self._source = source
         self._fresh = fresh
@@ -99,7 +110,7 @@ class Patterns:
     def pattern(self, pattern: TriplePattern, scope: Scope) -> Built:
         """One triple pattern."""
         positions = [self._constant(each) for each in (pattern.subject, pattern.predicate, pattern.object)]
-        operator = Scan([*positions, *self._extra(scope)], self._terms)
+        operator = Scan([*positions, *self._extra(scope)], self._terms, self._pins)
         return self._builder.add("scan", operator, [self._triples(scope)], _shown(pattern))
 
     def graph_names(self, name: Var, scope: Scope) -> Built:
@@ -117,7 +128,7 @@ class Patterns:
         """One row that binds nothing while the window has a graph of this name."""
         source = self._source(scope, True)
         graph = self._terms.ids[name]
-        self._terms.pin([graph])
+        self._pins.pin([graph])
         chosen = self._builder.add(
             "graph", Select(Schema(()), (), lambda row: row[3] == graph), [source], str(name)
         )
@@ -135,7 +146,7 @@ class Patterns:
             case PathSequence(left, right):
                 middle = self._variable()
                 sides = [self.path(subject, left, middle, scope), self.path(middle, right, object_, scope)]
-                joined = self._builder.add("join", Join([each.schema for each in sides]), sides)
+                joined = self._builder.add("join", JoinOperator([each.schema for each in sides]), sides)
                 return self._without(joined, {middle.name})
             case Alternative(left, right):
                 a, b = self.path(subject, left, object_, scope), self.path(subject, right, object_, scope)
@@ -165,12 +176,12 @@ class Patterns:
                 continue
             source = self._triples(scope)
             ids = {self._terms.ids[canonical(each)]: None for each in excluded}
-            self._terms.pin(ids)
+            self._pins.pin(ids)
             select = Select(source.schema, range(len(source.schema.vars)), excludes(ids))
             kept = self._builder.add("except", select, [source], " ".join(map(str, excluded)))
             predicate = self._variable()
             positions = [self._constant(start), predicate, self._constant(end), *self._extra(scope)]
-            scanned = self._builder.add("scan", Scan(positions, self._terms), [kept])
+            scanned = self._builder.add("scan", Scan(positions, self._terms, self._pins), [kept])
             sides.append(self._without(scanned, {predicate.name}))
         if len(sides) == 1:
             return sides[0]
@@ -197,13 +208,13 @@ class Patterns:
         start, end = self._variable(), self._variable()
         edges = self._ordered(self.path(start, inner, end, scope), (start.name, end.name))
         constants = [self._terms.ids[canonical(each)] for each in (subject, object_) if _is_constant(each)]
-        self._terms.pin(constants)
+        self._pins.pin(constants)
         schema = Schema((start.name, end.name), frozenset((start.name, end.name)))
         operator = Closure(schema, zero=zero, many=many, constants=constants)
         pairs = self._builder.add("closure", operator, [edges, self._triples(scope)])
         # The pairs are read like triples whose predicate is their own subject column.
         positions = [self._constant(subject), self._constant(object_)]
-        return self._builder.add("scan", Scan(positions, self._terms), [pairs])
+        return self._builder.add("scan", Scan(positions, self._terms, self._pins), [pairs])
 
     def _once(self, built: Built) -> Built:
         """Alternatives give a pair of nodes once, as the store's own evaluation has it."""
@@ -215,12 +226,12 @@ class Patterns:
         slots: list[tuple[int, int | None, str | None]] = []
         for pattern in patterns:
             predicate = self._terms.ids[canonical(pattern.predicate)]
-            self._terms.pin([predicate])
+            self._pins.pin([predicate])
             if isinstance(pattern.object, Var):
                 slots.append((predicate, None, pattern.object.name))
             else:
                 object_ = self._terms.ids[canonical(pattern.object)]
-                self._terms.pin([object_])
+                self._pins.pin([object_])
                 slots.append((predicate, object_, None))
         extra = self._extra(scope)
         operator = Star(subject, slots, extra[0].name if extra else None)
@@ -235,7 +246,7 @@ class Patterns:
         if isinstance(scope.graph, Var):
             return source
         graph = self._terms.ids[scope.graph]
-        self._terms.pin([graph])
+        self._pins.pin([graph])
         columns = [place for place in range(len(source.schema.vars)) if place != 3]
         names = tuple(source.schema.vars[place] for place in columns)
         select = Select(Schema(names, frozenset(names)), columns, lambda row: row[3] == graph)
@@ -286,3 +297,22 @@ def _term(term: TermPattern | NamedNode) -> str:
 
 def _shown(pattern: TriplePattern) -> str:
     return " ".join(_term(each) for each in (pattern.subject, pattern.predicate, pattern.object))
+
+
+def touches_graph(node: Algebra) -> bool:
+    """True when every solution comes from a quad of the graph, so that there is none without the graph."""
+    match node:
+        case Bgp(patterns):
+            return bool(patterns)
+        case Path(_, path, _):
+            return not isinstance(path, ZeroOrMore | ZeroOrOne)
+        case Join(left, right):
+            return touches_graph(left) or touches_graph(right)
+        case Union(left, right):
+            return touches_graph(left) and touches_graph(right)
+        case LeftJoin(left, _, _) | Minus(left, _):
+            return touches_graph(left)
+        case Filter(_, inner) | Extend(inner, _, _):
+            return touches_graph(inner)
+        case _:
+            return False

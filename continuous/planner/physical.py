@@ -8,19 +8,17 @@ cannot be kept up to date raises UnsupportedError; the query is then recomputed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.dictionary import TermDictionary
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
 from ..algebra.build import sub_expressions
 from ..algebra.clock import CLOCK
-from ..algebra.nodes import Aggregate as AggregateNode
 from ..algebra.nodes import (
     Algebra,
     Bgp,
@@ -36,7 +34,6 @@ from ..algebra.nodes import (
     LeftJoin,
     Minus,
     OrderBy,
-    OrderCondition,
     Path,
     Project,
     Reduced,
@@ -47,54 +44,20 @@ from ..algebra.nodes import (
     Values,
     Var,
     Window,
-    ZeroOrMore,
-    ZeroOrOne,
 )
-from ..algebra.query import WindowDeclaration
-from ..algebra.variables import expression_variables, in_scope
-from ..expressions.compile import ExpressionContext, compile_condition, compile_value
-from ..expressions.oxigraph import canonical
+from ..algebra.variables import expression_variables
+from ..expressions.compile import compile_condition
 from ..r2r import linear
-from ..r2r.aggregate import Aggregate, Aggregation
 from ..r2r.join import Join as JoinOperator
 from ..r2r.matching import Match
-from ..r2r.ordering import Descending, OrderKeys
 from ..r2r.policies import Policy
-from ..r2r.topk import SortKey, TopK
-from ..rows import Row, Schema
+from ..rows import Schema
+from .compilation import NO_NAMES, Compilation, Names
 from .exists import correlation, has_exists
-from .functions import accumulator_factory
-from .implied import bound_when_true
-from .patterns import Patterns, Scope
+from .modifiers import Modifiers
+from .patterns import Patterns, Scope, touches_graph
 from .plan import CLOCK_KEY, Built, Plan, PlanBuilder, source_key
-
-Names = frozenset[str]
-NO_NAMES: Names = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class StaticTable:
-    """What the planner must know of a static part: its columns and those that every row binds."""
-
-    name: str
-    vars: tuple[str, ...]
-    certain: Names
-
-
-@dataclass(slots=True)
-class Compilation:
-    """What one query's plan is built from."""
-
-    terms: TermDictionary
-    context: ExpressionContext
-    keys: OrderKeys
-    windows: Sequence[WindowDeclaration]
-    tables: Mapping[str, StaticTable]
-    union: bool = True
-    order: Sequence[int] | Policy | None = None
-    """Forces the order of look-ups in joins, or a policy that chooses it; for tests and measurements."""
-    costly_late: bool = False
-    """Filters that call extension functions come behind joins (H4 of the RSP-QL* paper)."""
+from .solutions import Solutions
 
 
 @dataclass(slots=True)
@@ -111,14 +74,6 @@ class _Group:
 
     def vars(self) -> Names:
         return frozenset(name for member in self.members for name in member.schema.vars)
-
-
-@dataclass(frozen=True, slots=True)
-class Grouping:
-    """What the plan compiler must know of a GROUP BY besides its operator."""
-
-    aggregates: Sequence[tuple[Var, AggregateNode]]
-    exprs: Sequence[Expr | None]
 
 
 def build_plan(root: Algebra, compilation: Compilation, *, ordered: bool) -> Plan:
@@ -142,8 +97,12 @@ class _Planner:
         self.compilation = compilation
         self.builder = PlanBuilder()
         self.tables: set[str] = set()
+        self._solutions = Solutions(compilation, self.builder)
+        self._modifiers = Modifiers(self._solutions)
         self._fresh = count(1)
-        self._patterns = Patterns(compilation.terms, self.builder, self._source, self._fresh)
+        self._patterns = Patterns(
+            compilation.terms, compilation.pins, self.builder, self._source, self._fresh
+        )
         self._declared = {each.name: each for each in compilation.windows}
 
     # --- nodes ----------------------------------------------------------------------------------
@@ -156,9 +115,9 @@ class _Planner:
                 self._flatten(node, scope, group)
                 return self._finish(group)
             case LeftJoin(left, right, condition):
-                return self._left_join(self.build(left, scope), self.build(right, scope), condition)
+                return self._solutions.left_join(self.build(left, scope), self.build(right, scope), condition)
             case Union(left, right):
-                return self._union(self.build(left, scope), self.build(right, scope))
+                return self._solutions.union(self.build(left, scope), self.build(right, scope))
             case Minus(left, right):
                 a, b = self.build(left, scope), self.build(right, scope)
                 return self.builder.add(
@@ -170,7 +129,7 @@ class _Planner:
                 names = [each.name for each in variables]
                 built = self.build(inner, scope)
                 hidden = [each for each in built.schema.vars if each in scope.context and each not in names]
-                return self._project(built, [*names, *hidden])
+                return self._solutions.project(built, [*names, *hidden])
             case Distinct(inner):
                 built = self.build(inner, scope)
                 return self.builder.add("distinct", linear.Distinct(built.schema), [built])
@@ -180,16 +139,19 @@ class _Planner:
                 return self.build(inner, scope)
             case Slice():
                 self._refuse_context(scope, "LIMIT")
-                return self._top_k(node, scope)
+                return self._modifiers.top_k(node, lambda inner: self.build(inner, scope))
             case Group():
                 self._refuse_context(scope, "GROUP BY")
-                return self._group_by(node, scope)
+                built = self.build(node.input, scope)
+                return self._modifiers.group_by(
+                    node, built, lambda below, expr: self._marked(below, expr, scope)
+                )
             case Service():
                 raise UnsupportedError("SERVICE beside a window")
 
     def ordered_root(self, node: Algebra) -> Built:
         """The root of a query whose rows have an order."""
-        return self._top_k(node, Scope())
+        return self._modifiers.top_k(node, lambda inner: self.build(inner, Scope()))
 
     # --- groups ---------------------------------------------------------------------------------
 
@@ -214,7 +176,7 @@ class _Planner:
             case Table(name, _):
                 group.members.append(self._table(name))
             case Values(variables, rows):
-                group.members.append(self._values(variables, rows))
+                group.members.append(self._solutions.values(variables, rows))
             case Filter(condition, inner):
                 self._flatten_filter(condition, inner, scope, group)
             case _:
@@ -245,7 +207,7 @@ class _Planner:
             group.conditions += below.conditions
             group.residual += [*below.residual, condition]
         else:
-            group.members.append(self._filter(self._finish(below), condition))
+            group.members.append(self._solutions.filter(self._finish(below), condition))
             group.residual += below.residual
 
     def _flatten_window(self, node: Window, scope: Scope, group: _Group) -> None:
@@ -261,7 +223,7 @@ class _Planner:
                 raise QueryTextError("WINDOW ?w needs a declared window", hint="add FROM NAMED WINDOW ...")
             built = branches[0]
             for branch_built in branches[1:]:
-                built = self._union(built, branch_built)
+                built = self._solutions.union(built, branch_built)
             group.members.append(built)
             return
         declaration = self._declared.get(node.name)
@@ -287,7 +249,7 @@ class _Planner:
             self._flatten(inner, replace(scope, graph=name), below)
             group.residual += below.residual
             apart = [self._finish(below)]
-            return apart if _touches_graph(inner) else [*apart, self._patterns.graph_exists(name, scope)]
+            return apart if touches_graph(inner) else [*apart, self._patterns.graph_exists(name, scope)]
         inside = replace(scope, graph=name, context=scope.context | {name.name})
         below = _Group(outer=group.outer)
         self._flatten(inner, inside, below)
@@ -312,7 +274,7 @@ class _Planner:
             waits = self.compilation.costly_late and self._is_costly(condition)
             for place, member in enumerate(members):
                 if names and names <= member.schema.certain and not waits:
-                    members[place] = self._filter(member, condition)
+                    members[place] = self._solutions.filter(member, condition)
                     break
             else:
                 late.append(condition)
@@ -330,7 +292,7 @@ class _Planner:
             operator = JoinOperator([member.schema for member in members], order)
             built = self.builder.add("join", operator, members)
         for condition in late:
-            built = self._filter(built, condition)
+            built = self._solutions.filter(built, condition)
         return built
 
     # --- leaves ---------------------------------------------------------------------------------
@@ -355,25 +317,7 @@ class _Planner:
         self.tables.add(name)
         return self.builder.source(source_key("table", name), schema, "table", name)
 
-    def _values(self, variables: Sequence[Var], rows: Sequence[Sequence[Any]]) -> Built:
-        encode = self.compilation.terms.encode
-        counted: dict[Row, int] = {}
-        for row in rows:
-            ids = tuple(encode(None if term is None else canonical(term)) for term in row)
-            counted[ids] = counted.get(ids, 0) + 1
-        names = tuple(each.name for each in variables)
-        certain = frozenset(
-            name for place, name in enumerate(names) if all(row[place] is not None for row in rows)
-        )
-        return self.builder.add("values", linear.Constant(Schema(names, certain), counted), [])
-
     # --- rows -----------------------------------------------------------------------------------
-
-    def _filter(self, built: Built, condition: Expr) -> Built:
-        test = compile_condition(condition, built.schema.vars, self.compilation.context)
-        proved = bound_when_true(condition) & frozenset(built.schema.vars)
-        schema = Schema(built.schema.vars, built.schema.certain | proved)
-        return self.builder.add("filter", linear.Filter(schema, test), [built], expr=condition)
 
     def _with_condition(self, built: Built, condition: Expr, scope: Scope) -> Built:
         """A filter whose condition has EXISTS in it."""
@@ -384,7 +328,7 @@ class _Planner:
             return self.builder.add("not exists" if condition.negated else "exists", operator, [built, right])
         names = built.schema.vars
         built, condition = self._marked(built, condition, scope)
-        return self._project(self._filter(built, condition), names)
+        return self._solutions.project(self._solutions.filter(built, condition), names)
 
     def _marked(self, built: Built, expr: Expr, scope: Scope) -> tuple[Built, Expr]:
         """Each EXISTS in the expression as a boolean column of the rows."""
@@ -415,6 +359,13 @@ class _Planner:
         changed = map_expression(expr, change)
         return places[0], changed
 
+    def _extend(self, built: Built, name: str, expr: Expr, scope: Scope) -> Built:
+        names = built.schema.vars
+        if has_exists(expr):
+            built, expr = self._marked(built, expr, scope)
+        extended = self._solutions.extend(built, name, expr)
+        return extended if built.schema.vars == names else self._solutions.project(extended, [*names, name])
+
     def _exists_side(self, exists: Exists, left: Schema, scope: Scope) -> tuple[Built, Any]:
         """The right side of EXISTS, and the test of the merged row for filters that see both sides."""
         group = _Group(outer=frozenset(left.vars))
@@ -425,144 +376,6 @@ class _Planner:
         merged = (*left.vars, *(name for name in right.schema.vars if name not in left.vars))
         tests = [compile_condition(each, merged, self.compilation.context) for each in group.residual]
         return right, (tests[0] if len(tests) == 1 else lambda row: all(test(row) for test in tests))
-
-    def _left_join(self, left: Built, right: Built, condition: Expr | None) -> Built:
-        residual = None
-        if condition is not None:
-            if has_exists(condition):
-                raise UnsupportedError("EXISTS in the condition of OPTIONAL")
-            added = [name for name in right.schema.vars if name not in left.schema.vars]
-            residual = compile_condition(condition, (*left.schema.vars, *added), self.compilation.context)
-        operator = Match("left", left.schema, right.schema, residual)
-        return self.builder.add("optional", operator, [left, right], expr=condition)
-
-    def _union(self, left: Built, right: Built) -> Built:
-        names = tuple(dict.fromkeys((*left.schema.vars, *right.schema.vars)))
-        schema = Schema(names, left.schema.certain & right.schema.certain)
-        operator = linear.Union(schema, _columns(left.schema, names), _columns(right.schema, names))
-        return self.builder.add("union", operator, [left, right])
-
-    def _extend(self, built: Built, name: str, expr: Expr, scope: Scope) -> Built:
-        names = built.schema.vars
-        if has_exists(expr):
-            built, expr = self._marked(built, expr, scope)
-        vars_ = built.schema.vars
-        compute = self._id_of(expr, vars_)
-        certain = built.schema.certain
-        if isinstance(expr, Var) and expr.name in certain:
-            certain |= {name}
-        operator = linear.Extend(Schema((*vars_, name), certain), compute)
-        extended = self.builder.add("extend", operator, [built], f"?{name}", expr)
-        return extended if vars_ == names else self._project(extended, [*names, name])
-
-    def _id_of(self, expr: Expr, names: tuple[str, ...]) -> Any:
-        """The id of an expression's value; a variable passes its id on."""
-        if isinstance(expr, Var):
-            place = names.index(expr.name) if expr.name in names else -1
-            return (lambda row: row[place]) if place >= 0 else (lambda row: 0)
-        value = compile_value(expr, names, self.compilation.context)
-        id_of = self.compilation.context.values.id_of
-        return lambda row: id_of(value(row))
-
-    def _project(self, built: Built, names: Sequence[str]) -> Built:
-        if tuple(names) == built.schema.vars:
-            return built
-        schema = Schema(tuple(names), built.schema.certain & frozenset(names))
-        operator = linear.Project(schema, _columns(built.schema, names))
-        return self.builder.add("project", operator, [built])
-
-    # --- groups of rows -------------------------------------------------------------------------
-
-    def _group_by(self, node: Group, scope: Scope) -> Built:
-        built = self.build(node.input, scope)
-        visible = [name for name in built.schema.vars if not name.startswith("_:")]
-        if any(each.expr is None and each.distinct for _, each in node.aggregates):
-            built = self._project(built, visible)
-        aggregations = []
-        exprs: list[Expr | None] = []
-        for _, aggregate in node.aggregates:
-            new = accumulator_factory(
-                aggregate, self.compilation.context.values, self.compilation.keys, self.compilation.terms
-            )
-            exprs.append(aggregate.expr)
-            if aggregate.expr is None:
-                aggregations.append(Aggregation(new))
-                continue
-            expr = aggregate.expr
-            if has_exists(expr):
-                built, expr = self._marked(built, expr, scope)
-                exprs[-1] = expr
-            if isinstance(expr, Var):
-                (column,) = _columns(built.schema, [expr.name])
-                aggregations.append(Aggregation(new, column=column))
-            else:
-                compute = compile_value(expr, built.schema.vars, self.compilation.context)
-                aggregations.append(Aggregation(new, compute=compute))
-        keys = [each.name for each in node.keys]
-        results = [var.name for var, _ in node.aggregates]
-        counts = {var.name for var, each in node.aggregates if each.name == "COUNT"}
-        schema = Schema((*keys, *results), (built.schema.certain & frozenset(keys)) | counts)
-        operator = Aggregate(
-            schema, _columns(built.schema, keys), aggregations, self.compilation.context.values
-        )
-        return self.builder.add(
-            "group",
-            operator,
-            [built],
-            f"by ({' '.join('?' + each for each in keys)})",
-            extra=Grouping(node.aggregates, exprs),
-        )
-
-    def _top_k(self, node: Algebra, scope: Scope) -> Built:
-        """Slice over DISTINCT over projection over ORDER BY, with ties by the projected columns."""
-        offset, limit = 0, None
-        if isinstance(node, Slice):
-            offset, limit, node = node.offset, node.limit, node.input
-        distinct = isinstance(node, Distinct)
-        if isinstance(node, Distinct | Reduced):
-            node = node.input
-        columns: tuple[str, ...] | None = None
-        if isinstance(node, Project):
-            columns, node = tuple(each.name for each in node.vars), node.input
-        conditions: tuple[OrderCondition, ...] = ()
-        if isinstance(node, OrderBy):
-            conditions, node = node.conditions, node.input
-        if columns is None:
-            columns = tuple(sorted(name for name in in_scope(node)))
-        built = self.build(node, scope)
-        for condition in conditions:
-            if has_exists(condition.expr):
-                raise UnsupportedError("EXISTS in ORDER BY")
-        if distinct:
-            outside = NO_NAMES.union(*(expression_variables(each.expr) for each in conditions)) - set(columns)
-            if outside:
-                raise UnsupportedError("ORDER BY a variable that SELECT DISTINCT does not show")
-            built = self._project(built, columns)
-            built = self.builder.add("distinct", linear.Distinct(built.schema), [built])
-        schema = Schema(columns, built.schema.certain & frozenset(columns))
-        places = _columns(built.schema, columns)
-        key = self._sort_key(built.schema.vars, conditions, places)
-        shown = f"offset {offset} limit {'all' if limit is None else limit}"
-        return self.builder.add(
-            "order", TopK(schema, places, key, offset, limit), [built], shown, extra=conditions
-        )
-
-    def _sort_key(
-        self, names: tuple[str, ...], conditions: Sequence[OrderCondition], columns: Sequence[int]
-    ) -> Any:
-        """Keys of the conditions, then of the columns shown under the total order."""
-        keys = self.compilation.keys
-        parts = [(self._id_of(each.expr, names), each.descending) for each in conditions]
-
-        def sort_key(row: Row) -> SortKey:
-            key: list[Any] = []
-            for id_of, descending in parts:
-                value = keys.value(id_of(row))
-                key.append(Descending(value) if descending else value)
-            key += [keys.total(row[column] if column >= 0 else 0) for column in columns]
-            return tuple(key)
-
-        return sort_key
 
     # --- refusals -------------------------------------------------------------------------------
 
@@ -575,27 +388,3 @@ class _Planner:
     def _refuse_outside(scope: Scope, patterns: bool) -> None:
         if patterns and scope.window is None:
             raise UnsupportedError("a pattern outside windows that changes at every instant")
-
-
-def _touches_graph(node: Algebra) -> bool:
-    """True when every solution comes from a quad of the graph, so that there is none without the graph."""
-    match node:
-        case Bgp(patterns):
-            return bool(patterns)
-        case Path(_, path, _):
-            return not isinstance(path, ZeroOrMore | ZeroOrOne)
-        case Join(left, right):
-            return _touches_graph(left) or _touches_graph(right)
-        case Union(left, right):
-            return _touches_graph(left) and _touches_graph(right)
-        case LeftJoin(left, _, _) | Minus(left, _):
-            return _touches_graph(left)
-        case Filter(_, inner) | Extend(inner, _, _):
-            return _touches_graph(inner)
-        case _:
-            return False
-
-
-def _columns(schema: Schema, names: Sequence[str]) -> list[int]:
-    """Places of the names; -1 where the schema has none."""
-    return [schema.vars.index(name) if name in schema.vars else -1 for name in names]

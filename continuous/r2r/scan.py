@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pyoxigraph import NamedNode, Triple
 
-from quadrill.store.dictionary import TermDictionary
+from quadrill.store.dictionary import Pins, TermDictionary
 
 from ..algebra.nodes import TermPattern, TripleTerm, Var
 from ..rows import Delta, Row, Schema, add
@@ -22,8 +22,10 @@ class Scan:
     (a graph that is not asked for), so weights add up.
     """
 
-    def __init__(self, positions: Sequence[TermPattern | NamedNode], terms: TermDictionary) -> None:
-        """``positions``: patterns for s, p, o and, over quads, g."""
+    def __init__(
+        self, positions: Sequence[TermPattern | NamedNode], terms: TermDictionary, pins: Pins
+    ) -> None:
+        """``positions``: patterns for s, p, o and, over quads, g; ``pins`` keeps the ids of constants."""
         self.positions = tuple(positions)
         names = [name for position in self.positions for name in variables(position)]
         unique = tuple(dict.fromkeys(names))
@@ -34,7 +36,7 @@ class Scan:
             for place, position in enumerate(self.positions)
             if not isinstance(position, Var | TripleTerm)
         ]
-        terms.pin(term_id for _, term_id in self.constants)
+        pins.pin(term_id for _, term_id in self.constants)
         self.simple: tuple[int, ...] | None = None
         if len(unique) == len(names) and not any(isinstance(each, TripleTerm) for each in self.positions):
             self.simple = tuple(

@@ -4,6 +4,7 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from pyoxigraph import NamedNode
 
 from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, element_of, trips
@@ -12,6 +13,8 @@ from quadrill.continuous.native import EngineTerms, NativeEvaluator
 from quadrill.continuous.reference import EvaluationOptions
 from quadrill.store import dictionary
 from quadrill.store.quads import QuadStore
+
+from .engines import RANGE, E, bench
 
 
 def test_terms_and_state_stay_flat_while_ever_new_subjects_pass_by(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,3 +49,23 @@ def test_a_dropped_evaluator_lets_go_of_its_terms() -> None:
     gc.collect()
     terms.dictionary.sweep()
     assert len(terms.dictionary) < 20
+
+
+def test_a_dropped_query_lets_go_of_its_terms_at_once() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        with bench() as b:
+            b.register("kept", RANGE)
+            b.register("dropped", "SELECT ?x WHERE { STREAM :s [RANGE 10s] { ?x :seen :alone } }")
+            choice = b.engine.parts.make_evaluator
+            dictionary = choice.terms.dictionary  # type: ignore[attr-defined]
+            assert NamedNode(E + "alone") in dictionary.ids
+            b.engine.drop("dropped")
+            dictionary.sweep()
+            assert NamedNode(E + "alone") not in dictionary.ids
+            assert NamedNode(E + "seen") in dictionary.ids
+            b.push(1, "a")
+            assert b.told("kept") == [("insert", 1, "a")]
+    finally:
+        gc.enable()

@@ -27,7 +27,7 @@ from quadrill.continuous.r2r.scan import Scan, Select, excludes
 from quadrill.continuous.r2r.star import Star
 from quadrill.continuous.r2r.topk import TopK
 from quadrill.continuous.rows import Delta, Row, Schema, add
-from quadrill.store.dictionary import TermDictionary
+from quadrill.store.dictionary import Pins, TermDictionary
 
 from .laws import bags, histories, obeys_its_law, rows, sets, z_sets
 
@@ -292,7 +292,8 @@ def test_scan(name: str) -> None:
         histories(st.sets(quads, max_size=12).map(lambda found: dict.fromkeys({q[:width] for q in found}, 1)))
     )
     def law(states: list[tuple[Delta, ...]]) -> None:
-        obeys_its_law(lambda: Scan(positions, _terms()), whole, states)
+        terms = _terms()
+        obeys_its_law(lambda: Scan(positions, terms, Pins(terms)), whole, states)
 
     law()
 

@@ -1,0 +1,135 @@
+"""GROUP BY, ORDER BY, LIMIT and OFFSET as operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quadrill.store.errors import UnsupportedError
+
+from ..algebra.nodes import (
+    Algebra,
+    Distinct,
+    Expr,
+    Group,
+    OrderBy,
+    OrderCondition,
+    Project,
+    Reduced,
+    Slice,
+    Var,
+)
+from ..algebra.variables import expression_variables, in_scope
+from ..expressions.compile import compile_value
+from ..r2r import linear
+from ..r2r.aggregate import Aggregate, Aggregation
+from ..r2r.ordering import Descending
+from ..r2r.topk import SortKey, TopK
+from ..rows import Row, Schema
+from .compilation import NO_NAMES, Grouping, columns_of
+from .exists import has_exists
+from .functions import accumulator_factory
+from .plan import Built
+from .solutions import Solutions
+
+Marked = Callable[[Built, Expr], tuple[Built, Expr]]
+
+
+class Modifiers:
+    """Adds operators over groups of rows and their order to the plan of one query."""
+
+    def __init__(self, solutions: Solutions) -> None:
+        self._solutions = solutions
+        self.compilation = solutions.compilation
+        self.builder = solutions.builder
+
+    def group_by(self, node: Group, built: Built, marked: Marked) -> Built:
+        """GROUP BY over rows that are planned; ``marked`` turns EXISTS in an expression to a column."""
+        visible = [name for name in built.schema.vars if not name.startswith("_:")]
+        if any(each.expr is None and each.distinct for _, each in node.aggregates):
+            built = self._solutions.project(built, visible)
+        aggregations = []
+        exprs: list[Expr | None] = []
+        for _, aggregate in node.aggregates:
+            new = accumulator_factory(
+                aggregate, self.compilation.context.values, self.compilation.keys, self.compilation.terms
+            )
+            exprs.append(aggregate.expr)
+            if aggregate.expr is None:
+                aggregations.append(Aggregation(new))
+                continue
+            expr = aggregate.expr
+            if has_exists(expr):
+                built, expr = marked(built, expr)
+                exprs[-1] = expr
+            if isinstance(expr, Var):
+                (column,) = columns_of(built.schema, [expr.name])
+                aggregations.append(Aggregation(new, column=column))
+            else:
+                compute = compile_value(expr, built.schema.vars, self.compilation.context)
+                aggregations.append(Aggregation(new, compute=compute))
+        keys = [each.name for each in node.keys]
+        results = [var.name for var, _ in node.aggregates]
+        counts = {var.name for var, each in node.aggregates if each.name == "COUNT"}
+        schema = Schema((*keys, *results), (built.schema.certain & frozenset(keys)) | counts)
+        operator = Aggregate(
+            schema, columns_of(built.schema, keys), aggregations, self.compilation.context.values
+        )
+        return self.builder.add(
+            "group",
+            operator,
+            [built],
+            f"by ({' '.join('?' + each for each in keys)})",
+            extra=Grouping(node.aggregates, exprs),
+        )
+
+    def top_k(self, node: Algebra, build: Callable[[Algebra], Built]) -> Built:
+        """Slice over DISTINCT over projection over ORDER BY, with ties by the projected columns."""
+        offset, limit = 0, None
+        if isinstance(node, Slice):
+            offset, limit, node = node.offset, node.limit, node.input
+        distinct = isinstance(node, Distinct)
+        if isinstance(node, Distinct | Reduced):
+            node = node.input
+        columns: tuple[str, ...] | None = None
+        if isinstance(node, Project):
+            columns, node = tuple(each.name for each in node.vars), node.input
+        conditions: tuple[OrderCondition, ...] = ()
+        if isinstance(node, OrderBy):
+            conditions, node = node.conditions, node.input
+        if columns is None:
+            columns = tuple(sorted(name for name in in_scope(node)))
+        built = build(node)
+        for condition in conditions:
+            if has_exists(condition.expr):
+                raise UnsupportedError("EXISTS in ORDER BY")
+        if distinct:
+            outside = NO_NAMES.union(*(expression_variables(each.expr) for each in conditions)) - set(columns)
+            if outside:
+                raise UnsupportedError("ORDER BY a variable that SELECT DISTINCT does not show")
+            built = self._solutions.project(built, columns)
+            built = self.builder.add("distinct", linear.Distinct(built.schema), [built])
+        schema = Schema(columns, built.schema.certain & frozenset(columns))
+        places = columns_of(built.schema, columns)
+        key = self._sort_key(built.schema.vars, conditions, places)
+        shown = f"offset {offset} limit {'all' if limit is None else limit}"
+        return self.builder.add(
+            "order", TopK(schema, places, key, offset, limit), [built], shown, extra=conditions
+        )
+
+    def _sort_key(
+        self, names: tuple[str, ...], conditions: Sequence[OrderCondition], columns: Sequence[int]
+    ) -> Any:
+        """Keys of the conditions, then of the columns shown under the total order."""
+        keys = self.compilation.keys
+        parts = [(self._solutions.id_of(each.expr, names), each.descending) for each in conditions]
+
+        def sort_key(row: Row) -> SortKey:
+            key: list[Any] = []
+            for id_of, descending in parts:
+                value = keys.value(id_of(row))
+                key.append(Descending(value) if descending else value)
+            key += [keys.total(row[column] if column >= 0 else 0) for column in columns]
+            return tuple(key)
+
+        return sort_key

@@ -1,0 +1,96 @@
+"""Operators over solutions whose inputs are planned already: no pattern and no EXISTS below them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quadrill.store.errors import UnsupportedError
+
+from ..algebra.nodes import (
+    Expr,
+    Var,
+)
+from ..expressions.compile import compile_condition, compile_value
+from ..expressions.oxigraph import canonical
+from ..r2r import linear
+from ..r2r.matching import Match
+from ..rows import Row, Schema
+from .compilation import Compilation, columns_of
+from .exists import has_exists
+from .implied import bound_when_true
+from .plan import Built, PlanBuilder
+
+
+class Solutions:
+    """Adds operators to the plan of one query."""
+
+    def __init__(self, compilation: Compilation, builder: PlanBuilder) -> None:
+        self.compilation = compilation
+        self.builder = builder
+
+    def values(self, variables: Sequence[Var], rows: Sequence[Sequence[Any]]) -> Built:
+        """Inline data."""
+        encode = self.compilation.terms.encode
+        counted: dict[Row, int] = {}
+        for row in rows:
+            ids = tuple(encode(None if term is None else canonical(term)) for term in row)
+            counted[ids] = counted.get(ids, 0) + 1
+        names = tuple(each.name for each in variables)
+        certain = frozenset(
+            name for place, name in enumerate(names) if all(row[place] is not None for row in rows)
+        )
+        return self.builder.add("values", linear.Constant(Schema(names, certain), counted), [])
+
+    def filter(self, built: Built, condition: Expr) -> Built:
+        """Rows for which a condition without EXISTS is true."""
+        test = compile_condition(condition, built.schema.vars, self.compilation.context)
+        proved = bound_when_true(condition) & frozenset(built.schema.vars)
+        schema = Schema(built.schema.vars, built.schema.certain | proved)
+        return self.builder.add("filter", linear.Filter(schema, test), [built], expr=condition)
+
+    def left_join(self, left: Built, right: Built, condition: Expr | None) -> Built:
+        """OPTIONAL."""
+        residual = None
+        if condition is not None:
+            if has_exists(condition):
+                raise UnsupportedError("EXISTS in the condition of OPTIONAL")
+            added = [name for name in right.schema.vars if name not in left.schema.vars]
+            residual = compile_condition(condition, (*left.schema.vars, *added), self.compilation.context)
+        operator = Match("left", left.schema, right.schema, residual)
+        return self.builder.add("optional", operator, [left, right], expr=condition)
+
+    def union(self, left: Built, right: Built) -> Built:
+        """The rows of both."""
+        names = tuple(dict.fromkeys((*left.schema.vars, *right.schema.vars)))
+        schema = Schema(names, left.schema.certain & right.schema.certain)
+        operator = linear.Union(schema, columns_of(left.schema, names), columns_of(right.schema, names))
+        return self.builder.add("union", operator, [left, right])
+
+    def extend(self, built: Built, name: str, expr: Expr) -> Built:
+        """One more column."""
+        vars_ = built.schema.vars
+        compute = self.id_of(expr, vars_)
+        certain = built.schema.certain
+        if isinstance(expr, Var) and expr.name in certain:
+            certain |= {name}
+        operator = linear.Extend(Schema((*vars_, name), certain), compute)
+        return self.builder.add("extend", operator, [built], f"?{name}", expr)
+
+    def id_of(self, expr: Expr, names: tuple[str, ...]) -> Any:
+        """The id of an expression's value; a variable passes its id on."""
+        if isinstance(expr, Var):
+            place = names.index(expr.name) if expr.name in names else -1
+            return (lambda row: row[place]) if place >= 0 else (lambda row: 0)
+        value = compile_value(expr, names, self.compilation.context)
+        id_of = self.compilation.context.values.id_of
+        return lambda row: id_of(value(row))
+
+    def project(self, built: Built, names: Sequence[str]) -> Built:
+        """Some columns in an order; the input where it has just these."""
+        if tuple(names) == built.schema.vars:
+            return built
+        schema = Schema(tuple(names), built.schema.certain & frozenset(names))
+        operator = linear.Project(schema, columns_of(built.schema, names))
+        return self.builder.add("project", operator, [built])
+
