@@ -95,6 +95,11 @@ def describe_static(
             "cause": None if last_refresh is None else last_refresh["cause"],
             "engine": "oxigraph" if part.facts.choice is None else part.facts.choice.engine,
             "engine_reason": None if part.facts.choice is None else part.facts.choice.reason,
+            "follows": part.facts.follows,
+            "shared_with": list(part.facts.shared_with),
+            "behind_since": part.facts.behind,
+            "problem": part.facts.problem,
+            "read_ms": None if part.facts.took_s is None else round(part.facts.took_s * 1000, 3),
         }
         for part in parts
     ]
@@ -227,6 +232,12 @@ def waiting_for(query: RunningQuery, find: FindStream) -> list[str]:
         if due is not None:
             found.append(f"the next report is at {format_instant(due)}; {_slowest(query, find)}")
     found.extend(
+        f"the static part {part.name} is read anew since version {part.facts.behind}, old rows serve"
+        + (f": {part.facts.problem}" if part.facts.problem else "")
+        for part in query.static_parts
+        if part.facts.behind is not None
+    )
+    found.extend(
         f"the static part {part.name} ({' '.join('?' + v for v in part.variables)}) has no rows"
         for part in query.static_parts
         if part.rows == 0
@@ -282,6 +293,10 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
         lines.append(f"static   {part['name']}: {part['rows']} rows of ({names}) at version {version}")
         if part["engine_reason"]:
             lines.append(f"           read by {part['engine']}: {part['engine_reason']}")
+        if part.get("shared_with"):
+            lines.append(f"           shared with {', '.join(part['shared_with'])}")
+        if part.get("behind_since") is not None:
+            lines.append(f"           read anew since version {part['behind_since']}, old rows serve")
         lines.extend(f"           {line}" for line in part["pattern"].splitlines())
     lines.extend(f"warning  {warning}" for warning in document["warnings"])
     if document.get("plan"):

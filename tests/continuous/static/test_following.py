@@ -1,0 +1,189 @@
+"""Queries over shared tables: what a commit costs and tells, large changes, and what is told of it all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyoxigraph import DefaultGraph, NamedNode, Quad
+
+from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.static import catalogue as limits
+from quadrill.continuous.static import deltas
+from quadrill.store.quads import QuadStore
+
+from ..engines import PREFIX, Bench, E, bench
+
+LABELLED = "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :label ?l }"
+RENAMED = "SELECT ?a ?b WHERE { ?a :label ?b . STREAM :s [NOW] { ?a :seen ?z } }"
+
+
+@pytest.fixture
+def one() -> Iterator[Bench]:
+    with bench() as made:
+        yield made
+
+
+def quad(name: str, label: str) -> Quad:
+    return Quad(NamedNode(E + name), NamedNode(E + "label"), NamedNode(E + label), DefaultGraph())
+
+
+def told(engine: Engine, name: str) -> list[tuple[str, int, list[str]]]:
+    """Kind, version and the second columns of the rows of every event."""
+    found = []
+    for event in engine.feed(name).subscribe(0).take():
+        document = json.loads(event.data)
+        columns = document["head"]["vars"]
+        rows = [row[columns[-1]]["value"].rpartition("/")[2] for row in document["results"]["bindings"]]
+        found.append((event.kind, document["version"], sorted(rows)))
+    return found
+
+
+def test_parts_that_are_equal_up_to_names_are_one_table(one: Bench) -> None:
+    one.store.apply(add=[quad("a", "1")])
+    one.register("p", LABELLED)
+    one.register("q", RENAMED)
+    one.register("r", "SELECT ?x WHERE { STREAM :s [NOW] { ?x :seen ?v } ?x :other ?l }")
+    statics = one.engine.parts.statics
+    assert len(statics.tables()) == 2
+    (part,) = one.engine.describe("p")["static_parts"]
+    assert (part["rows"], part["shared_with"], part["follows"]) == (1, ["q"], True)
+    assert "shared with q" in str(one.engine.explain("p"))
+    one.push(1, "a")
+    assert [rows for _, _, rows in told(one.engine, "q")] == [["1"]]
+    one.engine.drop("p")
+    one.engine.drop("r")
+    one.store.apply(add=[quad("a", "2")])
+    assert [table.count for table in statics.tables()] == [2]
+    assert one.engine.describe("q")["static_parts"][0]["shared_with"] == []
+
+
+def test_a_commit_that_matches_no_pattern_evaluates_nothing(
+    one: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.register("q", LABELLED)
+    one.push(1, "a")
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("evaluated")
+
+    monkeypatch.setattr(limits, "rows_with", never)
+    version = one.store.apply(
+        add=[
+            Quad(NamedNode(E + "a"), NamedNode(E + "other"), NamedNode(E + "b"), DefaultGraph()),
+            Quad(NamedNode(E + "a"), NamedNode(E + "label"), NamedNode(E + "b"), NamedNode(E + "g")),
+        ]
+    ).version
+    assert one.engine.describe("q")["version"] == version
+    assert one.engine.describe("q")["counters"]["refreshes"] == 1
+
+
+def test_a_large_commit_is_read_anew_and_told_as_one_transaction(
+    one: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MOST_KEYS", 3)
+    one.register("q", LABELLED, output="changes")
+    one.push(1, "a")
+    one.store.apply(add=[quad("a", str(n)) for n in range(10)])
+    one.store.apply(add=[quad("a", "x")], remove=[quad("a", "3")])
+    assert told(one.engine, "q") == [
+        ("insert", 1, sorted(str(n) for n in range(10))),
+        ("delete", 2, ["3"]),
+        ("insert", 2, ["x"]),
+    ]
+    (part,) = one.engine.describe("q")["static_parts"]
+    assert (part["rows"], part["behind_since"], part["version"]) == (10, None, 2)
+
+
+def test_keys_that_reach_too_many_rows_make_a_commit_large(
+    one: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MOST_ROWS", 2)
+    one.store.apply(add=[quad("hub", str(n)) for n in range(9)])
+    one.register("q", "SELECT ?x ?n WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } "
+                 "{ SELECT ?x (COUNT(*) AS ?n) { ?x :label ?l . ?x :label ?m } GROUP BY ?x } }")  # fmt: skip
+    one.push(1, "hub")
+    one.store.apply(add=[quad("hub", "9")])
+    assert [rows for _, _, rows in told(one.engine, "q")] == [["81"], ["100"]]
+
+
+def test_versions_of_a_thread_of_writers_are_told_one_by_one() -> None:
+    with QuadStore.open(None) as store:
+        engine = Engine(store, None, clock=SystemClock(), settings=EngineSettings())
+        engine.start()
+        try:
+            document = {"query": PREFIX + LABELLED, "output": "changes"}
+            engine.register(Registration.from_json(document, name="q"))
+            line = f'<{E}a> <{E}seen> "x" .'.encode()
+            engine.push(E + "s", line, "application/n-triples", at=1)
+            for n in range(200):
+                store.apply(add=[quad("a", str(n))], remove=[quad("a", str(n - 1))])
+            engine.sync()
+            versions = [version for kind, version, _ in told(engine, "q") if kind == "insert"]
+            assert versions == list(range(1, 201))
+            assert all(rows == [str(v - 1)] for k, v, rows in told(engine, "q") if k == "insert")
+        finally:
+            engine.stop()
+
+
+def test_while_a_table_is_read_anew_the_old_rows_serve_and_later_changes_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "MOST_KEYS", 3)
+    with QuadStore.open(None) as store:
+        engine = Engine(store, None, clock=SystemClock(), settings=EngineSettings())
+        engine.start()
+        try:
+            statics = engine.parts.statics
+            held: list[Any] = []
+            released = statics.recomputer.ask
+            monkeypatch.setattr(statics.recomputer, "ask", held.append)
+            document = {"query": PREFIX + LABELLED, "output": "changes"}
+            engine.register(Registration.from_json(document, name="q"))
+            for at, name in ((1, "a"), (2, "b")):
+                line = f'<{E}{name}> <{E}seen> "x" .'.encode()
+                engine.push(E + "s", line, "application/n-triples", at=at)
+            store.apply(add=[quad("a", str(n)) for n in range(10)])
+            store.apply(add=[quad("b", "z")])
+            engine.sync()
+            assert told(engine, "q") == []
+            (part,) = engine.describe("q")["static_parts"]
+            assert (part["behind_since"], part["version"]) == (1, 0)
+            assert any("read anew" in reason for reason in engine.describe("q")["waiting_for"])
+            released(held[0])
+            statics.settle(10)
+            engine.sync()
+            assert told(engine, "q") == [("insert", 2, sorted([*map(str, range(10)), "z"]))]
+        finally:
+            engine.stop()
+
+
+def test_rows_of_a_blank_node_are_found_by_the_other_columns(one: Bench) -> None:
+    one.register("q", LABELLED, output="changes")
+    one.push(1, "a")
+    one.store.update(PREFIX + "INSERT DATA { :a :label [] . :a :label :l }")
+    one.store.update(PREFIX + "DELETE WHERE { :a :label ?l }")
+    kinds = [(kind, version, len(rows)) for kind, version, rows in told(one.engine, "q")]
+    assert kinds == [("insert", 1, 2), ("delete", 2, 2)]
+
+
+def test_a_part_refreshed_by_hand_stays_until_it_is_asked(one: Bench) -> None:
+    one.register("q", LABELLED, refresh="manual", output="changes")
+    one.push(1, "a")
+    one.store.apply(add=[quad("a", "1")])
+    one.store.apply(add=[quad("a", "2")], remove=[quad("a", "1")])
+    assert told(one.engine, "q") == []
+    assert one.engine.describe("q")["version"] == 0
+    one.engine.refresh("q")
+    assert told(one.engine, "q") == [("insert", 2, ["2"])]
+
+
+def test_many_keys_are_asked_for_in_several_texts(one: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deltas, "_AT_ONCE", 2)
+    one.register("q", LABELLED)
+    one.push(1, "a", "b", "c")
+    one.store.apply(add=[quad(name, "l" + name) for name in "abcde"])
+    assert told(one.engine, "q") == [("insert", 1, ["la", "lb", "lc"])]
