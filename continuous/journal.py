@@ -11,6 +11,8 @@ A record is one line of JSON and N-Quads behind it. Kinds:
     derived   an element of a stream that a query makes; replay computes it again, `start` reads it
     commit    a version of the store took its turn
     attach, detach, state, registration, refresh, stream, unstream     what was asked of the engine
+    behind    the rows of a static part are not known from a version on
+    swap      they were read anew at a version
     seen      which version a refresh of static parts read, where that is not the last commit's
 """
 

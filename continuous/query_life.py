@@ -226,6 +226,8 @@ class QueryLife:
         if running is not None:
             self.parts.dispatcher.forget(running)
             self.parts.book.release(running.name)
+            if running.statics is not None:
+                running.statics.abandon()
         if dropped:
             self.parts.sources.read_by(entry.name, {})
             self.parts.views.close(entry.name)

@@ -37,6 +37,9 @@ log = logging.getLogger("quadrill.continuous")
 
 MOST_KEYS = 2_000
 """A commit that may change rows with more keys than this has the table read anew."""
+KEY_S = 0.00003
+"""Seconds of a key, looked up before a commit and after it: a quick table is evaluated as a whole if cheaper."""
+_FEW_KEYS = 100
 MOST_ROWS = 20_000
 """So has one whose keys reach more rows than this."""
 QUICK_S = 0.01
@@ -233,6 +236,8 @@ class StaticCatalogue:
             return Recompute() if limited and table.took_s > QUICK_S else None
         if limited and touched.size > MOST_KEYS:
             return Recompute()
+        if limited and touched.size * KEY_S > table.took_s <= QUICK_S and touched.size > _FEW_KEYS:
+            return None
         return self._rows(table, touched, limited=limited)
 
     def _after(
