@@ -1,4 +1,4 @@
-"""After a crash static parts are what they were: their versions, large changes, and what no report told yet."""
+"""After a crash static parts are what they were: versions, large changes, what no report told yet."""
 
 from __future__ import annotations
 
