@@ -179,7 +179,7 @@ class Load:
                 lines.append(f"{subject} <{E}kind> <{E}k{chance.randrange(20)}> .\n")
             path = f"/streams?iri={E}{chance.choice(STREAMS)}"
             client.call("POST", path, "".join(lines).encode(), TRIPLES, allowed=(429,))
-            self.done["elements"] += self.options.elements
+            self.done["subjects"] += self.options.elements
 
     def probe(self, client: Client, chance: random.Random) -> None:
         """One element with its time of sending."""
