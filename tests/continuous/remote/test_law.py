@@ -56,7 +56,7 @@ def change(chance: random.Random) -> str:
     return f"{word} DATA {{ %s :{chance.choice('abc')} :{predicate} {value} %s }}"
 
 
-SEEDS = [*range(4), *(pytest.param(each, marks=pytest.mark.slow) for each in range(4, 80))]
+SEEDS = [0, 1, *(pytest.param(each, marks=pytest.mark.slow) for each in range(2, 80))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -369,7 +369,7 @@ def expected(life: Life) -> list[str]:
     return sorted({f"{_last(x)} near {_last(n)}" for x, n in rows})
 
 
-SEEDS = [0, 1, *(pytest.param(each, marks=pytest.mark.slow) for each in range(2, 25))]
+SEEDS = [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 25))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
