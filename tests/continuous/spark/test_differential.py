@@ -284,7 +284,8 @@ def test_the_rule_gives_spark_scans_and_self_joins_and_the_store_look_ups() -> N
     assert choose(scan, facts(2_000_000)).engine == "oxigraph"
     assert choose(join, facts(2_000_000)).engine == "spark"
     assert "joins a predicate of 2,000,000 triples with itself" in choose(join, facts(2_000_000)).reason
-    assert choose(scan, facts(9_000_000)).engine == "spark"
+    assert choose(scan, facts(9_000_000)).engine == "oxigraph"
+    assert choose(scan, facts(30_000_000)).engine == "spark"
     assert choose(look_up, facts(9_000_000)).engine == "oxigraph"
     assert choose(look_up, facts(9_000_000), "spark").engine == "spark"
     assert choose(scan, facts(9_000_000), "oxigraph").engine == "oxigraph"
