@@ -45,7 +45,8 @@ from .reference.template import Template
 from .rows import Delta, merge
 from .rows import Row as IdRow
 from .s2r.encoded import NOTHING, ElementCoder, EncodedContent, Predicates, Taken
-from .s2r.shared import SharedContent, WindowPool
+from .s2r.shared import SharedContent
+from .sharing import WindowPool
 from .static.rows import Changes as StaticChanges
 from .static.rows import StaticRows
 from .uncertainty import custom_functions

@@ -21,8 +21,8 @@ from .r2s import difference, emit, emit_change
 from .results import one_line, quads_text, solutions
 from .s2r.live import LiveContent
 from .s2r.operator import Interval
-from .s2r.shared import SharedView, WindowPool
 from .settings import EngineSettings
+from .sharing import WindowSharing
 from .static.rows import StaticRows, StaticStep
 from .timeline import QueryTimeline
 from .views.book import View
@@ -91,7 +91,7 @@ class RunningQuery:
         self._incremental = evaluator if isinstance(evaluator, IncrementalEvaluator) else None
         if self._incremental is not None:
             self._track(self._incremental)
-        self._pool: WindowPool | None = None
+        self._sharing: WindowSharing | None = None
         self._seen_version = evaluator.static_version
         # The commit after which the static parts have not been looked at yet, without tables.
         self._stale = False
@@ -129,14 +129,13 @@ class RunningQuery:
     def share(self) -> None:
         """Its windows may join those of others from now on."""
         if self._incremental is not None:
-            self._pool = self._incremental.pool
-            self.timeline.enter_pool(self._pool, self.name)
+            self._sharing = WindowSharing(self._incremental.pool, self.timeline, self.name)
 
     def stop_sharing(self) -> None:
         """It gets no more inputs."""
-        if self._pool is not None:
-            self.timeline.leave_pool(self._pool)
-            self._pool = None
+        if self._sharing is not None:
+            self._sharing.leave()
+            self._sharing = None
 
     def close(self) -> None:
         """The query was dropped: what its evaluator holds is let go of now, not when memory is tidied."""
@@ -146,13 +145,8 @@ class RunningQuery:
     @property
     def sharing_group(self) -> list[str] | None:
         """The queries that share a window with this one, itself included; None when none does."""
-        names = {
-            reader.owner
-            for view in self.timeline.operators.values()
-            if isinstance(view, SharedView)
-            for reader in list(view.window.readers)
-        }
-        return sorted(names) if names - {self.name} else None
+        names = [] if self._sharing is None else self._sharing.group()
+        return names if len(names) > 1 else None
 
     def handle(self, event: StreamInput, now_ms: int) -> None:
         """Take one input of a stream."""
@@ -164,8 +158,8 @@ class RunningQuery:
                 self._tell_skipped(step)
             else:
                 self._evaluate(step, now_ms)
-        if self._pool is not None:
-            self.timeline.share_windows(self._pool, event)
+        if self._sharing is not None:
+            self._sharing.meet(event)
         self.inputs.add(now_ms, self.timeline.taken - before)
         memory = self.prepared.registration.memory
         if memory is not None and self.timeline.state_size() > memory:

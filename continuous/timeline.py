@@ -28,7 +28,7 @@ from .s2r.encoded import EncodedContent
 from .s2r.grid import GridWindow
 from .s2r.live import LiveContent, LiveQuads
 from .s2r.operator import Interval, WindowOperator
-from .s2r.shared import SharedView, SharedWindow, WindowPool
+from .s2r.shared import SharedView
 
 _SLIDING = ("now", "range", "triples", "all")
 """Kinds of windows that have no closes."""
@@ -101,10 +101,6 @@ class QueryTimeline:
         self._tracking: Callable[[str], LiveContent] | None = None
         self._pending: list[tuple[int, int, int, int, Element]] = []
         self._pushes = count()
-        # The shapes of the windows that may be shared, and whether the query has ended.
-        self.owner = ""
-        self._shapes: list[tuple[Hashable, tuple[str, str]]] = []
-        self.left = False
         self._slides = report.kind == "on-content-change" and all(
             window.spec.kind in _SLIDING for window in self._windows
         )
@@ -154,46 +150,12 @@ class QueryTimeline:
         for (window, _), operator in self._operators.items():
             operator.keep_in(content_of(window))
 
-    # --- windows that several queries share -----------------------------------------------------
+    def sliding(self) -> Iterator[tuple[Hashable, tuple[str, str]]]:
+        """The windows that may be shared: shape, and key in `operators`.
 
-    def enter_pool(self, pool: WindowPool, owner: str) -> None:
-        """The query begins: its windows may join those of others that are on the same stream and slide."""
-        self.owner = owner
-        self._shapes = list(self._sharable())
-        for shape, (window, stream) in self._shapes:
-            if not isinstance(self._operators[window, stream], SharedView):
-                pool.enter(shape, owner, window)
-
-    def leave_pool(self, pool: WindowPool) -> None:
-        """The query ends: it reads no shared window any more."""
-        self.left = True
-        for shape, (window, _) in self._shapes:
-            pool.leave(shape, self.owner, window)
-        for operator in self._operators.values():
-            if isinstance(operator, SharedView):
-                operator.leave()
-
-    def share_windows(self, pool: WindowPool, event: object) -> None:
-        """After an input: join windows of other queries that have become the same.
-
-        Who took the same input, is at the same instant, has as much in its window and nothing waiting that
-        does not wait here, goes on exactly alike: what is in the window of the younger query is in that of
-        the older one.
+        They are on the one stream of this query, only slide, and hold term ids. Windows of one shape hold the
+        same when they are given the same.
         """
-        for shape, key in self._shapes:
-            if not pool.waits(shape) or self.instant is None:
-                continue
-            met = pool.meet(shape, self, key, event)
-            mine = self._operators[key]
-            if met is None or isinstance(mine, SharedView):
-                continue
-            leader, name = met
-            theirs = leader.operators[name]
-            if leader.instant == self.instant and leader.waits_like(self) and _alike(theirs, mine):
-                self._share(key, leader.shared(name))
-                pool.leave(shape, self.owner, key[0])
-
-    def _sharable(self) -> Iterator[tuple[Hashable, tuple[str, str]]]:
         if len(self._views) != 1:
             return
         ((stream, view),) = self._views.items()
@@ -206,28 +168,18 @@ class QueryTimeline:
                 shape = (stream, declaration.spec, self._open_closed, view.lateness, content.shape)
                 yield shape, (declaration.name.value, stream)
 
-    def waits_like(self, other: QueryTimeline) -> bool:
-        """True when the same elements wait in both."""
+    def stands_like(self, other: QueryTimeline) -> bool:
+        """True when both are at one instant and the same elements wait."""
         mine, theirs = self._pending, other._pending
-        return len(mine) == len(theirs) and {each[2] for each in mine} == {each[2] for each in theirs}
+        if self.instant != other.instant or len(mine) != len(theirs):
+            return False
+        return {each[2] for each in mine} == {each[2] for each in theirs}
 
-    def shared(self, key: tuple[str, str]) -> SharedWindow:
-        """The shared window behind one of this query's, which becomes one when it is none yet."""
-        operator = self._operators[key]
-        if isinstance(operator, SharedView):
-            return operator.window
-        window = SharedWindow(operator)
-        self._share(key, window)
-        return window
-
-    def _share(self, key: tuple[str, str], window: SharedWindow) -> None:
-        """Read a shared window from now on, what was not taken of the own one first."""
+    def put(self, key: tuple[str, str], operator: WindowOperator) -> None:
+        """Put another operator with the same content in the place of one on the one stream."""
         old = self._operators[key]
-        own = old.live
-        assert isinstance(own, EncodedContent)
-        view = SharedView(window, self.owner, own.take(), own.inputs)
-        self._operators[key] = view
-        self._by_order[0] = [view if each is old else each for each in self._by_order[0]]
+        self._operators[key] = operator
+        self._by_order[0] = [operator if each is old else each for each in self._by_order[0]]
         self.rebuilds += 1
 
     @property
@@ -624,15 +576,6 @@ class QueryTimeline:
         self._operators[key] = operator
         self._by_order[view.order].append(operator)
         self.rebuilds += 1
-
-
-def _alike(one: WindowOperator, other: WindowOperator) -> bool:
-    """True when two windows of one shape hold the same, looked at in detail only when they may."""
-    return (
-        one.live.occurrences == other.live.occurrences
-        and one.next_due() == other.next_due()
-        and one.content == other.content
-    )
 
 
 def _close_next(operators: Sequence[WindowOperator]) -> bool:

@@ -9,8 +9,8 @@ both are the same, and it joins.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from pyoxigraph import Quad
 
@@ -18,9 +18,6 @@ from ..element import Element
 from ..rows import Row, merge
 from .encoded import NOTHING, EncodedContent, StoredContent, Taken
 from .operator import Interval, WindowOperator
-
-if TYPE_CHECKING:
-    from ..timeline import QueryTimeline
 
 _LONG = 64
 
@@ -229,49 +226,3 @@ class SharedView:
         if move.taken is not NOTHING:
             self.live.note(move.taken)
         return move.result
-
-
-class WindowPool:
-    """Finds windows of one engine that have become the same. Used in the loop only."""
-
-    def __init__(self) -> None:
-        # For each shape the windows that have not met their like, by query and name; and who leads.
-        self._waiting: dict[Hashable, set[tuple[str, str]]] = {}
-        self._leads: dict[Hashable, _Lead] = {}
-
-    def enter(self, shape: Hashable, owner: str, window: str) -> None:
-        """A window of this shape begins."""
-        self._waiting.setdefault(shape, set()).add((owner, window))
-
-    def leave(self, shape: Hashable, owner: str, window: str) -> None:
-        """It ends, or has joined."""
-        waiting = self._waiting.get(shape)
-        if waiting is not None:
-            waiting.discard((owner, window))
-            if not waiting:
-                del self._waiting[shape]
-
-    def waits(self, shape: Hashable) -> bool:
-        """True while some window of the shape may join another."""
-        return shape in self._waiting
-
-    def meet(
-        self, shape: Hashable, timeline: QueryTimeline, window: tuple[str, str], event: object
-    ) -> tuple[QueryTimeline, tuple[str, str]] | None:
-        """The window of this shape that leads and its query, when that has just taken the same input.
-
-        The first to come leads until it is gone; None for itself.
-        """
-        lead = self._leads.get(shape)
-        leader = None if lead is None else lead.timeline()
-        if lead is None or leader is None or leader.left or (leader is timeline and lead.window == window):
-            self._leads[shape] = _Lead(weakref.ref(timeline), window, event)
-            self.leave(shape, timeline.owner, window[0])
-            return None
-        return (leader, lead.window) if lead.event is event else None
-
-
-class _Lead(NamedTuple):
-    timeline: weakref.ref[QueryTimeline]
-    window: tuple[str, str]
-    event: object
