@@ -12,6 +12,7 @@ from quadrill.store.registry.records import QueryRecord, QueryState
 from .clock import Clock
 from .errors import InputError
 from .feeds import Feed
+from .materialising import Pending
 from .prepare import PreparedQuery, refuse_solution_stream, streams_read
 from .registration import Registration
 from .running import RunningQuery
@@ -28,6 +29,7 @@ class Entry:
 
     Attributes:
         running: None while it is attached or when it could not be restored.
+        pending: set while its static parts are read for the first time.
         restarts: when it began anew by itself after it had failed.
     """
 
@@ -36,9 +38,17 @@ class Entry:
     feed: Feed
     created_ms: int
     running: RunningQuery | None = None
+    pending: Pending | None = None
     state: QueryState = "running"
     error: str | None = None
     restarts: list[int] = field(default_factory=list)
+
+    @property
+    def prepared(self) -> PreparedQuery | None:
+        """The query as it runs, or as it will; None when it does neither."""
+        if self.running is not None:
+            return self.running.prepared
+        return None if self.pending is None else self.pending.prepared
 
 
 class QueryCatalogue:
@@ -175,7 +185,9 @@ class QueryCatalogue:
             self.add(entry)
             self.set_state(entry, "failed", error.message)
             return entry, None
-        entry = Entry(record.name, registration, feed, record.created_ms, None, record.state, record.error)
+        entry = Entry(
+            record.name, registration, feed, record.created_ms, state=record.state, error=record.error
+        )
         self.add(entry)
         return entry, registration
 
@@ -239,7 +251,7 @@ class QueryCatalogue:
         """Raises QueryTextError when a window reads the feed of a SELECT."""
         for iri in streams_read(prepared.query):
             for entry in self.entries():
-                other = entry.running.prepared if entry.running is not None else None
+                other = entry.prepared
                 if other is not None and other.result_iri == iri and other.query.form != "construct":
                     raise refuse_solution_stream(iri, entry.name)
             if prepared.result_iri == iri and prepared.query.form != "construct":
@@ -248,9 +260,9 @@ class QueryCatalogue:
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
         """Raises InputError when a query would, over others perhaps, read a stream or graph that it makes."""
         others = [
-            entry.running.prepared
+            other
             for entry in self.entries()
-            if entry.running is not None and entry.name != prepared.name
+            if (other := entry.prepared) is not None and entry.name != prepared.name
         ]
         found = cycle(prepared, others)
         if found is not None:

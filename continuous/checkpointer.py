@@ -120,8 +120,8 @@ class Checkpointer:
         Not while rows of static parts are read anew: the journal has what leads to the swap and behind it.
         """
         self.stop()
-        if self._parts.statics.is_behind:
-            log.info("no checkpoint while rows of static parts are read anew")
+        if self._is_reading:
+            log.info("no checkpoint while rows of static parts are read")
             return
         began = time.monotonic()
         try:
@@ -136,6 +136,11 @@ class Checkpointer:
         else:
             self._forget(moment)
         self._note_pause(began)
+
+    @property
+    def _is_reading(self) -> bool:
+        """The journal has what leads to rows that are read anew, and what is kept for queries that wait."""
+        return self._parts.statics.is_behind or self._parts.dispatcher.has_pending
 
     def stop(self) -> None:
         """Give up the one that is being written, if any."""
@@ -191,7 +196,7 @@ class Checkpointer:
 
     def _begin(self) -> None:
         """Write the state, by a copy where that is worth it."""
-        if self._parts.statics.is_behind:
+        if self._is_reading:
             return
         size = self._parts.catalogue.state_size()
         if not COPIES or size < COPY_FROM or not self._parts.loop.threaded:

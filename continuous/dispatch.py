@@ -16,6 +16,8 @@ from quadrill.store.errors import LimitError, QuadrillError
 from .accept import Acceptor
 from .clock import Clock
 from .inputs import Arrival, StreamInput
+from .materialising import Pending
+from .prepare import PreparedQuery
 from .running import RunningQuery
 from .static.rows import StaticRows
 from .streambook import StreamBook
@@ -51,6 +53,8 @@ class Dispatcher:
         self._timed = timed or (lambda running: self.refresh(running, "timer"))
         # In the order of registration.
         self._attached: dict[str, RunningQuery] = {}
+        # Whose static parts are still being read.
+        self._pending: dict[str, Pending] = {}
         self._places: dict[str, int] = {}
         self._count = count()
         # Queries by their static rows, and those that have to be told of every commit.
@@ -106,10 +110,31 @@ class Dispatcher:
             self._unfollowing.add(running.name)
         else:
             self._following[running.statics] = running.name
-        for window in running.prepared.windows:
+        self._wait_for(running.prepared, running.name)
+
+    def _wait_for(self, prepared: PreparedQuery, name: str) -> None:
+        for window in prepared.windows:
             if isinstance(window.stream, NamedNode):
-                lateness = max(window.lateness_ms or 0, running.prepared.registration.lateness)
-                self._book.wait_for(window.stream.value, running.name, lateness)
+                lateness = max(window.lateness_ms or 0, prepared.registration.lateness)
+                self._book.wait_for(window.stream.value, name, lateness)
+
+    def reserve(self, pending: Pending) -> None:
+        """From now on inputs are kept for a query that cannot begin yet."""
+        self._pending[pending.name] = pending
+        self._wait_for(pending.prepared, pending.name)
+
+    def unreserve(self, name: str) -> Pending | None:
+        """No inputs are kept for it any more; what was."""
+        return self._pending.pop(name, None)
+
+    def is_awaited(self, stream: str) -> bool:
+        """True while inputs of a stream are kept for a query that cannot begin yet. In any thread."""
+        return any(pending.collects and pending.reads(stream) for pending in list(self._pending.values()))
+
+    @property
+    def has_pending(self) -> bool:
+        """True while some query cannot begin yet."""
+        return bool(self._pending)
 
     def forget(self, running: RunningQuery) -> None:
         """The query gets no more inputs."""
@@ -194,6 +219,8 @@ class Dispatcher:
                 self._index(running)
 
     def _deliver(self, event: StreamInput) -> None:
+        for pending in self._pending.values():
+            pending.take(event)
         for running in self.readers(event.stream):
             self._hand(running, event)
             self._follow(running)
@@ -212,11 +239,15 @@ class Dispatcher:
         except Exception as error:
             if not isinstance(error, QuadrillError):
                 log.exception("the query %s failed", running.name)
-            running.fail(error)
-            if event is not None and not isinstance(error, LimitError):
-                self._book.keep_failed(running, event)
-            self.forget(running)
-            self._failed(running)
+            self.fail(running, error, event)
+
+    def fail(self, running: RunningQuery, error: Exception, event: StreamInput | None = None) -> None:
+        """A query stops alone, at an input or without one."""
+        running.fail(error)
+        if event is not None and not isinstance(error, LimitError):
+            self._book.keep_failed(running, event)
+        self.forget(running)
+        self._failed(running)
 
     def _index(self, running: RunningQuery) -> None:
         """Enter a query as a reader of its streams, those of variables as static data binds them now."""

@@ -121,6 +121,10 @@ class Engine(StreamSide, QuerySide):
         parts = self.parts
         parts.statics.settle(_SETTLE_S)
         parts.deafen()
+        for entry in parts.catalogue.entries():
+            if entry.pending is not None and entry.pending.making is not None:
+                entry.pending.call_off()
+                entry.pending.making.wait(_SETTLE_S)
         parts.sources.stop()
         parts.turns.stop()
         parts.loop.stop()

@@ -97,6 +97,7 @@ def _of_query(entry: Entry) -> QueryFigures:
     running, feed = entry.running, entry.feed
     told = (feed.last_id, feed.subscribers, feed.kept)
     if running is None:
-        return QueryFigures(entry.name, entry.state, 0, *told, 0)
+        state = entry.state if entry.pending is None else "materialising"
+        return QueryFigures(entry.name, state, 0, *told, 0)
     size = running.timeline.state_size()
     return QueryFigures(entry.name, running.state, running.evaluations, *told, size)

@@ -238,7 +238,12 @@ class Keeper:
         feed = self._life.new_feed(kept["name"])
         feed.restore(kept["feed"], self._journal.results.events(kept["feed"][0]))
         entry = Entry(
-            kept["name"], _registration(kept), feed, kept["created"], None, kept["state"], kept["error"]
+            kept["name"],
+            _registration(kept),
+            feed,
+            kept["created"],
+            state=kept["state"],
+            error=kept["error"],
         )
         self._parts.catalogue.add(entry)
         return entry
@@ -297,6 +302,8 @@ class Keeper:
             case "unstream":
                 self._drop_stream(record)
                 return None
+            case "reserve":
+                return self._reserve(record)
             case "attach":
                 return self._attach(record)
             case "source":
@@ -314,6 +321,8 @@ class Keeper:
                 if members["dropped"]:
                     parts.catalogue.discard(entry)
                 return lambda: self._life.leave(entry, running, dropped=members["dropped"])
+            case "unready":
+                return lambda: self._life.give_up(entry, members["error"], members["code"])
             case "state" if running is not None:
                 entry.state = members["state"]
                 return lambda: dispatcher.set_state(running, members["state"])
@@ -347,9 +356,12 @@ class Keeper:
             commit = Commit(version, at)
             parts.turns.run(number, at, lambda commit=commit: self._commit(commit))  # type: ignore[misc]
 
-    def _attach(self, record: JournalRecord) -> Callable[[], Any] | None:
+    def _entry_of(self, record: JournalRecord) -> Entry:
+        """A query that begins, or has its place kept, in the replay."""
         parts, members = self._parts, record.members
         existing = parts.catalogue.find(members["name"])
+        if existing is not None and existing.pending is not None and record.kind == "attach":
+            return existing
         if existing is not None and members["reset"]:
             feed = existing.feed
         else:
@@ -360,9 +372,23 @@ class Keeper:
         if existing is not None:
             entry.restarts = existing.restarts
         parts.catalogue.add(entry)
+        return entry
+
+    def _reserve(self, record: JournalRecord) -> Callable[[], Any]:
+        members = record.members
+        entry = self._entry_of(record)
+        prepared = self._life.prepare(entry.registration).under_name(entry.name)
+        prepared = self._life.with_sources(prepared, members["sources"])
+        entry.pending = pending = self._life.pending(entry.name, prepared)
+        return lambda: self._life.begin_waiting(entry, pending)
+
+    def _attach(self, record: JournalRecord) -> Callable[[], Any] | None:
+        parts, members = self._parts, record.members
+        entry = self._entry_of(record)
         made = self._evaluator_of(members)
         if isinstance(made, Exception):
             parts.dispatcher.forget_name(entry.name)
+            self._life.end_waiting(entry.name)
             parts.catalogue.set_state(entry, "failed", sentence_of(made))
             return None
         running = self._life.make_running(entry, *made, paused=members["paused"])
@@ -415,6 +441,9 @@ class Keeper:
                 existing.registration = Registration.from_json(document, name=name)
                 if existing.running is not None:
                     self._life.set_registration(existing.running, existing.registration)
+        for entry in parts.catalogue.entries():
+            if entry.pending is not None:
+                self._life.make(entry, entry.pending)
         numbers = [entry.feed.number for entry in parts.catalogue.entries()]
         parts.loop.call(lambda: self._journal.results.keep_only(numbers))
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
     from quadrill.store.registry import Registry
 
+_LOOK_S = 0.01
+
 MakeEvaluator = Callable[["PreparedQuery", "QuadStore", frozenset[NamedNode]], Evaluator]
 
 
@@ -181,6 +183,18 @@ class EngineParts:
         """Queries whose windows read every stream get a new one in its turn."""
         members = {"stream": state.iri, "created": state.record.created_ms}
         self.turns.submit("stream", members, lambda: self.dispatcher.new_stream(state.iri))
+
+    def wait_for_pending(self, stream: str, timeout: float | None) -> None:
+        """Return when no query that reads a stream waits for its static parts any more.
+
+        Raises:
+            TimeoutError: that takes longer than ``timeout`` seconds.
+        """
+        until = time.monotonic() + (3600.0 if timeout is None else timeout)
+        while self.dispatcher.is_awaited(stream):
+            if time.monotonic() > until:
+                raise TimeoutError(f"static parts of queries that read it are still read after {timeout} s")
+            time.sleep(_LOOK_S)
 
     def wait_durable(self) -> None:
         """Return when everything accepted so far is in the journal."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +13,11 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.registry.records import QueryRecord, QueryState
 
 from .catalogue import Entry
+from .errors import EngineStoppedError
 from .feeds import Feed
 from .ingest.retained import LogRecord
+from .inputs import StreamInput
+from .materialising import Making, Pending
 from .parts import EngineParts
 from .prepare import Evaluator, PreparedQuery, prepare
 from .reference.prepare import prepare as rewritten
@@ -21,6 +25,7 @@ from .registration import Registration
 from .remote.described import described_every_ms
 from .remote.query import QuerySources
 from .remote.spec import SourceSpec, remote_graphs_of, specs_of
+from .results import one_line
 from .running import RunningQuery
 from .views.book import View
 from .views.content import ViewContent
@@ -125,21 +130,11 @@ class QueryLife:
         Returns:
             How many retained elements came first.
         """
-        for state in self.parts.book.open_for(prepared):
-            self.parts.tell_new_stream(state)
+        self._open_streams(prepared)
         running = self.make_running(entry, prepared, evaluator, paused=paused)
         registration = prepared.registration
         start = registration.start_from if replay_from is None else replay_from
-        members: dict[str, Any] = {
-            "name": entry.name,
-            "text": registration.query,
-            "dialect": registration.dialect,
-            "options": registration.options(),
-            "created": entry.created_ms,
-            "paused": paused,
-            "reset": reset,
-            "sources": sources_of(prepared),
-        }
+        members = {**_members(entry, prepared), "paused": paused, "reset": reset}
         if replay_from is not None:
             members["from"] = replay_from
         kept: dict[str, list[LogRecord]] = {}
@@ -199,6 +194,9 @@ class QueryLife:
         if reset:
             running.feed.reset()
         start = running.prepared.registration.start_from if replay_from is None else replay_from
+        pending = self.end_waiting(running.name)
+        if pending is not None:
+            return self._attach_late(running, pending, start)
         if start is None:
             return self.parts.dispatcher.attach(running, None)
         self.parts.turns.repeated = self.parts.turns.number
@@ -212,17 +210,111 @@ class QueryLife:
         finally:
             running.repeats = False
 
+    def _attach_late(self, running: RunningQuery, pending: Pending, start: int | None) -> int:
+        """A query had to wait for its static parts: first comes what was kept for it meanwhile."""
+
+        def inputs() -> Iterator[StreamInput]:
+            if start is not None:
+                yield from self.parts.book.retained(running.timeline.streams, start, pending.kept)
+            yield from pending.inputs
+
+        if pending.problem is None:
+            return self.parts.dispatcher.attach(running, inputs)
+        self.parts.dispatcher.attach(running, None)
+        self.parts.dispatcher.fail(running, pending.problem)
+        return 0
+
+    # --- while static parts are read ------------------------------------------------------------
+
+    def pending(self, name: str, prepared: PreparedQuery) -> Pending:
+        """What keeps the inputs of a query whose static parts are still being read."""
+        collects = not prepared.registration.when_ready
+        return Pending(name, prepared, self.parts.settings.waiting_elements, collects)
+
+    def reserve(self, entry: Entry, prepared: PreparedQuery, making: Making, *, reset: bool) -> None:
+        """In a turn of its own: from now on what arrives for the query is kept until it can begin."""
+        self._open_streams(prepared)
+        entry.pending = pending = self.pending(entry.name, prepared)
+        pending.making = making
+        members = {**_members(entry, prepared), "paused": False, "reset": reset}
+        self.parts.turns.enter("reserve", members, lambda: self.begin_waiting(entry, pending))
+        making.then(lambda: self._made(entry, pending, reset=reset))
+
+    def make(self, entry: Entry, pending: Pending) -> None:
+        """A replay has found a query that still waits: its static parts are read again."""
+        pending.making = making = Making(
+            lambda: self.evaluator(pending.prepared), threaded=self.parts.settings.threaded
+        )
+        making.then(lambda: self._made(entry, pending, reset=entry.feed.last_id > 0))
+
+    def begin_waiting(self, entry: Entry, pending: Pending) -> None:
+        """In its turn, see `reserve`."""
+        self.parts.dispatcher.forget_name(entry.name)
+        self.parts.turns.name_feed(entry.feed)
+        if pending.prepared.registration.start_from is not None:
+            pending.kept = self.parts.book.kept_now()
+        self.parts.dispatcher.reserve(pending)
+
+    def end_waiting(self, name: str) -> Pending | None:
+        """In its turn: nothing is kept for the query any more."""
+        pending = self.parts.dispatcher.unreserve(name)
+        entry = self.parts.catalogue.find(name)
+        if entry is not None and entry.pending is pending:
+            entry.pending = None
+        return pending
+
+    def give_up(self, entry: Entry, message: str, code: str) -> None:
+        """In its turn: the static parts cannot be read, the query has failed."""
+        self.end_waiting(entry.name)
+        self.parts.book.release(entry.name)
+        entry.feed.publish([("error", one_line({"at": None, "error": message, "code": code}))])
+        self.parts.catalogue.set_state(entry, "failed", message)
+
+    def _made(self, entry: Entry, pending: Pending, *, reset: bool) -> None:
+        """In the thread that made it, or failed to: the query begins, or has failed."""
+        assert pending.making is not None
+        with self.parts.admin:
+            if self.parts.catalogue.find(entry.name) is not entry or entry.pending is not pending:
+                return
+            try:
+                try:
+                    self.run(entry, pending.prepared, pending.making.result(), reset=reset)
+                except EngineStoppedError:
+                    raise
+                except Exception as error:
+                    self.parts.require_running()
+                    self._unready(entry, pending, error)
+            except EngineStoppedError:
+                log.info("the static parts of %s are read again at the next start", entry.name)
+
+    def _unready(self, entry: Entry, pending: Pending, error: Exception) -> None:
+        reason = error if pending.problem is None else pending.problem
+        log.warning("the query %s cannot begin: %s", entry.name, reason)
+        message, code = sentence_of(reason), getattr(reason, "code", "internal")
+        members = {"name": entry.name, "error": message, "code": code}
+        self.parts.turns.enter("unready", members, lambda: self.give_up(entry, message, code))
+
+    def _open_streams(self, prepared: PreparedQuery) -> None:
+        for state in self.parts.book.open_for(prepared):
+            self.parts.tell_new_stream(state)
+
+    # --- the end --------------------------------------------------------------------------------
+
     def detach(self, entry: Entry, *, dropped: bool = False) -> None:
         """End a query in its turn; ``dropped`` ends its feed, too."""
-        running = entry.running
-        if running is None and not dropped:
+        running, pending = entry.running, entry.pending
+        if running is None and pending is None and not dropped:
             return
-        entry.running = None
+        entry.running = entry.pending = None
+        if pending is not None:
+            pending.call_off()
         members = {"name": entry.name, "dropped": dropped}
         self.parts.turns.enter("detach", members, lambda: self.leave(entry, running, dropped=dropped))
 
     def leave(self, entry: Entry, running: RunningQuery | None, *, dropped: bool) -> None:
         """In its turn: the query ends."""
+        if self.parts.dispatcher.unreserve(entry.name) is not None:
+            self.parts.book.release(entry.name)
         if running is not None:
             self.parts.dispatcher.forget(running)
             self.parts.book.release(running.name)
@@ -323,6 +415,19 @@ class QueryLife:
         running.prepared = replace(running.prepared, registration=registration)
         self.read_sources(running.name, running.prepared)
         self.parts.dispatcher.set_timer(running)
+
+
+def _members(entry: Entry, prepared: PreparedQuery) -> dict[str, Any]:
+    """What the journal needs to make the query again."""
+    registration = prepared.registration
+    return {
+        "name": entry.name,
+        "text": registration.query,
+        "dialect": registration.dialect,
+        "options": registration.options(),
+        "created": entry.created_ms,
+        "sources": sources_of(prepared),
+    }
 
 
 def sources_of(prepared: PreparedQuery) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from . import describe
 from .catalogue import Entry
 from .errors import FeedGoneError
 from .feeds import Feed
+from .materialising import Making, describe_pending
 from .parts import EngineParts
 from .prepare import PreparedQuery
 from .query_life import QueryLife
@@ -65,7 +66,10 @@ class QuerySide:
             return self.describe(name), True
 
     def _begin(self, prepared: PreparedQuery, name: str, existing: Entry | None) -> None:
-        evaluator = self.life.evaluator(prepared)
+        making = Making(lambda: self.life.evaluator(prepared), threaded=self.parts.settings.threaded)
+        # The graph of a view is claimed until its query begins, so that it is waited for.
+        wait_s = None if prepared.into_graph else self.parts.settings.registration_wait_ms / 1000
+        evaluator = making.result() if making.wait(wait_s) else None
         self.parts.turns.require_writable()
         # The registry first: it decides after a crash what there is.
         record = self.parts.catalogue.keep(name, prepared.registration, replacing=existing is not None)
@@ -74,7 +78,20 @@ class QuerySide:
         feed = existing.feed if existing is not None else self.life.new_feed(name)
         entry = Entry(name, prepared.registration, feed, record.created_ms)
         self.parts.catalogue.add(entry)
-        self.life.run(entry, prepared, evaluator, reset=existing is not None)
+        if evaluator is not None:
+            self.life.run(entry, prepared, evaluator, reset=existing is not None)
+        else:
+            self.life.reserve(entry, prepared, making, reset=existing is not None)
+
+    def _begun(self, name: str) -> Entry:
+        entry = self.parts.catalogue.get(name)
+        if entry.pending is not None:
+            raise ConflictError(
+                f"the static parts of the query {name} are still being read",
+                code="materialising",
+                hint="GET /queries/{name} tells how far it is; DELETE calls it off",
+            )
+        return entry
 
     def validate(self, registration: Registration, *, code: bool = False) -> dict[str, Any]:
         """What registering would give: description, plan and warnings; nothing is registered.
@@ -115,6 +132,9 @@ class QuerySide:
             NotFoundError: no such query.
         """
         entry = self.parts.catalogue.get(name)
+        if (pending := entry.pending) is not None:
+            document = describe.describe_prepared(pending.prepared, self.parts.book.find)
+            return describe_pending(pending, document, entry.created_ms)
         if entry.running is None:
             return self.parts.catalogue.describe_failed(entry)
         now = self.parts.clock.now_ms()
@@ -148,7 +168,7 @@ class QuerySide:
         running = self.parts.catalogue.get(name).running
         source = None
         if running is None:
-            algebra, text = f"none: {document['error']}", ""
+            algebra, text = f"none: {document['error'] or document['state']}", ""
         else:
             query = running.prepared.query
             algebra, text = describe.algebra_text(query), describe.query_text(query)
@@ -170,7 +190,7 @@ class QuerySide:
             NotFoundError: no such query.
         """
         with self.parts.admin:
-            entry = self.parts.catalogue.get(name)
+            entry = self._begun(name)
             state, registration = self.parts.catalogue.changed(entry, changes)
             self.parts.turns.require_writable()
             if registration != entry.registration:
@@ -196,7 +216,7 @@ class QuerySide:
             NotFoundError: no such query.
             ConflictError: the query has failed.
         """
-        entry = self.parts.catalogue.get(name)
+        entry = self._begun(name)
         running = entry.running
         if running is None or running.state == "failed":
             raise ConflictError(f"the query {name} has failed", code="query-failed")
@@ -229,7 +249,7 @@ class QuerySide:
         """
         self.parts.require_running()
         with self.parts.admin:
-            entry = self.parts.catalogue.get(name)
+            entry = self._begun(name)
             elements = self.life.begin_anew(entry, _EARLIEST if from_ms is None else from_ms)
             running = entry.running
             streams = [] if running is None else running.timeline.streams
@@ -279,7 +299,7 @@ class QuerySide:
         if line is not None:
             document: dict[str, Any] = json.loads(line)
             return document
-        running = self.parts.catalogue.get(name).running
+        running = self._begun(name).running
         if running is None:
             raise ConflictError(f"the query {name} has failed and has no answer", code="query-failed")
         return running.empty_answer()

@@ -26,7 +26,8 @@ class Registration:
     """What a client asks for; None where it leaves the choice to the text or the dialect. Times in ms.
 
     ``report`` is ``on-content-change``, ``on-window-close`` or the period in milliseconds; ``refresh`` is
-    ``trigger``, ``manual`` or a period; ``start_from`` an event time; ``memory`` the quads that windows may
+    ``trigger``, ``manual`` or a period; ``start_from`` an event time; ``when_ready`` begins with what arrives
+    when the static parts have been read; ``memory`` the quads that windows may
     hold before the query fails; ``static_engine`` who evaluates static parts, against the rule.
     """
 
@@ -43,6 +44,7 @@ class Registration:
     bounds: str | None = None
     non_empty: bool = False
     start_from: int | None = None
+    when_ready: bool = False
     lateness: int = 0
     memory: int | None = None
     strict_dataset: bool = False
@@ -91,6 +93,7 @@ class Registration:
             bounds=_one_of(given, "bounds", _BOUNDS),
             non_empty=_flag(given, "non_empty"),
             start_from=_start(given.get("start")),
+            when_ready=given.get("start") == "when-ready",
             lateness=duration_ms(given.get("lateness", 0), "lateness"),
             memory=_positive(given, "memory"),
             strict_dataset=_flag(given, "strict_dataset"),
@@ -118,7 +121,7 @@ class Registration:
             "profile": self.profile,
             "bounds": self.bounds,
             "non_empty": self.non_empty or None,
-            "start": None if self.start_from is None else {"from": self.start_from},
+            "start": _shown_start(self.start_from, self.when_ready),
             "lateness": self.lateness or None,
             "memory": self.memory,
             "strict_dataset": self.strict_dataset or None,
@@ -190,8 +193,14 @@ def _refresh(value: Any) -> str | int:
 
 
 def _start(value: Any) -> int | None:
-    if value is None:
+    if value is None or value in ("now", "when-ready"):
         return None
     if isinstance(value, dict) and set(value) == {"from"}:
         return instant_ms(value["from"], "start.from")
-    raise InputError(f"start is {value!r}", hint='It is {"from": <instant>}')
+    raise InputError(f"start is {value!r}", hint='It is "now", "when-ready" or {"from": <instant>}')
+
+
+def _shown_start(start_from: int | None, when_ready: bool) -> Any:
+    if start_from is not None:
+        return {"from": start_from}
+    return "when-ready" if when_ready else None

@@ -31,6 +31,8 @@ class EngineSettings:
         restart_failed: a query that fails begins anew with empty windows, a few times, rather than stop.
         idempotency_keys: keys remembered.
         max_queries: registered queries at most.
+        registration_wait_ms: a registration is answered after this time while static parts are still read.
+        waiting_elements: elements kept at most for a query whose static parts are being read.
         tick_ms: how often, at least, clock-driven streams are moved.
         checkpoint_ms: how often the state is written, when there is a journal and something happened.
         remote: limits and defaults of what is fetched from elsewhere.
@@ -54,6 +56,8 @@ class EngineSettings:
     restart_failed: bool = False
     idempotency_keys: int = 10_000
     max_queries: int = 10_000
+    registration_wait_ms: int = 500
+    waiting_elements: int = 1_000_000
     tick_ms: int = 1_000
     checkpoint_ms: int = 30_000
     remote: RemoteSettings = RemoteSettings()

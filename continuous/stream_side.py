@@ -195,6 +195,7 @@ class StreamSide:
         answer = self._answer(receipt, durable=durable)
         if wait and ticket is not None:
             ticket.wait(timeout)
+            self.parts.wait_for_pending(state.iri, timeout)
         return answer
 
     def _answer(self, receipt: PushReceipt, *, durable: bool) -> dict[str, Any]:

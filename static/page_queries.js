@@ -68,7 +68,7 @@ function showQueries(queries) {
   }
   queries.forEach(showQuery);
   byId("no-queries").hidden = queries.length > 0;
-  const states = ["running", "paused", "failed"].map((state) => [queries.filter((query) => query.state === state).length, state]);
+  const states = ["running", "materialising", "paused", "failed"].map((state) => [queries.filter((query) => query.state === state).length, state]);
   setText(byId("summary"), states.filter(([many]) => many > 0).map(([many, state]) => `${many} ${state}`).join(", "));
 }
 

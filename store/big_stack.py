@@ -28,14 +28,19 @@ def with_big_stack(work: Callable[[], T]) -> T:
         except BaseException as error:
             errors.append(error)
 
-    with _stack_size_lock:
-        before = threading.stack_size(STACK_BYTES)
-        try:
-            thread = threading.Thread(target=run, name="quadrill-deep", daemon=True)
-            thread.start()
-        finally:
-            threading.stack_size(before)
-    thread.join()
+    start_with_big_stack(run, "quadrill-deep").join()
     if errors:
         raise errors[0]
     return results[0]
+
+
+def start_with_big_stack(work: Callable[[], None], name: str) -> threading.Thread:
+    """A started daemon thread with a stack of `STACK_BYTES`."""
+    with _stack_size_lock:
+        before = threading.stack_size(STACK_BYTES)
+        try:
+            thread = threading.Thread(target=work, name=name, daemon=True)
+            thread.start()
+        finally:
+            threading.stack_size(before)
+    return thread

@@ -22,6 +22,7 @@ from ..reference.background import MERGED_PART, Background
 from .changes import AllRows, Change, Recompute, RowChange, VersionedChange
 from .deltas import TooManyRowsError, difference, rows_with
 from .index import Touched, TriggerIndex
+from .progress import active
 from .recompute import Recomputer, Swap
 from .table import SharedTable
 
@@ -170,8 +171,13 @@ class StaticCatalogue:
     def _wait_for(table: SharedTable) -> None:
         """Another query is reading the rows for the first time, or they are read anew."""
         until = time.monotonic() + _READY_S
-        known = table.ready.wait(_READY_S)
+        progress = active()
+        known = table.ready.is_set()
+        while not known and time.monotonic() < until:
+            progress.check()
+            known = table.ready.wait(_POLL_S)
         while known and table.live and (table.blind or table.behind is not None) and table.problem is None:
+            progress.check()
             time.sleep(_POLL_S)
             known = time.monotonic() < until
         if not known or table.problem is not None:

@@ -14,6 +14,7 @@ from quadrill.store.errors import QuadrillError
 
 from ..element import Row
 from ..rows import Delta
+from .progress import active
 from .table import SharedTable
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ class Recomputer:
                     found = background.whole(snapshot, table.part)
                     version, at_ms = snapshot.version, self._made_at()
             table.choice = background.choice(table.part)
-            rows, listed = table.encode(found)
+            read = active().counted(found, lambda: table.users > 1)
+            rows, listed = table.encode(read)
         except BaseException:
             table.blind = True
             raise

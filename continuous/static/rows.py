@@ -17,6 +17,7 @@ from ..reference.background import Background
 from ..rows import Delta, difference, merge
 from ..rows import Row as IdRow
 from .changes import TableChange
+from .progress import active
 from .table import SharedTable, has_order
 
 if TYPE_CHECKING:
@@ -151,13 +152,19 @@ class StaticRows:
         Raises:
             QuadrillError: a part cannot be evaluated.
         """
+        progress = active()
+        progress.parts += len(self.parts)
         try:
             for part, form in zip(self.parts, self._forms, strict=True):
+                progress.check()
                 if form is None or self._catalogue is None:
                     self.tables.append(OwnTable(self._terms))
-                    continue
-                ordered = self._whole and has_order(part.pattern)
-                self.tables.append(self._catalogue.table(part, form, self._new_background, ordered=ordered))
+                else:
+                    ordered = self._whole and has_order(part.pattern)
+                    self.tables.append(
+                        self._catalogue.table(part, form, self._new_background, ordered=ordered)
+                    )
+                progress.ready += 1
         except BaseException:
             self.close()
             raise
