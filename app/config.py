@@ -143,6 +143,14 @@ class Settings:
         200_000, "elements", "Accepted elements that may wait for the engine before pushes get 429."
     )
     max_queries: int = _setting(10_000, "queries", "Most continuous queries at a time.")
+    registration_wait: str = _setting(
+        "500ms",
+        "duration",
+        "A registration is answered after this time while static parts are still read (`materialising`).",
+    )
+    max_waiting_elements: int = _setting(
+        1_000_000, "elements", "Elements kept at most for a query whose static parts are being read."
+    )
     input_sync: str = _setting(
         "interval", "", "When the input log is synced: `always`, `interval` or `off` (power loss may lose)."
     )

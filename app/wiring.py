@@ -234,6 +234,8 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
         dead_letters=settings.dead_letters,
         restart_failed=settings.restart_failed,
         max_queries=settings.max_queries,
+        registration_wait_ms=duration_ms(settings.registration_wait, "the setting registration_wait"),
+        waiting_elements=settings.max_waiting_elements,
         checkpoint_ms=duration_ms(settings.checkpoint_interval, "the setting checkpoint_interval"),
         remote=RemoteSettings(
             every_ms=duration_ms(settings.remote_refresh, "the setting remote_refresh", positive=True),

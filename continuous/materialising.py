@@ -126,7 +126,7 @@ class Pending:
             self.problem = LimitError(
                 f"more than {self.most} elements arrived while the static parts of {self.name} were read",
                 limit=self.most,
-                hint='Raise the setting waiting_elements, or register with "start": "when-ready"',
+                hint='Raise the setting max_waiting_elements, or register with "start": "when-ready"',
             )
             self.inputs.clear()
             self.call_off()

@@ -17,7 +17,7 @@ export function staticSummary(query) {
 
 /** Why there is no result, as one sentence, or null. A paused query says so by its state. */
 export function waiting(query) {
-  const reasons = query.state === "running" ? query.waiting_for || [] : [];
+  const reasons = ["running", "materialising"].includes(query.state) ? query.waiting_for || [] : [];
   if (reasons.length === 0) return null;
   const text = reasons.join("; ");
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
