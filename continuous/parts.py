@@ -191,10 +191,14 @@ class EngineParts:
             TimeoutError: that takes longer than ``timeout`` seconds.
         """
         until = time.monotonic() + (3600.0 if timeout is None else timeout)
+        if not self.dispatcher.is_awaited(stream):
+            return
         while self.dispatcher.is_awaited(stream):
             if time.monotonic() > until:
                 raise TimeoutError(f"static parts of queries that read it are still read after {timeout} s")
             time.sleep(_LOOK_S)
+        # What began may still be working off what was kept for it.
+        self.loop.call(lambda: None, timeout)
 
     def wait_durable(self) -> None:
         """Return when everything accepted so far is in the journal."""
