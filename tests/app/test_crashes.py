@@ -171,6 +171,7 @@ def storm(tmp_path: Path, rounds: int, seed: int) -> None:
     """Kill ``rounds`` times while pushing, then compare every feed with that of an undisturbed server."""
     print(f"seed {seed}")
     chance = random.Random(seed)
+    points = chance.sample(list(POINTS), len(POINTS))
     server = Server(tmp_path / "data")
     assert server.start()
     prepare(server)
@@ -202,7 +203,8 @@ def storm(tmp_path: Path, rounds: int, seed: int) -> None:
         else:
             # By itself at a named point, now that it is under load.
             server.kill()
-            point = chance.choice(list(POINTS))
+            point = points.pop(0)
+            points.append(point)
             started = server.start(point, chance.randrange(POINTS[point]))
             server.wait()
             started = server.start()
