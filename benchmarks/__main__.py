@@ -20,6 +20,7 @@ PARTS = {
     "plots",
     "polling",
     "report",
+    "report_server",
     "results",
     "taxi",
 }

@@ -24,7 +24,8 @@ import sys
 import tempfile
 import time
 
-from .latency import Pushers, ask, cpu_seconds, percentile, server, stages, within_ms
+from .latency import Pushers, ask, cpu_seconds, percentile, real_time, server, stages, within_ms
+from .results import keep
 
 QUERY = "PREFIX : <http://example.org/> SELECT ?x ?v WHERE { STREAM :s [NOW] { ?x :sent ?v } }"
 RATE = 50
@@ -69,8 +70,8 @@ def subscribers(port: int, number: int) -> None:
     print(json.dumps({"received": received, "ms": sorted(latencies)}))
 
 
-def run(number: int, seconds: float, *, busy: bool, thread: bool) -> None:
-    """One line of the table."""
+def run(number: int, seconds: float, *, busy: bool, thread: bool) -> list[object]:
+    """One line of the table, printed."""
     prelude = THREAD * thread + BUSY * busy
     with tempfile.TemporaryDirectory() as folder, server(folder, prelude=prelude) as (port, pid):
         ask(port, "PUT", "/streams/s", json.dumps({"iri": "http://example.org/s"}), "application/json")
@@ -106,6 +107,13 @@ def run(number: int, seconds: float, *, busy: bool, thread: bool) -> None:
             f"fan-out {within_ms(stages(port)['deliver']):g} ms, server CPU {used:.0%}",
             flush=True,
         )
+        return [
+            f"{'thread' if thread else 'process'}, {'busy' if busy else 'idle'}",
+            f"{found['received'] / (pushed * number):.0%}",
+            round(percentile(values, 0.5)),
+            round(percentile(values, 0.99)),
+            f"{used:.0%}",
+        ]
 
 
 def main(arguments: list[str]) -> None:
@@ -115,9 +123,11 @@ def main(arguments: list[str]) -> None:
     number = int(arguments[0]) if arguments else 1_000
     seconds = float(arguments[1]) if len(arguments) > 1 else 10.0
     print(f"{number} subscribers, {RATE} events a second, load {os.getloadavg()[0]:.1f}")
-    for busy in (False, True):
-        for thread in (False, True):
-            run(number, seconds, busy=busy, thread=thread)
+    lines = [
+        run(number, seconds, busy=busy, thread=thread) for busy in (False, True) for thread in (False, True)
+    ]
+    figures = {"subscribers": number, "rate": RATE, "lines": lines, "real_time": real_time()}
+    keep("fanout", figures)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .results import keep
+
 QUERY = "PREFIX : <http://example.org/> SELECT ?x ?v WHERE { STREAM :s [NOW] { ?x :sent ?v } }"
 CONNECTIONS = 8
 
@@ -159,8 +161,8 @@ def most(port: int, seconds: float) -> float:
     return rate
 
 
-def measure(port: int, pid: int, rate: float, seconds: float) -> None:
-    """Push at a rate and print what the subscriber saw."""
+def measure(port: int, pid: int, rate: float, seconds: float) -> tuple[list[object], dict[str, float]]:
+    """Push at a rate and print what the subscriber saw; the line of the table, and stages."""
     child = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.latency", "subscriber", str(port)],
         stdin=subprocess.PIPE,
@@ -190,6 +192,10 @@ def measure(port: int, pid: int, rate: float, seconds: float) -> None:
     time.sleep(1.5)
     split = {name: within_ms(counts, earlier.get(name)) for name, counts in stages(port).items()}
     answers = sorted(value * 1000 for value in pushers.answered)
+    line = [
+        round(rate), round(percentile(found, 0.5), 1), round(percentile(found, 0.99), 1),
+        round(percentile(answers, 0.5), 1), round(percentile(answers, 0.99), 1), f"{cpu / seconds:.0%}",
+    ]  # fmt: skip
     print(
         f"{rate:7.0f}/s  {len(found):6d} of {total:6d}  push->event p50 {percentile(found, 0.5):6.1f} "
         f"p99 {percentile(found, 0.99):6.1f} max {found[-1]:6.1f} ms   push->answer p50 "
@@ -198,6 +204,7 @@ def measure(port: int, pid: int, rate: float, seconds: float) -> None:
         f"{'':10}99 % within ms: " + ", ".join(f"{name} {value:g}" for name, value in split.items()),
         flush=True,
     )
+    return line, split
 
 
 Buckets = dict[float, float]
@@ -229,6 +236,11 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def real_time() -> bool:
+    """True when this was started in a real-time class (``chrt -r``): other work then hardly disturbs it."""
+    return hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER
+
+
 def main(arguments: list[str]) -> None:
     """The table."""
     if arguments and arguments[0] == "subscriber":
@@ -239,8 +251,15 @@ def main(arguments: list[str]) -> None:
         ask(port, "PUT", "/queries/q", json.dumps({"query": QUERY}), "application/json")
         top = most(port, min(5.0, seconds))
         print(f"load {os.getloadavg()[0]:.1f}; at most {top:.0f} pushes/s over {CONNECTIONS} connections")
-        for part in (0.1, 0.25, 0.5, 0.75):
-            measure(port, pid, top * part, seconds)
+        found = [measure(port, pid, top * part, seconds) for part in (0.1, 0.25, 0.5, 0.75)]
+    figures = {
+        "most": round(top),
+        "connections": CONNECTIONS,
+        "lines": [line for line, _ in found],
+        # At half load.
+        "stages": found[2][1],
+    }
+    keep("latency", figures | {"real_time": real_time()})
 
 
 if __name__ == "__main__":

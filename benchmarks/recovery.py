@@ -8,6 +8,7 @@ of the file and the parts of the recovery.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,12 +16,16 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.journal import Journal
 from quadrill.store.quads import QuadStore
 from quadrill.store.registry import Registry, default_url
+
+from .latency import real_time
+from .results import keep
 
 S = "http://example.org/s"
 QUERIES = {
@@ -103,6 +108,16 @@ def fill(folder: Path, elements: int) -> None:
             f"of an input {max(gaps) * 1000:.0f} ms, {checkpoints.size / 1e6:.0f} MB",
             flush=True,
         )
+        write(
+            folder,
+            "checkpoints",
+            [
+                round(checkpoints.stopped_s * 1000),
+                round(max(gaps) * 1000),
+                round(took, 1),
+                checkpoints.size >> 20,
+            ],
+        )
     os._exit(0)
 
 
@@ -117,7 +132,15 @@ def recover(folder: Path) -> None:
         f"{life.engine.keeper.report}, resident {resident_mb()} MB",
         flush=True,
     )
+    spent = [round(time.perf_counter() - began, 1), round(time.process_time() - cpu, 1), resident_mb()]
+    write(folder, "starts", spent)
     os._exit(0)
+
+
+def write(folder: Path, kind: str, line: list[float]) -> None:
+    """Tell the first process."""
+    with (folder / "figures").open("a") as file:
+        file.write(json.dumps([kind, line]) + "\n")
 
 
 def main(arguments: list[str]) -> None:
@@ -131,6 +154,11 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for phase in (["fill", folder, elements], ["recover", folder]):
             subprocess.run([sys.executable, "-m", "benchmarks.recovery", *phase], check=True)
+        figures: dict[str, Any] = {"elements": int(elements), "real_time": real_time()}
+        for line in (Path(folder) / "figures").read_text().splitlines():
+            kind, spent = json.loads(line)
+            figures.setdefault(kind, []).append(spent)
+    keep("recovery", figures)
 
 
 if __name__ == "__main__":

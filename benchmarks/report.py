@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import report_server
 from .plots import bar_plot, line_plot
 from .results import kept
 
@@ -237,6 +238,9 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "routing": routing,
     "uncertainty": uncertainty,
     "experiments": experiments,
+    "latency": lambda found: report_server.latency(found, table),
+    "fanout": lambda found: report_server.fanout(found, table),
+    "recovery": lambda found: report_server.recovery(found, table),
 }
 
 

@@ -122,13 +122,22 @@ class Listener(threading.Thread):
 
     def _listen(self) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=5)
+        try:
+            self._read(connection)
+        finally:
+            connection.close()
+
+    def _read(self, connection: http.client.HTTPConnection) -> None:
         last = self.events[-1][0] if self.events else 0
         path = f"/queries/{self.query}/results" + ("" if last else "?from=0")
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(last)} if last else {})
         connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise http.client.HTTPException(str(answer.status))
+        with connection.getresponse() as answer:
+            if answer.status != 200:
+                raise http.client.HTTPException(str(answer.status))
+            self._take(answer)
+
+    def _take(self, answer: http.client.HTTPResponse) -> None:
         fields: dict[str, str] = {}
         while not self.done:
             line = answer.fp.readline() if answer.fp is not None else b""
