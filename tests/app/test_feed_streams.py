@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
@@ -183,8 +182,7 @@ def test_a_writer_that_is_killed_is_replaced_and_clients_resume_without_gap(star
         assert [event.id for event in reader.take(1)] == ["2"]
         push(3)
         assert [event.id for event in reader.take(1)] == ["3"]
-        values = server.client.get("/queries/q/results").json()["results"]["bindings"]
-        assert json.loads(json.dumps(values)) != []
+        assert fanout.restarts == 1
 
 
 def test_a_writer_that_never_lives_is_replaced_by_a_thread(
