@@ -7,7 +7,6 @@ which Parquet's own statistics prune (docs/bulk.md).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
 from typing import Any
 
 from pyoxigraph import BlankNode, NamedNode
@@ -28,20 +27,14 @@ _NODES = frozenset(("iri", "blank"))
 
 
 def in_graph(data: Any, graph: GraphName, dataset: Graphs) -> Any:
-    """The quads that a pattern in ``graph`` ranges over; outside GRAPH each triple is there once."""
+    """The quads that a pattern in ``graph`` ranges over."""
     from pyspark.sql import functions as f
 
     if graph is None:
-        chosen = [
-            f.col("g").isNull() if name is None else f.col("g") == name
-            for name in dict.fromkeys(dataset.default)
-        ]
-        if not chosen:
+        if not dataset.default:
             return data.where(f.lit(False))
-        data = data.where(reduce(lambda a, b: a | b, chosen))
-        if len(chosen) > 1:
-            data = data.dropDuplicates(["s", "p", "o"])
-        return data
+        name = dataset.default[0]  # the compiler refuses several
+        return data.where(f.col("g").isNull() if name is None else f.col("g") == name)
     data = data.where(f.col("g").isNotNull())
     return data if dataset.named is None else data.where(f.col("g").isin(*dataset.named))
 

@@ -215,9 +215,11 @@ def test_the_graphs_of_a_query_are_those_of_its_dataset_clause(
     store, quads = chosen_data
     pattern = n.Union(bgp(triple(A, 0, B)), n.Graph(n.Var("g"), bgp(triple(A, 1, B))))
     columns = columns_of(pattern)
-    merged = by_spark(quads, pattern, columns, Graphs(tuple(map(str, GRAPHS)), (str(GRAPHS[0]),)), None)
-    assert merged == by_store(store, pattern, columns, default=GRAPHS, named=GRAPHS[:1])
-    assert merged.total() > 0
+    one = by_spark(quads, pattern, columns, Graphs((str(GRAPHS[1]),), (str(GRAPHS[0]),)), None)
+    assert one == by_store(store, pattern, columns, default=GRAPHS[1:], named=GRAPHS[:1])
+    assert one.total() > 0
+    with pytest.raises(UnsupportedError, match="FROM several graphs"):
+        by_spark(quads, pattern, columns, Graphs(tuple(map(str, GRAPHS)), ()), None)
     nothing = by_spark(quads, pattern, columns, Graphs((), ()), None)
     assert nothing.total() == 0
 
@@ -241,7 +243,7 @@ def test_what_has_no_exact_form_is_refused_by_name(
     chosen_data: tuple[Store, QuadsInMemory], pattern: n.Algebra, construct: str
 ) -> None:
     with pytest.raises(UnsupportedError, match=construct):
-        compared(chosen_data, pattern)
+        by_spark(chosen_data[1], pattern, columns_of(pattern), Graphs(), None)
 
 
 @pytest.mark.spark
