@@ -35,5 +35,5 @@ test-all: ## everything, the slow sweeps too
 soak: ## half an hour of steady load on a real server; MINUTES=3 for a short one
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30)
 
-bench: ## all benchmarks, ratios of one run
+bench: ## all benchmarks, ratios of one run; writes the tables and plots of docs/performance.md
 	$(BIN)/python -m benchmarks
