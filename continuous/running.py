@@ -18,12 +18,13 @@ from .inputs import Evaluation, Skipped, StreamInput
 from .meters import Meter
 from .prepare import AnswerLike, ChangedAnswer, Evaluator, IncrementalEvaluator, PreparedQuery
 from .r2s import difference, emit, emit_change
-from .results import one_line, quads_text, solutions
+from .results import in_fixed_order, one_line, quads_text, solutions
 from .s2r.live import LiveContent
 from .s2r.operator import Interval
 from .settings import EngineSettings
 from .sharing import WindowSharing
 from .static.rows import StaticRows, StaticStep
+from .static.table import has_order
 from .timeline import QueryTimeline
 from .views.book import View
 
@@ -97,6 +98,7 @@ class RunningQuery:
         self._stale = False
         # The version before the first change of static rows that no evaluation has seen; None for none.
         self._unseen_from: int | None = None
+        self._has_order = has_order(prepared.query.root)
         self._vars: tuple[str, ...] = tuple(v.name for v in prepared.query.columns)
         self._previous: Sequence[Row] = ()
         self._previous_quads: Sequence[Quad] = ()
@@ -415,7 +417,9 @@ class RunningQuery:
             if rows is None or (kind == "answer" and self._silent(step, bool(rows))):
                 continue
             self._count(kind, len(rows))
-            document = self._head(step.at, step.window, revised) | solutions(answer.vars, rows)
+            document = self._head(step.at, step.window, revised) | solutions(
+                answer.vars, self._listed(rows)
+            )
             events.append((kind, one_line(document)))
         return events
 
@@ -454,18 +458,22 @@ class RunningQuery:
         output, previous = self.prepared.output, self._previous
         if output == "istream" and self._incremental is not None:
             inserted = cast(ChangedAnswer, answer).inserted
-            return [("insert", self.evaluator.construct(inserted, step.at))]
+            return [("insert", self.evaluator.construct(self._listed(inserted), step.at))]
         self._previous = answer.rows
         if output == "rstream":
-            return [("answer", self.evaluator.construct(answer.rows, step.at))]
+            return [("answer", self.evaluator.construct(self._listed(answer.rows), step.at))]
         if output == "istream":
             new = difference(answer.rows, previous)
-            return [("insert", self.evaluator.construct(new, step.at))]
+            return [("insert", self.evaluator.construct(self._listed(new), step.at))]
         before = self._previous_quads
-        now = list(dict.fromkeys(self.evaluator.construct(answer.rows, step.at)))
+        now = list(dict.fromkeys(self.evaluator.construct(self._listed(answer.rows), step.at)))
         self._previous_quads = now
         gone, come = difference(before, now), difference(now, before)
         return [("delete", gone)] if output == "dstream" else [("delete", gone), ("insert", come)]
+
+    def _listed(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows in the query's order, else in a fixed one: how they were found depends on the past."""
+        return rows if self._has_order else in_fixed_order(rows)
 
     def _silent(self, step: Evaluation, has_rows: bool) -> bool:
         """True for an empty answer that is not to be told."""
@@ -509,10 +517,10 @@ class RunningQuery:
                     case "ask":
                         made.append(one_line(head | {"head": {}, "boolean": answer.boolean}))
                     case "construct":
-                        quads = self.evaluator.construct(answer.rows, step.at)
+                        quads = self.evaluator.construct(self._listed(answer.rows), step.at)
                         made.append(one_line(head | {"quads": quads_text(quads)}))
                     case _:
-                        made.append(one_line(head | solutions(answer.vars, answer.rows)))
+                        made.append(one_line(head | solutions(answer.vars, self._listed(answer.rows))))
             return made[0]
 
         return line
