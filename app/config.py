@@ -148,6 +148,12 @@ class Settings:
         "duration",
         "A registration is answered after this time while static parts are still read (`materialising`).",
     )
+    max_static_rows: int = _setting(
+        0, "rows", "Most rows of static parts in memory, shared ones counted once; 0 for no limit."
+    )
+    max_query_static_rows: int = _setting(
+        0, "rows", "Most rows of the static parts of one continuous query; 0 for no limit."
+    )
     max_waiting_elements: int = _setting(
         1_000_000, "elements", "Elements kept at most for a query whose static parts are being read."
     )

@@ -92,6 +92,9 @@ class ServiceFigures(Collector):
         yield _gauge("quadrill_queue_elements", "Elements that wait for the engine.", figures.queue_elements)
         yield _gauge("quadrill_idempotency_keys", "Keys that are remembered.", figures.idempotency_keys)
         yield from _of_graphs(figures.graphs)
+        tables, rows = figures.static_tables
+        yield _gauge("quadrill_static_tables", "Tables of static parts in memory.", tables)
+        yield _gauge("quadrill_static_rows", "Rows of these tables.", rows)
         read, stale = figures.sources
         yield _gauge("quadrill_sources", "Things fetched from other servers.", read)
         yield _gauge("quadrill_sources_stale", "Those of them whose last fetch failed.", stale)

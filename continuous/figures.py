@@ -53,6 +53,7 @@ class EngineFigures:
         queue_elements: elements in them, one for each input without any.
         idempotency_keys: remembered keys.
         graphs: the graphs of the store that change most often, by key.
+        static_tables: tables of static parts in memory, and their rows.
         sources: how many things are fetched from other servers, and how many of them are stale.
         streams: by name.
         queries: in the order of registration.
@@ -63,6 +64,7 @@ class EngineFigures:
     queue_elements: int
     idempotency_keys: int
     graphs: Mapping[str, Rate]
+    static_tables: tuple[int, int]
     sources: tuple[int, int]
     streams: list[StreamFigures]
     queries: list[QueryFigures]
@@ -87,6 +89,7 @@ def figures_of(parts: EngineParts) -> EngineFigures:
         parts.loop.weight,
         parts.acceptor.key_count,
         parts.rates.liveliest(parts.clock.now_ms(), RATED_GRAPHS),
+        (len(parts.statics.tables()), parts.statics.rows()),
         parts.sources.figures(),
         sorted(streams, key=lambda each: each.name),
         queries,

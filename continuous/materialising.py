@@ -29,14 +29,17 @@ from .static.progress import Progress, entered
 class Making:
     """Makes the evaluator of a query in a thread of its own."""
 
-    def __init__(self, make: Callable[[], Evaluator], *, threaded: bool = True) -> None:
+    def __init__(
+        self, make: Callable[[], Evaluator], *, threaded: bool = True, limited: bool = False
+    ) -> None:
         """Begin.
 
         Args:
             make: makes it; what it raises is raised by `result`.
             threaded: False makes it here and now.
+            limited: its tables must keep to the limits, see `Progress`.
         """
-        self.progress = Progress()
+        self.progress = Progress(limited=limited)
         self._make = make
         self._evaluator: Evaluator | None = None
         self._error: BaseException | None = None

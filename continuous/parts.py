@@ -31,6 +31,7 @@ from .prepare import Evaluator, PreparedQuery
 from .remote.book import SourceBook
 from .running import RunningQuery
 from .settings import EngineSettings
+from .static.budget import StaticBudget
 from .static.recompute import Swap
 from .streambook import StreamBook
 from .streams import StreamState
@@ -86,6 +87,7 @@ class EngineParts:
         choice = EvaluatorChoice(store, settings.columnar)
         self.make_evaluator: MakeEvaluator = make_evaluator or choice
         self.statics = choice.statics
+        self.statics.budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
         self.statics.recomputer.threaded = settings.threaded
         self.statics.on_fresh = self._swap_later
         self.rates = ChangeRates()

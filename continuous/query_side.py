@@ -18,6 +18,7 @@ from .prepare import PreparedQuery
 from .query_life import QueryLife
 from .registration import Registration
 from .running import RunningQuery
+from .static.progress import Progress, entered
 
 _EARLIEST = -(2**62)
 """Before every event time."""
@@ -66,7 +67,9 @@ class QuerySide:
             return self.describe(name), True
 
     def _begin(self, prepared: PreparedQuery, name: str, existing: Entry | None) -> None:
-        making = Making(lambda: self.life.evaluator(prepared), threaded=self.parts.settings.threaded)
+        making = Making(
+            lambda: self.life.evaluator(prepared), threaded=self.parts.settings.threaded, limited=True
+        )
         # The graph of a view is claimed until its query begins, so that it is waited for.
         wait_s = None if prepared.into_graph else self.parts.settings.registration_wait_ms / 1000
         evaluator = making.result() if making.wait(wait_s) else None
@@ -103,7 +106,8 @@ class QuerySide:
         with self.parts.admin:
             self.life.check_streams(prepared)
             self.parts.views.check(prepared.into_graph, prepared.name or "")
-        evaluator = self.life.evaluator(prepared)
+        with entered(Progress(limited=True)):
+            evaluator = self.life.evaluator(prepared)
         trial = RunningQuery(
             prepared.name or "",
             prepared,

@@ -19,6 +19,7 @@ from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Row
 from ..reference.background import MERGED_PART, Background
+from .budget import StaticBudget
 from .changes import AllRows, Change, Recompute, RowChange, VersionedChange
 from .deltas import TooManyRowsError, difference, rows_with
 from .index import Touched, TriggerIndex
@@ -82,6 +83,7 @@ class StaticCatalogue:
         """Whose tables have changed since this was looked at last; for the engine's thread."""
         self._past: Past | None = None
         self._fresh: dict[tuple[str, int], Swap] = {}
+        self.budget = StaticBudget()
         self.version = store.version
         """The version whose turn came last."""
         self.on_behind: Callable[[SharedTable, int], None] = _nothing
@@ -97,6 +99,10 @@ class StaticCatalogue:
     def tables(self) -> list[SharedTable]:
         """All tables."""
         return list(self._tables.values())
+
+    def rows(self) -> int:
+        """The rows of all tables, those included that are being read."""
+        return sum(table.count for table in self.tables())
 
     @property
     def is_behind(self) -> bool:
@@ -195,7 +201,7 @@ class StaticCatalogue:
         with self._order:
             table.blind = True
             self._index.add(table)
-        fresh = self.recomputer.read(table)
+        fresh = self.recomputer.read(table, lambda rows: self.budget.limited(rows, table, self.rows))
         table.load(fresh.rows, fresh.listed, fresh.version)
         table.ready.set()
 

@@ -25,9 +25,11 @@ class Progress:
         parts: static parts of the query.
         ready: those whose tables are there.
         rows: rows read for the others so far.
+        limited: the limits of `budget` hold, because somebody registers the query now.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, limited: bool = False) -> None:
+        self.limited = limited
         self.parts = 0
         self.ready = 0
         self.rows = 0

@@ -95,8 +95,13 @@ class Recomputer:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def read(self, table: SharedTable) -> Swap:
-        """All rows at the newest version; from there on the table's changes are worked out again."""
+    def read(
+        self, table: SharedTable, limited: Callable[[Iterable[Row]], Iterable[Row]] | None = None
+    ) -> Swap:
+        """All rows at the newest version; from there on the table's changes are worked out again.
+
+        ``limited`` gives the same rows, and raises when there are too many.
+        """
         began = time.perf_counter()
         background = table.new_background()
         with self._order, self._store.snapshot_read() as snapshot:
@@ -116,7 +121,7 @@ class Recomputer:
                     version, at_ms = snapshot.version, self._made_at()
             table.choice = background.choice(table.part)
             read = active().counted(found, lambda: table.users > 1)
-            rows, listed = table.encode(read)
+            rows, listed = table.encode(read if limited is None else limited(read))
         except BaseException:
             table.blind = True
             raise

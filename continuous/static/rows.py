@@ -164,6 +164,9 @@ class StaticRows:
                     self.tables.append(
                         self._catalogue.table(part, form, self._new_background, ordered=ordered)
                     )
+                    self._catalogue.budget.check_query(
+                        [each for each in self.tables if isinstance(each, SharedTable)]
+                    )
                 progress.ready += 1
         except BaseException:
             self.close()

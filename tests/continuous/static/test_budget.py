@@ -1,0 +1,122 @@
+"""Limits on the rows of static parts: who is refused, who goes on, and what is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyoxigraph import DefaultGraph, NamedNode, Quad
+
+from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.engine import Registration
+from quadrill.continuous.static import budget
+from quadrill.store.errors import LimitError, NotFoundError
+
+from ..engines import PREFIX, Bench, E, bench
+from ..test_recovery import Life, P
+
+LABELLED = "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :label ?l }"
+OTHER = "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :other ?l }"
+BOTH = (
+    "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } "
+    "OPTIONAL { ?x :label ?l } OPTIONAL { ?x :other ?m } }"
+)
+
+
+@pytest.fixture(autouse=True)
+def looks_at_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "_EACH", 1)
+
+
+def fill(one: Bench, predicate: str, number: int) -> None:
+    one.store.apply(
+        add=[
+            Quad(NamedNode(f"{E}x{n}"), NamedNode(E + predicate), NamedNode(E + "l"), DefaultGraph())
+            for n in range(number)
+        ]
+    )
+
+
+def rows(one: Bench) -> tuple[int, int]:
+    return one.engine.figures().static_tables
+
+
+def test_a_query_with_more_rows_than_one_may_have_is_refused_and_leaves_nothing() -> None:
+    with bench(static_rows_per_query=3) as one:
+        fill(one, "label", 4)
+        with pytest.raises(LimitError, match="of the query have 4 rows or more, the limit of a query is 3"):
+            one.register("q", LABELLED)
+        assert rows(one) == (0, 0)
+        with pytest.raises(NotFoundError):
+            one.engine.describe("q")
+
+
+def test_as_many_rows_as_allowed_are_taken() -> None:
+    with bench(static_rows=4, static_rows_per_query=4) as one:
+        fill(one, "label", 4)
+        one.register("q", LABELLED)
+        assert rows(one) == (1, 4)
+
+
+def test_the_parts_of_one_query_count_together() -> None:
+    with bench(static_rows_per_query=5) as one:
+        fill(one, "label", 3)
+        fill(one, "other", 3)
+        with pytest.raises(LimitError, match="6 rows or more"):
+            one.register("q", BOTH)
+        assert rows(one) == (0, 0)
+
+
+def test_the_tables_of_all_queries_count_together_and_a_shared_one_once() -> None:
+    with bench(static_rows=5) as one:
+        fill(one, "label", 3)
+        fill(one, "other", 3)
+        one.register("p", LABELLED)
+        one.register("q", LABELLED)
+        assert rows(one) == (1, 3)
+        with pytest.raises(LimitError, match="of all queries .* 6 rows or more in memory, the limit is 5"):
+            one.register("r", OTHER)
+        assert rows(one) == (1, 3)
+        one.engine.drop("p")
+        one.engine.drop("q")
+        one.register("r", OTHER)
+        assert rows(one) == (1, 3)
+
+
+def test_validating_is_refused_as_registering_is() -> None:
+    with bench(static_rows_per_query=3) as one:
+        fill(one, "label", 4)
+        with pytest.raises(LimitError, match="limit of a query is 3"):
+            one.engine.validate(Registration.from_json({"query": PREFIX + LABELLED}))
+        assert rows(one) == (0, 0)
+
+
+def test_a_table_that_commits_make_larger_goes_on_and_counts_for_the_next_registration() -> None:
+    with bench(static_rows=4, static_rows_per_query=4) as one:
+        fill(one, "label", 4)
+        one.register("q", LABELLED)
+        fill(one, "label", 6)
+        one.push(1, "x5")
+        assert rows(one) == (1, 6)
+        (event,) = one.engine.feed("q").subscribe(0).take()
+        assert "x5" in event.data
+        with pytest.raises(LimitError):
+            one.register("p", LABELLED)
+        fill(one, "other", 1)
+        with pytest.raises(LimitError, match="7 rows or more"):
+            one.register("p", OTHER)
+
+
+def test_a_restart_brings_back_what_has_grown_beyond_the_limit(tmp_path: Path) -> None:
+    life = Life(tmp_path / "a", ManualClock(0), static_rows=2, static_rows_per_query=2)
+    life.register("q", LABELLED)
+    life.store.update(P + "INSERT DATA { :a :label 1, 2, 3, 4 }")
+    life.push(1, "a")
+    told = life.told()["q"]
+    life.journal.log.sync()
+    life = life.crash()
+    assert life.engine.describe("q")["state"] == "running"
+    assert life.engine.describe("q")["static_parts"][0]["rows"] == 4
+    assert len(told) == 1
+    assert life.told()["q"] == told
+    life.stop()
