@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, Union
@@ -197,12 +197,12 @@ class Background:
         found = None if asked is None else asked()
         return list(self.whole(snapshot, part)) if found is None else found
 
-    def whole(self, snapshot: SnapshotReader, part: StaticPattern) -> Iterator[Row]:
+    def whole(self, reader: Reader, part: StaticPattern) -> Generator[Row]:
         """All rows of a part by the store alone, to be drained in this thread.
 
         The query begins now: commits may become visible while the rows are read.
         """
-        return _drained(self.start(snapshot, part), len(part.vars))
+        return _drained(self.start(reader, part), len(part.vars))
 
     def start(self, reader: Reader, part: StaticPattern) -> QueryResult:
         """The rows of one part as the store is now, to be drained in this thread.
@@ -264,7 +264,7 @@ class Background:
         return names
 
 
-def _drained(result: QueryResult, width: int) -> Iterator[Row]:
+def _drained(result: QueryResult, width: int) -> Generator[Row]:
     with result:
         for row in result.rows():
             yield row[:width]

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,14 @@ from .table import SharedTable
 if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
 
+    from ..reference.background import Background
+
 log = logging.getLogger("quadrill.continuous")
 
 _RETRY_FIRST_S = 1.0
 _RETRY_MOST_S = 60.0
+_TRIES = 3
+"""Beginnings of a read that commits may spoil."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +108,18 @@ class Recomputer:
         """
         began = time.perf_counter()
         background = table.new_background()
+        found: Iterable[Row] | None = None
         with self._order, self._store.snapshot_read() as snapshot:
             asked = background.columnar(snapshot, table.part)
-            found: Iterable[Row] | None = None
-            if asked is None:
-                found = background.whole(snapshot, table.part)
-            version, at_ms = snapshot.version, self._made_at()
-            table.blind = False
+            if asked is not None:
+                version, at_ms = snapshot.version, self._made_at()
+                table.blind = False
         # What was asked keeps its snapshot: commits go on from here.
         try:
             if asked is not None:
                 found = asked()
             if found is None:
-                with self._order, self._store.snapshot_read() as snapshot:
-                    found = background.whole(snapshot, table.part)
-                    version, at_ms = snapshot.version, self._made_at()
+                found, version, at_ms = self._begun(table, background)
             table.choice = background.choice(table.part)
             read = active().counted(found, lambda: table.users > 1)
             rows, listed = table.encode(read if limited is None else limited(read))
@@ -127,6 +128,26 @@ class Recomputer:
             raise
         table.took_s = time.perf_counter() - began
         return Swap(table, version, at_ms, rows, listed)
+
+    def _begun(self, table: SharedTable, background: Background) -> tuple[Generator[Row], int, int]:
+        """Rows that are still to be drained, the version that they are of, and when that was made.
+
+        Oxigraph groups and sorts before it gives the first row. Commits are not kept waiting for that: it is
+        tried without, and counts when none became visible meanwhile.
+        """
+        for _ in range(_TRIES):
+            with self._order:
+                before = self._store.version
+            found = background.whole(self._store, table.part)
+            with self._order:
+                if self._store.version == before:
+                    table.blind = False
+                    return found, before, self._made_at()
+            found.close()
+        with self._order, self._store.snapshot_read() as snapshot:
+            found = background.whole(snapshot, table.part)
+            table.blind = False
+            return found, snapshot.version, self._made_at()
 
     def _wake(self) -> None:
         if self._thread is None and not self._closed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.reference.background import Background
 from quadrill.continuous.static import catalogue as limits
 from quadrill.continuous.static import deltas
 from quadrill.store.quads import QuadStore
@@ -187,3 +189,36 @@ def test_many_keys_are_asked_for_in_several_texts(one: Bench, monkeypatch: pytes
     one.push(1, "a", "b", "c")
     one.store.apply(add=[quad(name, "l" + name) for name in "abcde"])
     assert told(one.engine, "q") == [("insert", 1, ["la", "lb", "lc"])]
+
+
+def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = QuadStore.open(None)
+    engine = Engine(store, None, clock=SystemClock(), settings=EngineSettings())
+    engine.start()
+    store.apply(add=[quad("a", "1")])
+    begin = Background.whole
+    tries: list[int] = []
+
+    def slow(self: Background, reader: Any, part: Any) -> Any:
+        """While the query begins another thread writes, and is done before the query has begun."""
+        found = begin(self, reader, part)
+        tries.append(store.version)
+        if len(tries) < 3:
+            writer = threading.Thread(target=lambda: store.apply(add=[quad("b", str(len(tries)))]))
+            writer.start()
+            writer.join(10)
+            assert not writer.is_alive(), "the writer waits for the query"
+        return found
+
+    monkeypatch.setattr(Background, "whole", slow)
+    counted = "{ SELECT ?x (COUNT(?l) AS ?n) WHERE { ?x :label ?l } GROUP BY ?x }"
+    text = f"{PREFIX}SELECT ?x ?n WHERE {{ STREAM :s [NOW] {{ ?x :seen ?v }} {counted} }}"
+    engine.register(Registration.from_json({"query": text}, name="q"))
+    assert len(tries) == 3
+    assert engine.describe("q")["version"] == store.version == 3
+    body = f"<{E}b> <{E}seen> 1 ."
+    engine.push(E + "s", body.encode(), "text/turtle", at=1, wait=True)
+    (event,) = engine.feed("q").subscribe(0).take()
+    assert json.loads(event.data)["results"]["bindings"][0]["n"]["value"] == "2"
+    engine.stop()
+    store.close()
