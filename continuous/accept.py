@@ -292,6 +292,7 @@ class Acceptor:
             element = Element(tuple(quads), at, stream.next_seq)
             stream.next_seq += 1
             stream.accepted += 1
+            stream.derived += 1
             stream.heard(self._clock)
             if watermark is not None and at < watermark:
                 stream.late += 1

@@ -28,7 +28,7 @@ from .packing import TERMS, Table, packed
 if TYPE_CHECKING:
     from .running import RunningQuery
 
-FORMAT = 5
+FORMAT = 6
 _HEAD = struct.Struct("<8sIIQQ")
 _MAGIC = b"quadrill"
 _BUILTINS = {"set", "frozenset", "slice", "range", "complex", "bytearray"}

@@ -401,7 +401,7 @@ class Keeper:
         stream = self._parts.book.find(record.members["stream"])
         if stream is None:
             return
-        stream.restore_figures([None, None, False, 1, 0, 0, 0, 0, None])
+        stream.forget_figures()
         stream.dead_letters.clear()
         if isinstance(stream.log, MemoryLog):
             stream.log.clear()

@@ -161,7 +161,7 @@ class StreamBook:
             raise ConflictError(
                 f"<{state.iri}> is made by the query {state.derived_from} already", code="stream-exists"
             )
-        if state.derived_from is None and state.accepted:
+        if state.derived_from is None and state.accepted > state.derived:
             raise ConflictError(f"elements were pushed to <{state.iri}>", code="stream-exists")
 
     def open_output(self, prepared: PreparedQuery, name: str) -> StreamState:

@@ -54,6 +54,8 @@ class StreamState:
     idle: bool = False
     next_seq: int = 1
     accepted: int = 0
+    # How many of those queries made; the others were pushed.
+    derived: int = 0
     late: int = 0
     dropped: int = 0
     refused: int = 0
@@ -115,15 +117,21 @@ class StreamState:
         """Time and counts, for a record of the journal."""
         return [
             self.seen, self.floor, self.idle, self.next_seq, self.accepted, self.late, self.dropped,
-            self.refused, self.last_input_ms,
+            self.refused, self.last_input_ms, self.derived,
         ]  # fmt: skip
 
     def restore_figures(self, figures: list[Any]) -> None:
         """Time and counts of `figures` again."""
         (
             self.seen, self.floor, self.idle, self.next_seq, self.accepted, self.late, self.dropped,
-            self.refused, self.last_input_ms,
+            self.refused, self.last_input_ms, *rest,
         ) = figures  # fmt: skip
+        # Records of input logs from before queries' elements were counted by themselves end here.
+        self.derived = rest[0] if rest else 0
+
+    def forget_figures(self) -> None:
+        """Time and counts of a stream to which nothing has come yet."""
+        self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0])
 
     def guarantee(self, at: int) -> bool:
         """Nothing before ``at`` will come any more; True when that is news."""

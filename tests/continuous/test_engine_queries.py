@@ -193,6 +193,27 @@ def test_construct_output_is_a_stream_that_others_read() -> None:
             b.push(11_000, "x", stream=E + "alarms")
 
 
+def test_the_stream_of_a_dropped_construct_can_be_made_again_until_someone_pushes_to_it() -> None:
+    made = f"PREFIX : <{E}> REGISTER STREAM <{E}made> AS CONSTRUCT {{ ?x :again ?v }} {W} "
+    made += "WHERE { WINDOW <w> { ?x :seen ?v } }"
+    with bench() as b:
+        b.register("made", made)
+        b.push(1000, "a")
+        b.engine.heartbeat(S, 5000)
+        assert b.engine.stream(E + "made")["accepted"] == 1
+        b.engine.drop("made")
+        b.register("made", made)
+        b.push(6000, "b")
+        b.engine.heartbeat(S, 10_000)
+        b.engine.drop("made")
+        b.register("other", made, result_iri=E + "made")
+        assert b.engine.stream(E + "made")["derived_from"] == "other"
+        b.engine.drop("other")
+        b.push(20_000, "x", stream=E + "made")
+        with pytest.raises(ConflictError, match="elements were pushed"):
+            b.register("made", made)
+
+
 def test_a_registration_can_name_the_stream_of_a_construct() -> None:
     with bench() as b:
         b.register(

@@ -16,7 +16,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import FeedGoneError, IdempotencyError
 from quadrill.continuous.journal import Journal
-from quadrill.store.errors import QuadrillError, StoreUnwritableError, UnsupportedError
+from quadrill.store.errors import ConflictError, QuadrillError, StoreUnwritableError, UnsupportedError
 from quadrill.store.logs import input_log
 from quadrill.store.quads import QuadStore
 from quadrill.store.registry import Registry, default_url
@@ -258,6 +258,30 @@ def test_a_dropped_query_stays_dropped_and_its_name_begins_anew(tmp_path: Path) 
     life.push(2_000, "b")
     life = life.crash()
     assert [number for number, _, _ in life.told()["seen"]] == [1]
+    life.stop()
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_the_stream_of_a_dropped_query_can_be_made_again_after_a_restart(
+    tmp_path: Path, *, checkpoint: bool
+) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.register("made")
+    life.push(1_000, "a")
+    life.push(4_000, "b")
+    if checkpoint:
+        life.checkpoint()
+    life.engine.drop("made")
+    life = life.crash()
+    life.register("made")
+    life.push(7_000, "c")
+    life.push(10_000, "d")
+    assert life.engine.stream(E + "made")["accepted"] == 2
+    life.engine.drop("made")
+    life.engine.push(E + "made", b"<urn:a> <urn:b> <urn:c> .", "application/n-triples", at=10_000)
+    life = life.crash()
+    with pytest.raises(ConflictError, match="elements were pushed"):
+        life.register("made")
     life.stop()
 
 
