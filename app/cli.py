@@ -62,8 +62,8 @@ def _fail(error: QuadrillError) -> int:
     for fault in faults:
         line, column, message = fault["line"], fault["column"], fault["message"]
         place = f"line {line}: " if column is None else f"line {line}, column {column}: "
-        place = "" if line is None else place
-        print(f"quadrill: {'' if message.startswith(place) else place}{message}", file=sys.stderr)
+        told = line is None or place.removesuffix(": ") in message
+        print(f"quadrill: {'' if told else place}{message}", file=sys.stderr)
         if fault["excerpt"]:
             print(fault["excerpt"], file=sys.stderr)
         if fault["hint"]:

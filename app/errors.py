@@ -120,7 +120,8 @@ def problem(error: BaseException) -> dict[str, Any]:
     if faults:
         document["faults"] = list(faults)
     for name, value in error.details.items():
-        document.setdefault(name, value)
+        if value is not None:
+            document.setdefault(name, value)
     return document
 
 

@@ -192,6 +192,8 @@ class Acceptor:
                 continue
             stamping = stamping or own  # type: ignore[assignment]  # own is one of the two words
             good.append((element, at))
+        # What could not be read was listed first; where lines are known they tell the order of the document.
+        bad.sort(key=lambda each: each.line or 0)
         return good, bad
 
     def _wrong_stamp(self, stream: StreamState, element: DecodedElement) -> InputError:

@@ -276,7 +276,7 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
         *(f"           {line}" for line in text.splitlines()),
         f"dialect  {document['dialect']}, profile {document['profile']}, {document['form'].upper()}",
         f"report   {_plain(document['report'])}, output {document['output']}",
-        f"engine   {document['engine']}",
+        f"engine   {document['engine'] or 'chosen once the static parts are read'}",
     ]
     if document.get("result_iri"):
         lines.append(f"result   <{document['result_iri']}>")

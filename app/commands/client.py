@@ -230,7 +230,8 @@ def _queries(options: argparse.Namespace) -> int:
     with connect(options) as server:
         rows = server.call("GET", "queries").json()["queries"]
     shown = [
-        [str(row.get(name) or "") for name in ("name", "state", "dialect", "waiting_for")] for row in rows
+        [*(row[name] or "" for name in ("name", "state", "dialect")), "; ".join(row["waiting_for"])]
+        for row in rows
     ]
     tables.print_table(["name", "state", "dialect", "waiting for"], shown)
     return 0

@@ -93,13 +93,9 @@ def _settings(options: argparse.Namespace) -> Settings:
 def _explain(options: argparse.Namespace) -> int:
     file = Path(options.query)
     if not file.is_file():
-        parameters = {flag: "true" for flag in ("analyze", "code") if getattr(options, flag)}
-        with connect(options) as server:
-            print(
-                server.call(
-                    "GET", f"queries/{quote(options.query, safe='')}/explain", params=parameters
-                ).text.strip()
-            )
+        if "/" in options.query:
+            raise OfflineError(f"there is no file {file}")
+        print(_explained(options))
         return 0
     if options.analyze:
         raise OfflineError(f"{file} is a text: it has no live figures", hint="Name a registered query.")
@@ -117,11 +113,24 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
+def _explained(options: argparse.Namespace) -> str:
+    parameters = {flag: "true" for flag in ("analyze", "code") if getattr(options, flag)}
+    path = f"queries/{quote(options.query, safe='')}/explain"
+    try:
+        with connect(options) as server:
+            return server.call("GET", path, params=parameters).text.strip()
+    except QuadrillError as error:
+        if not Path(options.query).suffix:
+            raise
+        # What looks like the name of a file may be meant as one.
+        raise OfflineError(f"there is no file {options.query}; {error.message}", hint=error.hint) from error
+
+
 def _migrate(options: argparse.Namespace) -> int:
     settings = _settings(options)
     open_store(settings).close()
     with open_registry(settings) as registry:
-        print(f"the registry is at revision {registry.revision}")
+        print(f"the registry is at revision {registry.revision()}")
     return 0
 
 

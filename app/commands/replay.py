@@ -55,6 +55,7 @@ def run_recorded(
     if form == "debs":
         members |= challenge.OPTIONS
     with _registered(members, static) as engine:
+        _check_streams(engine, streams)
         subscription = engine.feed(NAME).subscribe(0)
         if form == "debs":
             _challenge(engine, subscription, streams)
@@ -90,6 +91,20 @@ def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
         yield services.engine
     finally:
         services.close()
+
+
+def _check_streams(engine: Engine, streams: dict[str, Path]) -> None:
+    """A recording of a stream that the query does not read is a slip, as nothing would come out."""
+    description = engine.describe(NAME)
+    if any(window["stream"].startswith("?") for window in description["windows"]):
+        return
+    read = [known for stream in description["streams"] for known in (stream["name"], stream["iri"])]
+    for name in streams:
+        if name not in read:
+            raise RecordingError(
+                f"the query does not read the stream {name}",
+                hint=f"It reads {', '.join(stream['iri'] for stream in description['streams']) or 'none'}.",
+            )
 
 
 def _challenge(engine: Engine, subscription: Subscription, streams: dict[str, Path]) -> None:

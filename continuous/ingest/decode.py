@@ -201,7 +201,7 @@ class _Decoder:
         try:
             read()
         except QuadrillError as error:
-            where = getattr(error, "line", None) or line
+            where = getattr(error, "line", None) or line or None
             self._result.bad.append(BadElement(place, error.message, where, getattr(error, "column", None)))
 
     def _line(self, number: int, line: str, place: str) -> None:

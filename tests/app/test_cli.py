@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -135,7 +136,14 @@ def test_the_life_of_a_continuous_query(
     (tmp_path / "r.ndjson").write_text(json.dumps({"at": 1000, "data": "<urn:a> <urn:v> <urn:x> ."}) + "\n")
     assert main(["register", *at, str(tmp_path / "q.cqels"), "--name", "q"]) == 0
     assert main(["push", *at, "r", str(tmp_path / "r.ndjson"), "--wait"]) == 0
+    (tmp_path / "idle.cqels").write_text("SELECT ?s { STREAM <http://localhost/none> [NOW] { ?s ?p ?o } }")
+    assert main(["register", *at, str(tmp_path / "idle.cqels"), "--name", "idle"]) == 0
     capsys.readouterr()
+    assert main(["queries", *at]) == 0
+    shown = capsys.readouterr().out
+    assert "no element of <http://localhost/none> has come since registration" in shown
+    assert "[" not in shown
+    assert main(["drop", *at, "idle"]) == 0
     assert main(["queries", *at]) == 0
     assert "q" in capsys.readouterr().out.splitlines()[2].split()
     assert main(["watch", *at, "q", "--from", "0", "--count", "1"]) == 0
@@ -196,6 +204,10 @@ def test_recorded_files_are_evaluated_without_a_server(
     assert [json.loads(line.partition(" ")[2])["at"] for line in lines] == [1000, 3000]
     assert main(["run", str(tmp_path / "q.cqels"), "--stream", "r=/nowhere"]) == 1
     capsys.readouterr()
+    assert main(["run", str(tmp_path / "q.cqels"), "--stream", f"other={tmp_path / 'r.ndjson'}"]) == 1
+    errors = capsys.readouterr().err
+    assert "the query does not read the stream other" in errors
+    assert "http://localhost/r" in errors
 
 
 def test_a_text_is_explained_without_a_server(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -205,8 +217,10 @@ def test_a_text_is_explained_without_a_server(capsys: pytest.CaptureFixture[str]
     (tmp_path / "bad.cqels").write_text("SELECT ?s WHERE { STREAM <s> [RANGE] { ?s ?p ?o } }")
     assert main(["explain", str(tmp_path / "bad.cqels")]) == 1
     errors = capsys.readouterr().err
-    assert "line 1, column" in errors
+    assert errors.count("line 1, column") == 1
     assert "^" in errors
+    assert main(["explain", str(tmp_path / "none.cqels")]) == 1
+    assert "there is no file" in capsys.readouterr().err
 
 
 def test_tokens_are_made_listed_and_removed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -232,4 +246,5 @@ def test_no_server_is_one_clear_sentence(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_folder_is_migrated(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["migrate", "--data", str(tmp_path / "data")]) == 0
-    assert "revision" in capsys.readouterr().out
+    told = capsys.readouterr().out.strip()
+    assert re.fullmatch(r"the registry is at revision \w+", told), told

@@ -81,6 +81,35 @@ def test_a_push_is_all_or_nothing_unless_partial(fresh: LiveServer) -> None:
     assert len(partial.json()["bad"]) == 1
 
 
+def test_the_bad_elements_of_a_partial_push_are_listed_in_the_order_of_the_document(
+    fresh: LiveServer,
+) -> None:
+    body = "\n".join((line(1000, 1), "no JSON", '{"data": "<urn:s> <urn:v> 1 ."}', "none either")) + "\n"
+    answer = fresh.client.post("/streams/r", content=line(0, 1) + "\n", headers=NDJSON)
+    assert answer.status_code == 200
+    partial = fresh.client.post("/streams/r", content=body, headers=NDJSON, params={"partial": "true"})
+    assert [bad["line"] for bad in partial.json()["bad"]] == [2, 3, 4]
+
+
+def test_a_bad_graph_of_a_partial_push_has_no_line(fresh: LiveServer) -> None:
+    time = "<http://www.w3.org/ns/prov#generatedAtTime>"
+    body = f'<urn:g> {{ <urn:a> <urn:b> 1 }} <urn:g> {time} "nonsense" .'
+    trig = {"Content-Type": "application/trig"}
+    partial = fresh.client.post("/streams/r", content=body, headers=trig, params={"partial": "true"})
+    (bad,) = partial.json()["bad"]
+    assert bad["element"] == "graph <urn:g>"
+    assert "line" not in bad
+
+
+def test_members_of_a_problem_that_say_nothing_are_left_out(fresh: LiveServer) -> None:
+    turtle = {"Content-Type": "text/turtle"}
+    body = "<urn:a> <urn:b> 1 ."
+    assert fresh.client.post("/streams/r", content=body, params={"at": "1"}, headers=turtle).status_code == 200
+    problem = problem_of(fresh.client.post("/streams/r", content=body, headers=turtle), 400)
+    assert problem["code"] == "no-time"
+    assert None not in problem.values()
+
+
 def test_an_idempotency_key_repeats_its_answer_and_refuses_another_body(fresh: LiveServer) -> None:
     headers = {**NDJSON, "Idempotency-Key": "k1"}
     first = fresh.client.post("/streams/r", content=line(1000, 1), headers=headers)

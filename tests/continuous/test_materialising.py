@@ -138,6 +138,7 @@ def test_it_blocks_no_other_query_and_can_be_dropped(life: Life, gate: Gate) -> 
     assert info.value.code == "materialising"
     with pytest.raises(ConflictError):
         life.engine.current_answer("q")
+    assert "engine   chosen once the static parts are read" in life.engine.explain("q", as_json=False)
     life.engine.drop("q")
     with pytest.raises(FeedGoneError):
         life.engine.feed("q")
