@@ -20,6 +20,7 @@ from .config import Settings
 from .extensions import FOR_WORKERS, Extended, extended, functions_of, is_extended
 from .processes import Process
 from .protocol import WHOLE, Call, Scope, query_text, scope_of, update_seconds, update_text
+from .query_faults import told_better
 from .streaming import ROW_MARKS, Answer, AnswerSink, BodyAnswer, Client, Limits, Sink, timeout_error
 from .wiring import Services
 
@@ -92,7 +93,8 @@ class _Inline(Answer):
         if asked is not None:
             request = request._replace(custom_functions=asked.functions, custom_aggregates=asked.aggregates)
         try:
-            result = services.store.answer(request)
+            with told_better(text, services.settings.base_iri):
+                result = services.store.answer(request)
             try:
                 self._write(result, sink)
             except BaseException:
@@ -144,7 +146,8 @@ def _in_worker(
         def begin(head: dict[str, Any]) -> None:
             sink.begin(_begin(answer, head["kind"] == "graph", head["version"]))
 
-        services.workers.run(wanted, sink, begin, process, scope.seconds)
+        with told_better(text, settings.base_iri):
+            services.workers.run(wanted, sink, begin, process, scope.seconds)
 
     answer = answered(services, transcoded(body), scope.seconds, process, client)
     return answer

@@ -163,6 +163,23 @@ def test_a_wrong_text_is_told_with_its_place(server: LiveServer) -> None:
     assert "^" in problem["excerpt"]
 
 
+@pytest.mark.parametrize(
+    ("text", "column", "told"),
+    [
+        ("SELECT * { ?s ?p }", 18, "this triple has no object"),
+        ("SELECT * { ?s ?p ?o FILTER }", 28, 'unexpected "}"'),
+        ("SELECT (COUNT(*) ?n) { ?s ?p ?o }", 18, 'unexpected "?n", expected an operator or AS'),
+        ("SELECT * { { ?a ?p ?o } { ?b ?p }", 33, "this triple has no object"),
+    ],
+)
+def test_a_wrong_query_is_told_by_the_token_that_is_wrong(
+    server: LiveServer, text: str, column: int, told: str
+) -> None:
+    problem = problem_of(server.client.get("/query", params={"query": text}), 400)
+    assert (problem["code"], problem["line"], problem["column"]) == ("query-text", 1, column)
+    assert told in problem["detail"]
+
+
 def test_bodies_that_are_not_utf_8_are_refused(server: LiveServer) -> None:
     utf16 = "ASK {}".encode("utf-16")
     told = {"Content-Type": "application/sparql-query; charset=UTF-16"}
