@@ -161,6 +161,9 @@ def test_a_commit_changes_the_answer_and_the_feed_tells(fresh: LiveServer) -> No
 
 def test_construct_gives_quads_and_graph_formats(fresh: LiveServer) -> None:
     fresh.client.put("/queries/c", json={"query": CONSTRUCT, "output": "rstream"})
+    triples = fresh.client.get("/queries/c/results", headers={"Accept": "application/n-triples"})
+    assert (triples.status_code, triples.content) == (200, b"")
+    assert triples.headers["Content-Type"] == "application/n-triples"
     with EventReader(fresh, "/queries/c/results") as feed:
         push(fresh, (1000, "<urn:a> <urn:v> <urn:x> ."))
         (event,) = feed.take(1)

@@ -180,6 +180,16 @@ def test_a_wrong_query_is_told_by_the_token_that_is_wrong(
     assert told in problem["detail"]
 
 
+def test_an_answer_without_a_body_has_no_type(server: LiveServer) -> None:
+    turtle = {"Content-Type": "text/turtle"}
+    made = server.client.put("/store?graph=urn:made", content="<urn:a> <urn:b> 1 .", headers=turtle)
+    assert (made.status_code, made.content) == (201, b"")
+    assert "Content-Type" not in made.headers
+    options = server.client.options("/query")
+    assert (options.status_code, options.content) == (200, b"")
+    assert "Content-Type" not in options.headers
+
+
 def test_bodies_that_are_not_utf_8_are_refused(server: LiveServer) -> None:
     utf16 = "ASK {}".encode("utf-16")
     told = {"Content-Type": "application/sparql-query; charset=UTF-16"}
