@@ -114,7 +114,8 @@ def _finish(app: Flask, services: Services) -> None:
         if "ETag" not in response.headers:
             response.headers["ETag"] = f'"{services.store.version}"'
         # Nothing is of no type. An empty graph is still of the one that was asked for.
-        untold = response.mimetype == "text/html" and not (response.is_streamed or response.direct_passthrough)
+        by_default = response.mimetype == "text/html"
+        untold = by_default and not (response.is_streamed or response.direct_passthrough)
         if response.status_code in (204, 304) or (untold and not response.get_data()):
             response.headers.pop("Content-Type", None)
         response.headers.setdefault(*NOSNIFF)
