@@ -145,6 +145,7 @@ def _of_journal(state: dict[str, Any] | None) -> Iterable[Metric]:
         "How long the last one stopped the queries.",
         state["checkpoint_pause_seconds"],
     )
+    yield _gauge("quadrill_tables_bytes", "Size of the static parts on disk.", state["tables_bytes"])
     yield _gauge("quadrill_checkpoint_bytes", "Size of the last one.", state["checkpoint_bytes"])
     yield _gauge(
         "quadrill_checkpoint_age_seconds",

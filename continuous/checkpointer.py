@@ -135,6 +135,7 @@ class Checkpointer:
             log.warning("no checkpoint: %s", error.message)
         else:
             self._forget(moment)
+            self._parts.statics.keep()
         self._note_pause(began)
 
     @property
@@ -225,6 +226,7 @@ class Checkpointer:
             daemon=True,
         )
         self._waiting.start()
+        self._parts.statics.keep()
         self._note_pause(began)
 
     def _publish(self, moment: _Moment, draft: Path, state: dict[str, Any] | None) -> None:

@@ -99,6 +99,9 @@ def describe_static(
             "shared_with": list(part.facts.shared_with),
             "behind_since": part.facts.behind,
             "problem": part.facts.problem,
+            "origin": "evaluated"
+            if part.facts.from_disk is None
+            else f"read from disk at version {part.facts.from_disk}",
             "read_ms": None if part.facts.took_s is None else round(part.facts.took_s * 1000, 3),
         }
         for part in parts

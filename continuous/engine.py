@@ -156,11 +156,13 @@ class Engine(StreamSide, QuerySide):
         journal = self.parts.turns.journal
         if journal is None or self.keeper is None:
             return None
+        kept = self.parts.statics.kept
         return {
             "records": journal.last,
             "waiting_bytes": journal.log.waiting_bytes,
             "result_bytes": journal.results.size(),
             "checkpoint_bytes": self.keeper.checkpoints.size,
+            "tables_bytes": 0 if kept is None else kept.bytes,
             "checkpoint_age_seconds": self.keeper.checkpoints.age_s,
             "earliest": journal.log.earliest,
             "waiting": journal.last - journal.log.durable,

@@ -69,6 +69,7 @@ class Keeper:
             self.checkpoints.stop()
             if self.report:
                 self.checkpoints.checkpoint()
+                self._parts.statics.keep(at_end=True)
         finally:
             try:
                 self._journal.close()

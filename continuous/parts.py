@@ -16,6 +16,7 @@ from quadrill.store.errors import GoneError
 from quadrill.store.payloads import Payloads
 from quadrill.store.rates import ChangeRates
 from quadrill.store.remote import RemoteClient
+from quadrill.store.shelf import Shelf
 
 from .accept import Acceptor
 from .catalogue import Entry, QueryCatalogue
@@ -32,6 +33,7 @@ from .remote.book import SourceBook
 from .running import RunningQuery
 from .settings import EngineSettings
 from .static.budget import StaticBudget
+from .static.kept import KeptTables
 from .static.recompute import Swap
 from .streambook import StreamBook
 from .streams import StreamState
@@ -90,6 +92,9 @@ class EngineParts:
         self.statics.budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
         self.statics.recomputer.threaded = settings.threaded
         self.statics.on_fresh = self._swap_later
+        if journal is not None and not store.in_memory:
+            shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)
+            self.statics.kept = KeptTables(shelf, store, choice.terms, threaded=settings.threaded)
         self.rates = ChangeRates()
         self.views = ViewBook(store, threaded=settings.threaded)
         self.turns = turns = Turns(clock, journal)

@@ -199,6 +199,13 @@ class QuadStore(StoreWrites):
         """The version of the newest commit, also while the store is rewound."""
         return self._log.version
 
+    def mark(self, version: int) -> str | None:
+        """Names the history of the dataset up to a version, also while the store is rewound before it.
+
+        None when the change log does not hold the commit of that version, or the store is in memory.
+        """
+        return self._log.mark(version) if isinstance(self._log, SqliteChangeLog) else None
+
     # --- upkeep -------------------------------------------------------------------------------
 
     def backup(self, target: Path | str) -> int:

@@ -57,6 +57,7 @@ class TableFacts:
     ``follows``: each commit changes them by itself. ``shared_with``: the other queries that read the same
     table. ``behind``: the first version that is not in the rows yet, while they are read anew. ``problem``:
     why that failed. ``took_s``: how long it took to read all rows, in seconds. ``choice``: by whom, and why.
+    ``from_disk``: the version at which the rows were written, when they were read from disk at the start.
     """
 
     rows: int
@@ -67,6 +68,7 @@ class TableFacts:
     problem: str | None = None
     took_s: float | None = None
     choice: Choice | None = None
+    from_disk: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
 
     from ..native import EngineTerms
+    from .kept import KeptTables
     from .rows import StaticRows
 
 log = logging.getLogger("quadrill.continuous")
@@ -90,6 +91,8 @@ class StaticCatalogue:
         """Told in the engine's thread that a table fell behind at a version."""
         self.on_fresh: Callable[[Swap], None] = self.swap
         """Told by the thread that read a table anew; has `swap` called in the engine's thread."""
+        self.kept: KeptTables | None = None
+        """Rows on disk; None keeps none."""
 
     def take_moved(self) -> list[StaticRows]:
         """The queries whose tables have changed since the last call."""
@@ -118,6 +121,8 @@ class StaticCatalogue:
     def close(self) -> None:
         """Watch no more commits."""
         self.recomputer.close()
+        if self.kept is not None:
+            self.kept.close()
         with self._observing:
             stop, self._stop = self._stop, None
         if stop is not None:
@@ -197,13 +202,41 @@ class StaticCatalogue:
             self.gone.popleft().close()
 
     def _materialise(self, table: SharedTable) -> None:
-        """Evaluate all rows; commits wait only until the store's snapshot is taken."""
+        """Take all rows from disk or evaluate them; commits wait only until it is known of which version."""
+        if self.kept is not None and self._take_up(table, self.kept):
+            table.ready.set()
+            return
         with self._order:
             table.blind = True
             self._index.add(table)
         fresh = self.recomputer.read(table, lambda rows: self.budget.limited(rows, table, self.rows))
         table.load(fresh.rows, fresh.listed, fresh.version)
         table.ready.set()
+
+    def _take_up(self, table: SharedTable, kept: KeptTables) -> bool:
+        """Take the rows that are on disk, if they are those of the present version."""
+        found = kept.find(table)
+        if found is None:
+            return False
+        # The long way is gone while commits go on, the rest while they wait.
+        reaches = kept.unchanged(table, found.until, self._store.version)
+        with self._order:
+            version = self._store.version
+            if not found.since <= version or kept.unchanged(table, reaches, version) < version:
+                return False
+            self._index.add(table)
+        if kept.load(table, found, version):
+            return True
+        with self._order:
+            self._index.remove(table)
+        return False
+
+    def keep(self, *, at_end: bool = False) -> None:
+        """Have tables written to disk that have changed; called in the engine's thread between turns."""
+        if self.kept is not None:
+            with self._order:
+                self._let_go()
+            self.kept.keep(self.tables(), self.version, at_end=at_end)
 
     def release(self, table: SharedTable) -> None:
         """One user less; the last one takes the table along."""

@@ -251,6 +251,7 @@ class StaticRows:
             table.problem,
             round(table.took_s, 6),
             table.choice,
+            table.from_disk,
         )
 
     def rows(self, place: int) -> list[Row]:

@@ -23,6 +23,7 @@ from .changes import AllRows, Recompute, RowChange, TableChange, VersionedChange
 
 if TYPE_CHECKING:
     from ..native import EngineTerms
+    from .packed_rows import PackedRows
 
 
 class Reader(Protocol):
@@ -54,6 +55,8 @@ class SharedTable:
         rows: each row as ids and how often it is there; changed in the engine's thread alone.
         listed: the rows in their order, for a query without windows that has one; ``rows`` is then empty.
         version: the version of the store that the rows reflect.
+        since: the oldest version of which it is known that the rows were the same from there on.
+        from_disk: the version at which the rows were written to disk, None when they were evaluated.
         waiting: changes whose turn has not come, oldest first.
         blind: the writers' side does not look at commits, because all rows will be read anew.
         live: some query reads it: its changes take their turns.
@@ -88,6 +91,8 @@ class SharedTable:
         self.count = 0
         self.listed: Sequence[Row] | None = None
         self.version = -1
+        self.since = -1
+        self.from_disk: int | None = None
         self.waiting: deque[VersionedChange] = deque()
         self.blind = False
         self.live = False
@@ -111,7 +116,28 @@ class SharedTable:
         """All rows at a version, as `encode` gives them."""
         self.rows, self.listed = fresh, listed
         self.count = sum(fresh.values()) if listed is None else len(listed)
-        self.version = version
+        self.version = self.since = version
+        self.from_disk = None
+
+    def load_kept(self, kept: PackedRows, version: int, since: int, from_disk: int) -> None:
+        """All rows as they were written to disk; they are those of this version.
+
+        Raises:
+            LookupError, ValueError: they do not fit together.
+        """
+        if kept.width != len(self.part.vars):
+            raise ValueError("the rows have another width")
+        fresh: Delta = {}
+        listed: Sequence[Row] | None = None
+        if self.is_ordered:
+            listed = [row for row, _ in kept.rows(kept.terms, None)]
+        else:
+            with self._terms.planning:
+                ids = self._ids.ids
+                fresh.update(kept.rows([ids[term] for term in kept.terms], 0))
+                self._ids.pin(term_id for row in fresh for term_id in row)
+        self.load(fresh, listed, version)
+        self.since, self.from_disk = since, from_disk
 
     def encode(self, rows: Iterable[Row]) -> tuple[Delta, Sequence[Row] | None]:
         """All rows as ids, which are pinned, or in their order."""
@@ -171,7 +197,7 @@ class SharedTable:
         self._ids.unpin(term_id for row in rows for term_id in row)
 
     def _take(self, waited: VersionedChange) -> TableChange:
-        self.version = waited.version
+        self.version = self.since = waited.version
         if isinstance(waited.change, AllRows):
             return self._take_all(waited.change.rows)
         assert isinstance(waited.change, RowChange)

@@ -10,7 +10,9 @@ more, in order, which changes nothing where it had been made (`store.recovery`).
 
 from __future__ import annotations
 
+import hashlib
 import json
+import secrets
 import sqlite3
 import threading
 import zlib
@@ -104,8 +106,12 @@ class SqliteChangeLog:
             self._db = self._connect()
             if new:
                 self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+            # Which history this is: what else is kept of a dataset names it.
+            identity = secrets.randbits(62)
+            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (identity,))
             meta = dict(self._db.execute("SELECT name, value FROM meta").fetchall())
             self.version = int(meta["version"])
+            self._identity = int(meta["identity"])
             self.checkpoint = int(meta["checkpoint"])
             self.bulk_pending = bool(meta["bulk"])
             self._bytes = int(meta["bytes"])
@@ -249,6 +255,20 @@ class SqliteChangeLog:
     def after(self, version: int, limit: int | None = None) -> Iterator[Commit]:
         """See `ChangeLog.after`. Reads in pages, so no transaction stays open between two commits."""
         return self._pages(version, limit) if self._reaches(version) else iter(())
+
+    def mark(self, version: int) -> str | None:
+        """Names this history up to a version; None when the commit of that version is not in the log.
+
+        Two histories of one folder that parted, as after a backup was restored, have different marks from
+        their first different commit on: the mark is made from the commit as it is stored, time and quads.
+        """
+        rows = self._page(version - 1, 1)
+        if not rows or rows[0][0] != version:
+            return None
+        digest = hashlib.sha256(str(self._identity).encode())
+        for value in rows[0]:
+            digest.update(b"|" + (value if isinstance(value, bytes) else str(value).encode()))
+        return digest.hexdigest()
 
     def _reaches(self, version: int) -> bool:
         if version > self.version:

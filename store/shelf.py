@@ -1,0 +1,202 @@
+"""Blobs that can be made again, kept on disk so that they need not be: rows of static parts.
+
+One SQLite file in WAL mode. An item is written whole or not at all, carries a check sum for each blob, and is
+found by its key alone; what it means is for whoever keeps it. The file may be deleted at any time: a damaged
+one is, and that is said in the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .errors import StoreFormatError
+
+log = logging.getLogger("quadrill.store")
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS items (
+    key TEXT PRIMARY KEY, facts TEXT NOT NULL, parts INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS parts (
+    key TEXT NOT NULL, place INTEGER NOT NULL, digest BLOB NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (key, place)
+);
+"""
+_LEVEL = 1
+
+
+class Shelf:
+    """Items by key; may be used by several threads.
+
+    Nothing here raises for a disk that is full or a file that is damaged but `read`: what is not kept is made
+    again.
+    """
+
+    def __init__(self, path: Path, reached: Callable[[str], None] = lambda point: None) -> None:
+        """Open or make the file; a file that is none is replaced.
+
+        Args:
+            path: the file.
+            reached: told the name of each step; for tests of crashes.
+        """
+        self._path = path
+        self._reached = reached
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        try:
+            self._db = self._opened()
+        except sqlite3.DatabaseError as error:
+            self._replace(error)
+
+    def _opened(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=30)
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            db.executescript(_SCHEMA)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _replace(self, error: sqlite3.Error) -> None:
+        """Begin with an empty file; without any when that is not possible either."""
+        log.warning("%s is damaged and begins anew: %s", self._path, error)
+        db, self._db = self._db, None
+        try:
+            if db is not None:
+                db.close()
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+            self._db = self._opened()
+        except (OSError, sqlite3.Error) as again:
+            log.warning("%s cannot be written, static parts are not kept: %s", self._path, again)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file and of what is still beside it."""
+        size = 0
+        for suffix in ("", "-wal"):
+            try:
+                size += Path(f"{self._path}{suffix}").stat().st_size
+            except OSError:
+                continue
+        return size
+
+    def facts(self, key: str) -> dict[str, Any] | None:
+        """What was noted with an item; None when there is no such item."""
+        with self._lock:
+            if self._db is None:
+                return None
+            try:
+                row = self._db.execute("SELECT facts FROM items WHERE key = ?", (key,)).fetchone()
+                return None if row is None else dict(json.loads(row[0]))
+            except (sqlite3.DatabaseError, ValueError) as error:
+                self._replace(sqlite3.DatabaseError(str(error)))
+                return None
+
+    def read(self, key: str) -> list[bytes]:
+        """The blobs of an item, in their order.
+
+        Raises:
+            StoreFormatError: one is damaged or missing.
+        """
+        with self._lock:
+            if self._db is None:
+                raise StoreFormatError(f"{self._path} cannot be read")
+            try:
+                count = self._db.execute("SELECT parts FROM items WHERE key = ?", (key,)).fetchone()
+                query = "SELECT place, digest, data FROM parts WHERE key = ? ORDER BY place"
+                rows = self._db.execute(query, (key,)).fetchall()
+            except sqlite3.DatabaseError as error:
+                raise StoreFormatError(f"{self._path} is damaged: {error}") from error
+        if count is None or [row[0] for row in rows] != list(range(count[0])):
+            raise StoreFormatError(f"{self._path} lacks a part of an item")
+        found = []
+        for _, digest, data in rows:
+            if not isinstance(data, bytes) or _digest(data) != digest:
+                raise StoreFormatError(f"{self._path} is damaged: a check sum is wrong")
+            found.append(zlib.decompress(data))
+        return found
+
+    def write(self, key: str, facts: Mapping[str, Any], blobs: Iterable[bytes]) -> bool:
+        """Let an item take the place of the one of that key, if any; False when it was not written."""
+        # What takes time is done before the file is locked.
+        rows = []
+        for place, blob in enumerate(blobs):
+            data = zlib.compress(blob, _LEVEL)
+            rows.append((key, place, _digest(data), data))
+        with self._lock:
+            return self._change(
+                ("DELETE FROM parts WHERE key = ?", [(key,)]),
+                ("INSERT INTO parts VALUES (?,?,?,?)", rows),
+                ("INSERT OR REPLACE INTO items VALUES (?,?,?)", [(key, json.dumps(facts), len(rows))]),
+            )
+
+    def note(self, facts: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Other facts for items that are there; False when they were not written."""
+        rows = [(json.dumps(each), key) for key, each in facts.items()]
+        with self._lock:
+            return not rows or self._change(("UPDATE items SET facts = ? WHERE key = ?", rows))
+
+    def keep_only(self, keys: Collection[str]) -> None:
+        """Forget every other item."""
+        with self._lock:
+            if self._db is None:
+                return
+            try:
+                there = [key for (key,) in self._db.execute("SELECT key FROM items")]
+            except sqlite3.DatabaseError as error:
+                self._replace(error)
+                return
+            self._forget([key for key in there if key not in keys])
+
+    def forget(self, key: str) -> None:
+        """Delete an item."""
+        with self._lock:
+            self._forget([key])
+
+    def close(self) -> None:
+        """Close the file; nothing is kept afterwards."""
+        with self._lock:
+            db, self._db = self._db, None
+            if db is not None:
+                db.close()
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        rows = [(key,) for key in keys]
+        if rows:
+            self._change(("DELETE FROM parts WHERE key = ?", rows), ("DELETE FROM items WHERE key = ?", rows))
+
+    def _change(self, *steps: tuple[str, list[Any]]) -> bool:
+        """Under the lock: run statements as one."""
+        if self._db is None:
+            return False
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            for statement, rows in steps:
+                self._db.executemany(statement, rows)
+                self._reached("within-shelf")
+            self._db.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            # A full disk, a lock: what is there stays.
+            log.warning("%s cannot be written: %s", self._path, error)
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            return False
+        except sqlite3.DatabaseError as error:
+            self._replace(error)
+            return False
+        return True
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
