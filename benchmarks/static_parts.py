@@ -1,11 +1,13 @@
 """Static parts: what a commit costs against evaluating them anew, and how much a table takes.
 
     python -m benchmarks.static_parts [--triples 100000 1000000] [--plots docs/plots]
+    python -m benchmarks.static_parts --restart --triples 200000 2000000
 
 Data: people with a name and a city, cities with a country. The part is a person's name and the country of her
 city, two joins. A commit moves people to other cities; it is taken into the table as deltas or, when it is
 large, by reading the table anew in the background. Times are wall clock of a run with nothing else in the
-process; the load of the machine is printed with them.
+process; the load of the machine is printed with them. ``--restart`` measures the start of an engine over a
+folder on disk instead, with the rows of the part on disk and without.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -23,7 +26,9 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.journal import Journal
 from quadrill.store.quads import QuadStore
+from quadrill.store.registry import Registry, default_url
 
 E = "http://example.org/"
 DEFAULT = DefaultGraph()
@@ -130,14 +135,77 @@ def bytes_per_row(people: int = 20_000) -> float:
     return taken / people
 
 
+class Lives:
+    """Starts of an engine over one folder on disk."""
+
+    def __init__(self, folder: Path, people: int) -> None:
+        self.folder = folder
+        self.store = QuadStore.open(folder)
+        self.store.apply(add=data(people))
+        self.registry = Registry.open(default_url(folder))
+        self.tables = folder / "engine" / "tables.sqlite"
+
+    def started(self) -> tuple[Engine, float]:
+        """An engine and the seconds until it worked."""
+        journal = Journal.open(self.folder / "engine")
+        engine = Engine(self.store, self.registry, clock=SystemClock(), journal=journal)
+        began = time.perf_counter()
+        engine.start()
+        return engine, time.perf_counter() - began
+
+    def close(self) -> None:
+        """Close the store."""
+        self.registry.close()
+        self.store.close()
+
+
+def restart(people: int) -> None:
+    """Print how long a start takes with the rows on disk and without, and how long writing them."""
+    with tempfile.TemporaryDirectory() as folder:
+        lives = Lives(Path(folder), people)
+        engine, _ = lives.started()
+        engine.register(Registration.from_json({"query": QUERY}, name="q"))
+        while engine.parts.dispatcher.has_pending:
+            time.sleep(0.05)
+        statics = engine.parts.statics
+        assert statics.kept is not None
+        began = time.perf_counter()
+        engine.parts.loop.call(lambda: statics.keep({}))
+        paused = time.perf_counter() - began
+        statics.kept.wait()
+        written = time.perf_counter() - began
+        engine.stop()
+        size = lives.tables.stat().st_size
+        with_rows, without = [], []
+        for _ in range(2):
+            engine, seconds = lives.started()
+            assert engine.parts.statics.kept is not None and engine.parts.statics.kept.taken == 1
+            with_rows.append(seconds)
+            engine.stop()
+            lives.tables.unlink()
+            engine, seconds = lives.started()
+            without.append(seconds)
+            engine.stop()
+        lives.close()
+    print(f"{people:,} rows: start {min(with_rows):.2f} s with the rows on disk, "
+          f"{min(without):.2f} s without; written in {written:.2f} s, "
+          f"{paused * 1e3:.0f} ms of it in the engine's thread, "
+          f"{size / 1e6:.1f} MB")  # fmt: skip
+
+
 def main() -> None:
     """Print a table, and draw it with ``--plots``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--triples", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--quads", type=int, nargs="+", default=[1, 10, 1_000, 100_000])
     parser.add_argument("--plots", type=Path, help="a folder for the plots")
+    parser.add_argument("--restart", action="store_true", help="measure starts instead")
     options = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+    if options.restart:
+        for triples in options.triples:
+            restart(triples // 2)
+        return
     updates: dict[int, list[tuple[int, float]]] = {}
     probes: list[tuple[int, float]] = []
     for triples in options.triples:

@@ -135,8 +135,18 @@ class Checkpointer:
             log.warning("no checkpoint: %s", error.message)
         else:
             self._forget(moment)
-            self._parts.statics.keep()
+            self._keep_tables()
         self._note_pause(began)
+
+    def at_end(self) -> None:
+        """The last checkpoint, and the static parts with it, on disk when this returns."""
+        self.checkpoint()
+        self._keep_tables(at_end=True)
+
+    def _keep_tables(self, *, at_end: bool = False) -> None:
+        running = [entry.running for entry in self._parts.catalogue.entries()]
+        evaluated = {each.name: each.evaluated_version for each in running if each is not None}
+        self._parts.statics.keep(evaluated, at_end=at_end)
 
     @property
     def _is_reading(self) -> bool:
@@ -226,7 +236,7 @@ class Checkpointer:
             daemon=True,
         )
         self._waiting.start()
-        self._parts.statics.keep()
+        self._keep_tables()
         self._note_pause(began)
 
     def _publish(self, moment: _Moment, draft: Path, state: dict[str, Any] | None) -> None:

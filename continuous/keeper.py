@@ -68,8 +68,7 @@ class Keeper:
             # Without a recovery there is nothing in memory that is worth more than the checkpoint on disk.
             self.checkpoints.stop()
             if self.report:
-                self.checkpoints.checkpoint()
-                self._parts.statics.keep(at_end=True)
+                self.checkpoints.at_end()
         finally:
             try:
                 self._journal.close()

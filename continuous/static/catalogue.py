@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -224,6 +224,8 @@ class StaticCatalogue:
             version = self._store.version
             if not found.since <= version or kept.unchanged(table, reaches, version) < version:
                 return False
+            # Known before a commit is looked at, which asks for it.
+            table.took_s = found.read_s
             self._index.add(table)
         if kept.load(table, found, version):
             return True
@@ -231,12 +233,16 @@ class StaticCatalogue:
             self._index.remove(table)
         return False
 
-    def keep(self, *, at_end: bool = False) -> None:
-        """Have tables written to disk that have changed; called in the engine's thread between turns."""
+    def keep(self, evaluated: Mapping[str, int], *, at_end: bool = False) -> None:
+        """Have tables written to disk that have changed; called in the engine's thread between turns.
+
+        ``evaluated`` says from which version each query goes on after a restart; see `KeptTables.keep`.
+        """
         if self.kept is not None:
-            with self._order:
-                self._let_go()
-            self.kept.keep(self.tables(), self.version, at_end=at_end)
+            if self.gone:
+                with self._order:
+                    self._let_go()
+            self.kept.keep(self.tables(), self.version, evaluated, at_end=at_end)
 
     def release(self, table: SharedTable) -> None:
         """One user less; the last one takes the table along."""

@@ -114,12 +114,23 @@ class KeptTables:
 
     # --- writing --------------------------------------------------------------------------------
 
-    def keep(self, tables: Iterable[SharedTable], version: int, *, at_end: bool = False) -> None:
+    def keep(
+        self,
+        tables: Iterable[SharedTable],
+        version: int,
+        evaluated: Mapping[str, int],
+        *,
+        at_end: bool = False,
+    ) -> None:
         """Write what has changed since it was written; forget tables that are gone.
+
+        A restart begins with each query at the version of its last evaluation. Rows that are younger would
+        not serve there: those from before stay on disk until the query was evaluated with these.
 
         Args:
             tables: all tables.
             version: the version whose turn came last.
+            evaluated: by the name of the query the version of its last evaluation.
             at_end: nothing comes after this: everything is written, here and now.
         """
         if self._thread is not None:
@@ -150,6 +161,10 @@ class KeptTables:
                 continue
             if on_disk is not None and on_disk[0] == table.since:
                 notes[key] = facts
+            elif table.since > min(
+                (evaluated.get(each.name, version) for each in table.readers), default=version
+            ):
+                continue
             elif at_end or time.monotonic() >= self._not_before.get(key, 0.0):
                 copies.append(self._copy(key, table, facts))
         if not (copies or notes or keys != self._keys):
@@ -163,10 +178,15 @@ class KeptTables:
         )
         self._thread.start()
 
+    def wait(self) -> None:
+        """Wait for what is being written."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
     def close(self) -> None:
         """Wait for what is being written and close the file."""
-        if self._thread is not None:
-            self._thread.join()
+        self.wait()
         self._shelf.close()
 
     def _copy(self, key: str, table: SharedTable, facts: dict[str, Any]) -> _Copy:
@@ -272,7 +292,6 @@ class KeptTables:
             self._shelf.forget(found.key)
             self._on_disk.pop(found.key, None)
             return False
-        table.took_s = found.read_s
         table.choice = None if found.choice is None else Choice(*found.choice)
         self._on_disk[found.key] = (found.since, found.until)
         self.taken += 1

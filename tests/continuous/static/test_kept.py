@@ -30,6 +30,7 @@ ORDERED = "SELECT ?x ?n WHERE { ?x :name ?n } ORDER BY DESC(?n) ?x LIMIT 3"
 @pytest.fixture(autouse=True)
 def all_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "WORTH_S", 0.0)
+    monkeypatch.setattr(kept, "_PAUSES", 0)
 
 
 @pytest.fixture
@@ -135,12 +136,35 @@ def test_a_table_written_after_the_checkpoint_does_not_serve_before_its_last_cha
 ) -> None:
     life = begun(tmp_path / "d")
     update(life, names("a", 5))
-    life.engine.parts.statics.keep(at_end=True)
+    life.engine.parts.statics.keep({}, at_end=True)
     before = life.told()
     evaluated.clear()
     life = life.crash()
     assert len(evaluated) == 1 and origin(life) == "evaluated"
     assert life.told() == before
+    life.stop()
+
+
+def test_rows_younger_than_the_last_evaluation_do_not_replace_those_that_a_start_needs(
+    tmp_path: Path, evaluated: list[str]
+) -> None:
+    life = Life(tmp_path / "d", ManualClock(0))
+    life.register("closes", CLOSES)
+    update(life, names("a", 1))
+    life.push(1_000, "a")
+    life.push(2_500, "a")
+    life.checkpoint()
+    # Behind the last report: the query goes on from the version before this one.
+    update(life, names("a", 2))
+    life.checkpoint()
+    evaluated.clear()
+    life = life.crash()
+    assert (evaluated, origin(life, "closes")) == ([], "read from disk at version 1")
+    life.push(4_500, "a")
+    assert short(life, "closes")[-1][1:] == (2, 3)
+    life.checkpoint()
+    life = life.crash()
+    assert (evaluated, origin(life, "closes")) == ([], "read from disk at version 2")
     life.stop()
 
 
@@ -287,7 +311,7 @@ def test_a_process_that_dies_while_rows_are_read_anew_takes_those_from_before_an
     life.stop()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_runs_with_crashes_tell_what_undisturbed_ones_do(
     tmp_path: Path, evaluated: list[str], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
