@@ -3,6 +3,7 @@
     data folder/engine/
         input/*.log         the journal's records (store/logs/input_log.py)
         results.sqlite      the events of the feeds (store/logs/result_log.py)
+        tables.sqlite       rows of static parts (static/kept.py, store/shelf.py)
         checkpoint          the state after some record (checkpoint.py)
 
 A record is one line of JSON and N-Quads behind it. Kinds:

@@ -203,7 +203,8 @@ class StaticCatalogue:
 
     def _materialise(self, table: SharedTable) -> None:
         """Take all rows from disk or evaluate them; commits wait only until it is known of which version."""
-        if self.kept is not None and self._take_up(table, self.kept):
+        # A registration has its rows counted while they are read (`budget`).
+        if self.kept is not None and not active().limited and self._take_up(table, self.kept):
             table.ready.set()
             return
         with self._order:

@@ -39,9 +39,9 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     read = Recomputer.read
 
-    def counted(self: Recomputer, table: SharedTable) -> Any:
+    def counted(self: Recomputer, table: SharedTable, *limited: Any) -> Any:
         found.append(table.name)
-        return read(self, table)
+        return read(self, table, *limited)
 
     monkeypatch.setattr(Recomputer, "read", counted)
     return found
