@@ -52,6 +52,7 @@ class EvaluatorChoice:
             base_iri=prepared.query.base_iri,
             sources=prepared.sources,
             columnar=self._columnar_parts(registration.static_engine),
+            static_tables=registration.static_tables,
         )
         # Parts that look into fetched graphs and the store at once are read anew when either changes.
         follows = prepared.sources is None or not prepared.sources.remote_graphs

@@ -14,6 +14,7 @@ from .algebra.query import ContinuousQuery, WindowDeclaration
 from .ingest.times import format_instant
 from .inputs import Report
 from .prepare import PreparedQuery, show_duration, show_window
+from .reference.answer import LookupFacts
 from .running import RunningQuery
 from .streams import StreamState
 from .views.reads import reads_of
@@ -102,10 +103,26 @@ def describe_static(
             "origin": "evaluated"
             if part.facts.from_disk is None
             else f"read from disk at version {part.facts.from_disk}",
+            "lookup": _lookup(part.facts.lookup),
+            "held_because": part.facts.held_because,
             "read_ms": None if part.facts.took_s is None else round(part.facts.took_s * 1000, 3),
         }
         for part in parts
     ]
+
+
+def _lookup(facts: LookupFacts | None) -> dict[str, Any] | None:
+    """How a part that is not held does."""
+    if facts is None:
+        return None
+    rate = round(facts.found / facts.asked, 4) if facts.asked else None
+    return {
+        "keys": facts.keys,
+        "rows": facts.rows,
+        "asked": facts.asked,
+        "found": facts.found,
+        "hit_rate": rate,
+    }
 
 
 def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) -> list[dict[str, Any]]:
@@ -243,7 +260,7 @@ def waiting_for(query: RunningQuery, find: FindStream) -> list[str]:
     found.extend(
         f"the static part {part.name} ({' '.join('?' + v for v in part.variables)}) has no rows"
         for part in query.static_parts
-        if part.rows == 0
+        if part.rows == 0 and part.facts.lookup is None
     )
     sources = [] if query.prepared.sources is None else query.prepared.sources.describe()
     found.extend(
@@ -293,7 +310,16 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
     for part in document.get("static_parts", []):
         names = " ".join("?" + name for name in part["variables"])
         version = part["version"]
-        lines.append(f"static   {part['name']}: {part['rows']} rows of ({names}) at version {version}")
+        lookup = part.get("lookup")
+        how = f"{part['rows']} rows of" if lookup is None else "looked up by key:"
+        lines.append(f"static   {part['name']}: {how} ({names}) at version {version}")
+        if lookup is not None:
+            lines.append(
+                f"           {lookup['rows']} rows of {lookup['keys']} keys remembered, "
+                f"{lookup['found']} of {lookup['asked']} look-ups found there"
+            )
+        if part.get("held_because"):
+            lines.append(f"           held, not looked up: {part['held_because']}")
         if part["engine_reason"]:
             lines.append(f"           read by {part['engine']}: {part['engine_reason']}")
         if part.get("shared_with"):

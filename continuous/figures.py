@@ -89,7 +89,7 @@ def figures_of(parts: EngineParts) -> EngineFigures:
         parts.loop.weight,
         parts.acceptor.key_count,
         parts.rates.liveliest(parts.clock.now_ms(), RATED_GRAPHS),
-        (len(parts.statics.tables()), parts.statics.rows()),
+        (len(parts.statics.held()), parts.statics.rows()),
         parts.sources.figures(),
         sorted(streams, key=lambda each: each.name),
         queries,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
@@ -29,6 +29,7 @@ from .expressions.oxigraph import canonical
 from .expressions.values import ValueTable
 from .planner.compilation import Compilation, StaticTable
 from .planner.compiled import CompiledPlan
+from .planner.keyed import table_joins, unkeyed
 from .planner.physical import build_plan
 from .planner.plan import CLOCK_KEY, Plan, SourceKey, source_key
 from .planner.wanted import wanted_predicates
@@ -47,6 +48,7 @@ from .rows import Row as IdRow
 from .s2r.encoded import NOTHING, ElementCoder, EncodedContent, Predicates, Taken
 from .s2r.shared import SharedContent
 from .sharing import WindowPool
+from .static.lookup import Lookup
 from .static.rows import Changes as StaticChanges
 from .static.rows import StaticRows
 from .uncertainty import custom_functions
@@ -177,7 +179,8 @@ class NativeEvaluator:
         self._template = Template(query.template, self._columns, options.name)
         with self._terms.planning:
             self._prepare_plan(with_clock(rest), order)
-        self.statics.open()
+        self.statics.open(self._unkeyed, options.static_tables)
+        self._look_up()
         if self.statics.has_own or not self._parts:
             self.refresh()
 
@@ -219,6 +222,24 @@ class NativeEvaluator:
         self.close = weakref.finalize(
             self, _let_go, release, self.statics, self._pins, coder, list(self._wanted.values())
         )
+
+    def _unkeyed(self, place: int, others: Collection[int]) -> str | None:
+        """Why a part cannot be looked up by keys beside others that are; None when it can."""
+        part = self._parts[place]
+        streams = {each.stream for each in self._query.windows}
+        if any(var in streams for var in part.vars):
+            return "it binds the stream of a window"
+        return unkeyed(self._plan, part.name, [self._parts[each].name for each in others])
+
+    def _look_up(self) -> None:
+        """Joins look into the parts that are not held."""
+        self._lookups: list[Lookup] = []
+        for place in self.statics.looked_up:
+            for join, number in table_joins(self._plan, self._parts[place].name) or ():
+                self._lookups.append(self.statics.look_into(place))
+                join.look_up(number, self._lookups[-1])
+        if self._lookups and self._code is not None:
+            self._code.renew()
 
     # --- the surface of the reference ---------------------------------------------------------------
 
@@ -300,6 +321,8 @@ class NativeEvaluator:
 
         Without ``told`` nobody asks which rows came and went, only for the whole answer.
         """
+        for lookup in self._lookups:
+            lookup.check()
         given, self._pending = self._pending, {}
         if self._asks_clock and at != self._instant:
             self._move_clock(at, given)
@@ -528,6 +551,11 @@ class NativeEvaluator:
         for row in self._plan.held():
             live.update(row)
         for row in self._answer:
+            live.update(row)
+        for change in self._pending.values():
+            for row in change:
+                live.update(row)
+        for row in self.statics.waiting():
             live.update(row)
         live.add(self._now)
         return live

@@ -28,7 +28,8 @@ class Registration:
     ``report`` is ``on-content-change``, ``on-window-close`` or the period in milliseconds; ``refresh`` is
     ``trigger``, ``manual`` or a period; ``start_from`` an event time; ``when_ready`` begins with what arrives
     when the static parts have been read; ``memory`` the quads that windows may
-    hold before the query fails; ``static_engine`` who evaluates static parts, against the rule.
+    hold before the query fails; ``static_engine`` who evaluates static parts, against the rule;
+    ``static_tables`` whether they are held in memory or looked up in the store.
     """
 
     query: str
@@ -52,6 +53,7 @@ class Registration:
     result_iri: str | None = None
     into_graph: str | None = None
     static_engine: OneOf["oxigraph", "spark"] | None = None
+    static_tables: OneOf["table", "lookup"] | None = None
 
     @classmethod
     def from_json(cls, document: Any, *, name: str | None = None) -> Registration:
@@ -101,6 +103,7 @@ class Registration:
             result_iri=check_iri(given["result_iri"]) if "result_iri" in given else None,
             into_graph=check_iri(given["into_graph"]) if "into_graph" in given else None,
             static_engine=_one_of(given, "static_engine", ENGINES),
+            static_tables=_one_of(given, "static_tables", ("table", "lookup")),
         )
 
     def options(self) -> dict[str, Any]:
@@ -129,6 +132,7 @@ class Registration:
             "result_iri": self.result_iri,
             "into_graph": self.into_graph,
             "static_engine": self.static_engine,
+            "static_tables": self.static_tables,
         }
         return {key: value for key, value in members.items() if value is not None}
 
@@ -141,6 +145,7 @@ _MEMBERS = (
     "name", "query", "dialect", "output", "report", "strict", "t0", "refresh", "parameters", "profile",
     "bounds", "non_empty", "start", "lateness", "memory", "strict_dataset",
     "window_default_graph", "result_iri", "into_graph", "static_engine",
+    "static_tables",
 )  # fmt: skip
 
 

@@ -73,6 +73,14 @@ class Observer(Protocol):
         """
         ...
 
+    def loading(self) -> AbstractContextManager[None]:
+        """Entered before a bulk load touches the dataset, left behind its commit; may raise ConflictError.
+
+        The dataset of a bulk load's commit is there before `watching` is entered. Called under the writer
+        lock; what it raises refuses the load.
+        """
+        ...
+
 
 @dataclass(slots=True)
 class _Request:
@@ -434,14 +442,17 @@ class Writer:
         """Run a bulk load, which bypasses derivation: its commit has counts and no quads.
 
         Raises:
+            ConflictError: an observer refuses it.
             StoreError: the load failed; what Oxigraph had made of it is counted in a commit of its own.
         """
         if self._gate.held_here:
             raise StoreError("a bulk load was asked for inside snapshot_read, which holds commits back")
         failure: Exception | None = None
-        with self._lock:
+        with self._lock, ExitStack() as told:
             self._require_open()
             self._catch_up()
+            for observer in self.observers:
+                told.enter_context(observer.loading())
             log = self._log
             before = dict(self.counts)
             if isinstance(log, SqliteChangeLog):

@@ -69,7 +69,7 @@ class Trigger:
             and _unify(self.pattern.object, quad.object, bound)
         ):
             return None
-        values = {name: bound[name] for name in self.names if _can_be_named(bound[name])}
+        values = {name: bound[name] for name in self.names if can_be_named(bound[name])}
         if self.graph_key and isinstance(quad.graph_name, NamedNode):
             values[self.graph_key] = quad.graph_name
         return values
@@ -225,8 +225,8 @@ def _unify(pattern: TermPattern, term: Term, bound: dict[str, Term]) -> bool:
     return pattern == term
 
 
-def _can_be_named(term: Term) -> bool:
+def can_be_named(term: Term) -> bool:
     """False for blank nodes, also deep inside triple terms: a text would mean any node."""
     if isinstance(term, Triple):
-        return _can_be_named(term.subject) and _can_be_named(term.object)
+        return can_be_named(term.subject) and can_be_named(term.object)
     return not isinstance(term, BlankNode | DefaultGraph)

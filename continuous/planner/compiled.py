@@ -70,6 +70,10 @@ class CompiledPlan:
         self._plan.primed = True
         return delta
 
+    def renew(self) -> None:
+        """An input of a join has become another; before the first step."""
+        self._generate()
+
     def _generate(self) -> None:
         self.source, self._step = generate(self._plan, self._context)
         self._timed = None

@@ -28,6 +28,9 @@ class Arrangement:
     `index` is called again. Whoever looks into a drowsy one must get the index anew each time.
     """
 
+    is_lookup = False
+    """The rows are not held: each key costs a query of the store, and there must be one."""
+
     def __init__(self, keys: Iterable[tuple[int, ...]]) -> None:
         self.indexes: dict[tuple[int, ...], Index] = {key: {} for key in dict.fromkeys(keys)}
         if not self.indexes:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ..rows import EMPTY, Delta, Row, Schema, add
 from .arrangement import Arrangement, key_of
 from .policies import Policy
+
+_STORE_ROWS = 1_000_000.0
+"""A look-up in the store comes behind those in memory, before products: it is priced as so many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,31 @@ class Join:
                 arrangement.keep(keys)
         return changed
 
+    def always_keyed(self, places: Collection[int]) -> bool:
+        """True when these inputs can be looked up by a key on every route, and others bring the rows."""
+        if self._order is not None or len(set(places)) == len(self.inputs):
+            return False
+        for start in range(len(self.inputs)):
+            sure = set().union(
+                *(schema.certain for place, schema in enumerate(self.inputs) if place not in places),
+                self.inputs[start].certain,
+            )
+            left = [place for place in places if place != start]
+            while left:
+                keyed = [place for place in left if self.inputs[place].certain & sure]
+                if not keyed:
+                    return False
+                left = [place for place in left if place not in keyed]
+                sure.update(*(self.inputs[place].certain for place in keyed))
+        return True
+
+    def look_up(self, place: int, arrangement: Arrangement) -> None:
+        """An input is looked up elsewhere; all its rows count as taken already."""
+        arrangements = list(self.arrangements)
+        arrangements[place] = arrangement
+        self.arrangements = tuple(arrangements)
+        self.replan()
+
     def rest(self, static: Sequence[bool]) -> None:
         """Let inputs sleep into which only changes of static inputs are looked up.
 
@@ -151,7 +180,10 @@ class Join:
         if not self.arrangements:
             return (0.0, -len(keyed))
         if not keyed:
-            return (float("inf"), len(self.arrangements[place]))
+            target = self.arrangements[place]
+            return (float("inf"), sys.maxsize if target.is_lookup else len(target))
+        if self.arrangements[place].is_lookup:
+            return (_STORE_ROWS + self.arrangements[place].fan_out(schema.positions(keyed)), -len(keyed))
         target, recent = self.arrangements[place], self.arrangements[start].recent
         first = self.inputs[start]
         if recent and set(keyed) <= first.certain:

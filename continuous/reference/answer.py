@@ -24,7 +24,8 @@ class EvaluationOptions:
     of its elements, or their ``default`` graph (Definition 16.5 of the RSP-QL* paper). ``strict_dataset``
     gives CQELS-QL SPARQL's own rule for FROM NAMED without FROM. ``quoted_asserted``: annotated triples
     count as asserted, on all streams or on those listed. ``sources`` are what the query reads from elsewhere,
-    ``columnar`` evaluates static parts that are too large for the store.
+    ``columnar`` evaluates static parts that are too large for the store. ``static_tables``: static parts are
+    held, or looked up where they can be; None leaves it to the limits of the memory.
     """
 
     name: str = ""
@@ -34,6 +35,7 @@ class EvaluationOptions:
     base_iri: str | None = None
     sources: QuerySources | None = None
     columnar: ColumnarParts | None = None
+    static_tables: OneOf["table", "lookup"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,19 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class LookupFacts:
+    """What is remembered of a part that is not held.
+
+    ``keys`` and ``rows`` are there now; rows of a key were ``asked`` for and ``found`` there so often.
+    """
+
+    keys: int
+    rows: int
+    asked: int
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
 class TableFacts:
     """What is known of the rows of a static part.
 
@@ -58,6 +73,7 @@ class TableFacts:
     table. ``behind``: the first version that is not in the rows yet, while they are read anew. ``problem``:
     why that failed. ``took_s``: how long it took to read all rows, in seconds. ``choice``: by whom, and why.
     ``from_disk``: the version at which the rows were written, when they were read from disk at the start.
+    ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was wished.
     """
 
     rows: int
@@ -69,6 +85,8 @@ class TableFacts:
     took_s: float | None = None
     choice: Choice | None = None
     from_disk: int | None = None
+    lookup: LookupFacts | None = None
+    held_because: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

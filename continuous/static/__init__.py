@@ -7,5 +7,5 @@
 may have changed, `table` is one table with the changes that wait for their turn, `rows` what one query sees
 of its tables, `recompute` the thread for changes too large to be worked out while writers wait, `budget` how
 many rows registrations may bring into memory, `kept` which tables are on disk and which a start takes from
-there, `packed_rows` how they are written.
+there, `packed_rows` how they are written, `lookup` parts that are not held but read by key.
 """

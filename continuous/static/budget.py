@@ -12,7 +12,6 @@ from typing import Protocol
 from quadrill.store.errors import LimitError
 
 from ..element import Row
-from .progress import active
 
 _EACH = 1_000
 """Rows between two looks at the limits."""
@@ -36,18 +35,21 @@ class StaticBudget:
         self.most = most
         self.most_of_query = most_of_query
 
-    def limited(self, rows: Iterable[Row], table: Counted, all_rows: Callable[[], int]) -> Iterator[Row]:
+    def limited(
+        self, rows: Iterable[Row], table: Counted, all_rows: Callable[[], int], limited: bool
+    ) -> Iterator[Row]:
         """The same rows, counted in their table while they are read for a registration.
 
         Args:
             rows: of a part.
             table: what they are read for.
             all_rows: the rows of all tables, this one included.
+            limited: False lets all through.
 
         Raises:
             LimitError: they are more than there is room for; the table then counts none.
         """
-        if not active().limited:
+        if not limited:
             yield from rows
             return
         table.count = 0
@@ -66,9 +68,8 @@ class StaticBudget:
             raise
 
     def check_query(self, tables: Sequence[Counted]) -> None:
-        """Raise LimitError when the tables of a query that is registered have too many rows together."""
-        if active().limited:
-            self._check_query([table.count for table in tables])
+        """Raise LimitError when the tables of a query have too many rows together."""
+        self._check_query([table.count for table in tables])
 
     def _check_all(self, rows: int) -> None:
         if self.most and rows > self.most:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -23,13 +23,12 @@ from .budget import StaticBudget
 from .changes import AllRows, Change, Recompute, RowChange, VersionedChange
 from .deltas import TooManyRowsError, difference, rows_with
 from .index import Touched, TriggerIndex
+from .lookup import Lookup, LookupTable
 from .progress import active
 from .recompute import Recomputer, Swap
 from .table import SharedTable
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from quadrill.store.quads import QuadStore
 
     from ..native import EngineTerms
@@ -75,6 +74,7 @@ class StaticCatalogue:
         self._order = threading.RLock()
         self._observing = threading.Lock()
         self._made_at = 0
+        self._loading = False
         self._stop: Callable[[], None] | None = None
         self._due: dict[int, list[SharedTable]] = {}
         self.recomputer = Recomputer(store, self._order, lambda: self._made_at, self._finished)
@@ -102,6 +102,10 @@ class StaticCatalogue:
     def tables(self) -> list[SharedTable]:
         """All tables."""
         return list(self._tables.values())
+
+    def held(self) -> list[SharedTable]:
+        """Those whose rows are in memory."""
+        return [table for table in self.tables() if not isinstance(table, LookupTable)]
 
     def rows(self) -> int:
         """The rows of all tables, those included that are being read."""
@@ -131,7 +135,14 @@ class StaticCatalogue:
     # --- making and dropping --------------------------------------------------------------------
 
     def table(
-        self, part: StaticPattern, form: Canonical, background: Callable[[], Background], *, ordered: bool
+        self,
+        part: StaticPattern,
+        form: Canonical,
+        background: Callable[[], Background],
+        *,
+        ordered: bool,
+        held: bool = True,
+        limited: bool = False,
     ) -> SharedTable:
         """The table of a part that follows the store, made when there is none.
 
@@ -140,27 +151,32 @@ class StaticCatalogue:
             form: its canonical form.
             background: makes what evaluates it.
             ordered: the order of the rows means something.
+            held: its rows are; False for a `LookupTable`.
+            limited: it must keep to the limits of the memory.
 
         Raises:
+            LimitError: it does not.
             QuadrillError: the part cannot be evaluated.
             ConflictError: its rows are read for too long.
         """
         found = triggers(form.pattern)
         assert found is not None, "a part with SERVICE does not follow the store"
         name = MERGED_PART if part.name == MERGED_PART else "static"
-        key = f"{name} {ordered} {background().signature} {form.text}"
+        kind = SharedTable if held else LookupTable
+        how = "" if held else "lookup "
+        key = f"{how}{name} {ordered} {background().signature} {form.text}"
         self._observe()
         with self._order:
             self._let_go()
             table = self._tables.get(key)
             is_new = table is None
             if table is None:
-                table = SharedTable(key, form, part.name, found, background, self.terms, ordered=ordered)
+                table = kind(key, form, part.name, found, background, self.terms, ordered=ordered)
                 self._tables[key] = table
             table.users += 1
         try:
             if is_new:
-                self._materialise(table)
+                self._materialise(table, limited=limited)
             else:
                 self._wait_for(table)
         except BaseException as error:
@@ -201,8 +217,23 @@ class StaticCatalogue:
         while self.gone:
             self.gone.popleft().close()
 
-    def _materialise(self, table: SharedTable) -> None:
+    def look_into(self, table: LookupTable) -> Lookup:
+        """What one query's join uses to look into a part that is not held."""
+        return Lookup(table, self._store, self._order)
+
+    def _materialise(self, table: SharedTable, *, limited: bool) -> None:
         """Take all rows from disk or evaluate them; commits wait only until it is known of which version."""
+        if isinstance(table, LookupTable):
+            with self._order:
+                self._index.add(table)
+                if self._loading:
+                    raise ConflictError(
+                        "no static part can be looked up while a bulk load runs",
+                        hint="register the query again when it has ended",
+                    )
+                table.begin(self._store.version)
+            table.ready.set()
+            return
         # A registration has its rows counted while they are read (`budget`).
         if self.kept is not None and not active().limited and self._take_up(table, self.kept):
             table.ready.set()
@@ -210,7 +241,7 @@ class StaticCatalogue:
         with self._order:
             table.blind = True
             self._index.add(table)
-        fresh = self.recomputer.read(table, lambda rows: self.budget.limited(rows, table, self.rows))
+        fresh = self.recomputer.read(table, lambda rows: self.budget.limited(rows, table, self.rows, limited))
         table.load(fresh.rows, fresh.listed, fresh.version)
         table.ready.set()
 
@@ -243,7 +274,7 @@ class StaticCatalogue:
             if self.gone:
                 with self._order:
                     self._let_go()
-            self.kept.keep(self.tables(), self.version, evaluated, at_end=at_end)
+            self.kept.keep(self.held(), self.version, evaluated, at_end=at_end)
 
     def release(self, table: SharedTable) -> None:
         """One user less; the last one takes the table along."""
@@ -261,6 +292,29 @@ class StaticCatalogue:
         """Work out what a commit changes, before the next one is made (`store.writer.Observer`)."""
         return self._watch(commit)
 
+    def loading(self) -> AbstractContextManager[None]:
+        """Refuse a bulk load while parts are looked up, and parts that are to be while it runs."""
+        return self._load()
+
+    @contextmanager
+    def _load(self) -> Iterator[None]:
+        with self._order:
+            self._let_go()
+            looked_up = [table for table in self.tables() if isinstance(table, LookupTable)]
+            if looked_up:
+                names = sorted({each.name for table in looked_up for each in table.readers})
+                raise ConflictError(
+                    "a bulk load does not tell what it changes, and static parts are looked up "
+                    + ("by " + ", ".join(names) if names else "by a query that is being registered"),
+                    code="looked-up",
+                    hint='Load by /store or /update, drop the queries, or give them "static_tables": "table"',
+                )
+            self._loading = True
+        try:
+            yield
+        finally:
+            self._loading = False
+
     @contextmanager
     def _watch(self, commit: Commit) -> Iterator[None]:
         with self._order:
@@ -273,13 +327,20 @@ class StaticCatalogue:
                 change = self._after(table, touched[table], rows)
                 if change is None:
                     continue
+                if isinstance(table, LookupTable) and isinstance(change, Recompute):
+                    table.problem = f"the commit of version {commit.version} could not be looked at"
+                    continue
                 table.blind = isinstance(change, Recompute)
                 table.waiting.append(VersionedChange(commit.version, commit.at_ms, change))
+                if isinstance(table, LookupTable):
+                    table.changed(table.waiting[-1])
                 self._due.setdefault(commit.version, []).append(table)
             self._read_again(commit.version)
 
     def _before(self, table: SharedTable, touched: Touched, version: int) -> Counter[Row] | Change | None:
         """The rows that the commit may change; None when all are to be read behind it."""
+        if isinstance(table, LookupTable):
+            return self._changeable(table, touched)
         past = self._past
         if past is not None and (table.name, version) in past.behind:
             return Recompute()
@@ -299,12 +360,22 @@ class StaticCatalogue:
             return before
         if before is None:
             return self._all_rows(table)
-        after = self._rows(table, touched, limited=self._past is None)
+        if isinstance(table, LookupTable):
+            after = self._changeable(table, touched)
+        else:
+            after = self._rows(table, touched, limited=self._past is None)
         if isinstance(after, Recompute):
             return after
         assert not isinstance(before, RowChange | AllRows)
         weights = difference(after, before)
         return RowChange(weights) if weights else None
+
+    def _changeable(self, table: SharedTable, touched: Touched) -> Counter[Row] | Recompute:
+        """The rows that a commit may change of a part that is not held, however many there are."""
+        if not touched.whole:
+            return self._rows(table, touched, limited=False)
+        change = self._all_rows(table)
+        return Counter(change.rows) if isinstance(change, AllRows) else Recompute()
 
     def _rows(self, table: SharedTable, touched: Touched, *, limited: bool) -> Counter[Row] | Recompute:
         try:

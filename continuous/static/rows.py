@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from quadrill.store.errors import ConflictError
+from quadrill.store.errors import ConflictError, LimitError
 
 from ..algebra.canonical import Canonical, canonical
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Row
-from ..reference.answer import TableFacts
+from ..reference.answer import LookupFacts, TableFacts
 from ..reference.background import Background
 from ..rows import Delta, difference, merge
 from ..rows import Row as IdRow
 from .changes import TableChange
+from .lookup import Lookup, LookupTable, unfit
 from .progress import active
 from .table import SharedTable, has_order
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 Changes = Mapping[int, TableChange]
 """By the place of the static part."""
+Unkeyed = Callable[[int, Collection[int]], str | None]
+"""Why the plan cannot look a part up by keys, when those at some other places are looked up; None: it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,8 @@ class StaticRows:
         """True while the query takes its steps only when it is told to: refreshed by hand or by a timer."""
         self._whole = whole
         self._forms: list[Canonical | None] = []
+        self._lookups: dict[int, list[Lookup]] = {}
+        self._held_because: dict[int, str] = {}
         for part in parts:
             self._arrange(part)
 
@@ -146,8 +151,12 @@ class StaticRows:
         self.parts.append(replace(part, vars=tuple(own[name] for name in columns)))
         self._permutations.append(tuple(columns.index(form.names[each.name]) for each in part.vars))
 
-    def open(self) -> None:
+    def open(self, unkeyed: Unkeyed | None = None, wish: str | None = None) -> None:
         """Find the tables or make them, which may take as long as evaluating the parts.
+
+        Args:
+            unkeyed: tells why a part cannot be looked up by keys (None: it can) beside those that are.
+            wish: ``lookup`` where it can be, never (``table``), or where it is too large to be held.
 
         Raises:
             QuadrillError: a part cannot be evaluated.
@@ -155,22 +164,72 @@ class StaticRows:
         progress = active()
         progress.parts += len(self.parts)
         try:
-            for part, form in zip(self.parts, self._forms, strict=True):
+            for place, form in enumerate(self._forms):
                 progress.check()
                 if form is None or self._catalogue is None:
                     self.tables.append(OwnTable(self._terms))
                 else:
-                    ordered = self._whole and has_order(part.pattern)
-                    self.tables.append(
-                        self._catalogue.table(part, form, self._new_background, ordered=ordered)
-                    )
-                    self._catalogue.budget.check_query(
-                        [each for each in self.tables if isinstance(each, SharedTable)]
-                    )
+                    self._open(place, form, unkeyed, wish)
                 progress.ready += 1
         except BaseException:
             self.close()
             raise
+
+    def _open(self, place: int, form: Canonical, unkeyed: Unkeyed | None, wish: str | None) -> None:
+        """The table of a part that follows the store, or what stands for one that is looked up."""
+        assert self._catalogue is not None
+        part = self.parts[place]
+        reason = "the query is evaluated anew each time" if unkeyed is None else unfit(part)
+        if reason is None and unkeyed is not None:
+            reason = unkeyed(place, self._lookups.keys())
+        if wish == "lookup" and reason is None:
+            self._open_lookup(place, form)
+            return
+        ordered = self._whole and has_order(part.pattern)
+        may_fall_back = wish is None and reason is None
+        limited = active().limited or may_fall_back
+        try:
+            table = self._catalogue.table(part, form, self._new_background, ordered=ordered, limited=limited)
+            self.tables.append(table)
+            if limited:
+                held = [each for each in self.tables if isinstance(each, SharedTable)]
+                self._catalogue.budget.check_query(held)
+        except LimitError:
+            if not may_fall_back:
+                raise
+            if len(self.tables) > place:
+                self._catalogue.release(table)
+                self.tables.pop()
+            self._open_lookup(place, form)
+            return
+        if wish == "lookup" and reason is not None:
+            self._held_because[place] = reason
+
+    def _open_lookup(self, place: int, form: Canonical) -> None:
+        assert self._catalogue is not None
+        part = self.parts[place]
+        table = self._catalogue.table(part, form, self._new_background, ordered=False, held=False)
+        self.tables.append(table)
+        self._lookups[place] = []
+
+    @property
+    def looked_up(self) -> tuple[int, ...]:
+        """The places of the parts that are not held."""
+        return tuple(self._lookups)
+
+    def look_into(self, place: int) -> Lookup:
+        """What a join looks into for a part that is not held; before the query begins."""
+        table = self.tables[place]
+        assert self._catalogue is not None
+        assert isinstance(table, LookupTable)
+        self._lookups[place].append(self._catalogue.look_into(table))
+        return self._lookups[place][-1]
+
+    def waiting(self) -> Iterator[IdRow]:
+        """The rows of steps that the query has not taken."""
+        for step in self._steps.values():
+            for change in step.changes.values():
+                yield from change.delta
 
     def abandon(self) -> None:
         """The query is gone; called in any thread, also while rubbish is collected."""
@@ -181,6 +240,7 @@ class StaticRows:
 
     def close(self) -> None:
         """Let the tables go; called where nobody walks over tables."""
+        self._detach()
         tables, self.tables = self.tables, []
         for table in tables:
             if isinstance(table, OwnTable):
@@ -193,9 +253,15 @@ class StaticRows:
 
     def stop(self) -> None:
         """The query has failed: it takes no steps any more, its description still tells of the tables."""
+        self._detach()
         for table in self.tables:
             if isinstance(table, SharedTable) and self in table.readers:
                 table.readers.remove(self)
+
+    def _detach(self) -> None:
+        for lookups in self._lookups.values():
+            for each in lookups:
+                each.detach()
 
     # --- what it is -----------------------------------------------------------------------------
 
@@ -241,9 +307,10 @@ class StaticRows:
         if isinstance(table, OwnTable):
             choice = self._background.choice(self.parts[place])
             return TableFacts(table.count, self._own_version, choice=choice)
+        lookup = self._lookup_facts(place)
         others = {each.name for each in table.readers if isinstance(each, StaticRows) and each is not self}
         return TableFacts(
-            table.count,
+            table.count if lookup is None else lookup.rows,
             self.version,
             True,
             tuple(sorted(others)),
@@ -252,6 +319,20 @@ class StaticRows:
             round(table.took_s, 6),
             table.choice,
             table.from_disk,
+            lookup,
+            self._held_because.get(place),
+        )
+
+    def _lookup_facts(self, place: int) -> LookupFacts | None:
+        lookups = self._lookups.get(place)
+        if lookups is None:
+            return None
+        facts = [each.facts() for each in lookups]
+        return LookupFacts(
+            sum(each.keys for each in facts),
+            sum(each.rows for each in facts),
+            sum(each.asked for each in facts),
+            sum(each.found for each in facts),
         )
 
     def rows(self, place: int) -> list[Row]:
@@ -292,7 +373,11 @@ class StaticRows:
                     f"the rows of the static part {place} are being read anew after a large commit",
                     hint="register the query again in a moment",
                 )
-            changes[place] = TableChange(dict(table.rows), table.listed)
+            if isinstance(table, LookupTable):
+                for each in self._lookups[place]:
+                    each.attach()
+            else:
+                changes[place] = TableChange(dict(table.rows), table.listed)
             if self not in table.readers:
                 table.readers.append(self)
         self._begun = True

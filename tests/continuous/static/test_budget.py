@@ -45,7 +45,7 @@ def test_a_query_with_more_rows_than_one_may_have_is_refused_and_leaves_nothing(
     with bench(static_rows_per_query=3) as one:
         fill(one, "label", 4)
         with pytest.raises(LimitError, match="of the query have 4 rows or more, the limit of a query is 3"):
-            one.register("q", LABELLED)
+            one.register("q", LABELLED, static_tables="table")
         assert rows(one) == (0, 0)
         with pytest.raises(NotFoundError):
             one.engine.describe("q")
@@ -54,7 +54,7 @@ def test_a_query_with_more_rows_than_one_may_have_is_refused_and_leaves_nothing(
 def test_as_many_rows_as_allowed_are_taken() -> None:
     with bench(static_rows=4, static_rows_per_query=4) as one:
         fill(one, "label", 4)
-        one.register("q", LABELLED)
+        one.register("q", LABELLED, static_tables="table")
         assert rows(one) == (1, 4)
 
 
@@ -63,7 +63,7 @@ def test_the_parts_of_one_query_count_together() -> None:
         fill(one, "label", 3)
         fill(one, "other", 3)
         with pytest.raises(LimitError, match="6 rows or more"):
-            one.register("q", BOTH)
+            one.register("q", BOTH, static_tables="table")
         assert rows(one) == (0, 0)
 
 
@@ -71,15 +71,15 @@ def test_the_tables_of_all_queries_count_together_and_a_shared_one_once() -> Non
     with bench(static_rows=5) as one:
         fill(one, "label", 3)
         fill(one, "other", 3)
-        one.register("p", LABELLED)
-        one.register("q", LABELLED)
+        one.register("p", LABELLED, static_tables="table")
+        one.register("q", LABELLED, static_tables="table")
         assert rows(one) == (1, 3)
         with pytest.raises(LimitError, match="of all queries .* 6 rows or more in memory, the limit is 5"):
-            one.register("r", OTHER)
+            one.register("r", OTHER, static_tables="table")
         assert rows(one) == (1, 3)
         one.engine.drop("p")
         one.engine.drop("q")
-        one.register("r", OTHER)
+        one.register("r", OTHER, static_tables="table")
         assert rows(one) == (1, 3)
 
 
@@ -87,29 +87,31 @@ def test_validating_is_refused_as_registering_is() -> None:
     with bench(static_rows_per_query=3) as one:
         fill(one, "label", 4)
         with pytest.raises(LimitError, match="limit of a query is 3"):
-            one.engine.validate(Registration.from_json({"query": PREFIX + LABELLED}))
+            one.engine.validate(
+                Registration.from_json({"query": PREFIX + LABELLED, "static_tables": "table"})
+            )
         assert rows(one) == (0, 0)
 
 
 def test_a_table_that_commits_make_larger_goes_on_and_counts_for_the_next_registration() -> None:
     with bench(static_rows=4, static_rows_per_query=4) as one:
         fill(one, "label", 4)
-        one.register("q", LABELLED)
+        one.register("q", LABELLED, static_tables="table")
         fill(one, "label", 6)
         one.push(1, "x5")
         assert rows(one) == (1, 6)
         (event,) = one.engine.feed("q").subscribe(0).take()
         assert "x5" in event.data
         with pytest.raises(LimitError):
-            one.register("p", LABELLED)
+            one.register("p", LABELLED, static_tables="table")
         fill(one, "other", 1)
         with pytest.raises(LimitError, match="7 rows or more"):
-            one.register("p", OTHER)
+            one.register("p", OTHER, static_tables="table")
 
 
 def test_a_restart_brings_back_what_has_grown_beyond_the_limit(tmp_path: Path) -> None:
     life = Life(tmp_path / "a", ManualClock(0), static_rows=2, static_rows_per_query=2)
-    life.register("q", LABELLED)
+    life.register("q", LABELLED, static_tables="table")
     life.store.update(P + "INSERT DATA { :a :label 1, 2, 3, 4 }")
     life.push(1, "a")
     told = life.told()["q"]
