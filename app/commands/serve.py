@@ -48,7 +48,8 @@ def _serve(options: argparse.Namespace) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    for noisy in ("alembic", "apscheduler"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
     stop = threading.Event()
 
     def on_signal(_number: int, _frame: object) -> None:

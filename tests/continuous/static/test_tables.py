@@ -105,7 +105,7 @@ def usable(pattern: Algebra) -> Algebra:
     return pattern
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(selects(1).map(usable), commits, st.data())
 def test_rows_are_those_of_a_fresh_evaluation_after_every_commit(
     pattern: Algebra, history: list[set[Quad]], data: st.DataObject
