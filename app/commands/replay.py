@@ -55,7 +55,7 @@ def run_recorded(
     if form == "debs":
         members |= challenge.OPTIONS
     with _registered(members, static) as engine:
-        _check_streams(engine, streams)
+        _check_streams(engine, streams, form)
         subscription = engine.feed(NAME).subscribe(0)
         if form == "debs":
             _challenge(engine, subscription, streams)
@@ -93,8 +93,12 @@ def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
         services.close()
 
 
-def _check_streams(engine: Engine, streams: dict[str, Path]) -> None:
+def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
     """A recording of a stream that the query does not read is a slip, as nothing would come out."""
+    if form == "debs" and len(streams) != 1:
+        raise RecordingError(
+            f"--format debs reads one file, here are {len(streams)}", hint="Give --stream Taxi=FILE once."
+        )
     description = engine.describe(NAME)
     if any(window["stream"].startswith("?") for window in description["windows"]):
         return
@@ -108,10 +112,6 @@ def _check_streams(engine: Engine, streams: dict[str, Path]) -> None:
 
 
 def _challenge(engine: Engine, subscription: Subscription, streams: dict[str, Path]) -> None:
-    if len(streams) != 1:
-        raise RecordingError(
-            f"--format debs reads one file, here are {len(streams)}", hint="Give --stream Taxi=FILE once."
-        )
     ((stream, file),) = streams.items()
     listener = challenge.Listener(subscription, sys.stdout)
     begin = time.perf_counter()

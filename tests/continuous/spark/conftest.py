@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,8 @@ def spark() -> Iterator[Any]:
     from quadrill.store.bulk.spark_child import session
 
     os.environ["JAVA_HOME"] = java_home() or ""
+    # Workers run our functions: with the Python that has them, not the first one of the PATH.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["QUADRILL_SPARK_MEMORY"] = "1g"
     made = session()
     made.conf.set("spark.sql.shuffle.partitions", "2")
