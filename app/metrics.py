@@ -80,6 +80,9 @@ class ServiceFigures(Collector):
         yield _counter(
             "quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", services.fanout.dropped
         )
+        yield _counter(
+            "quadrill_feed_frames_sent", "Frames that event streams have taken.", services.fanout.frames_sent
+        )
         yield _gauge(
             "quadrill_running_queries", "One-shot queries that run now.", len(services.processes.list())
         )

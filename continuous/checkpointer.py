@@ -27,7 +27,7 @@ from .errors import EngineStoppedError
 from .ingest.retained import MemoryLog
 from .journal import Journal
 from .parts import EngineParts
-from .query_life import sources_of
+from .query_life import members_of
 from .remote.book import SourceMoment
 from .snapshot import COPIES, Copy
 from .streams import StreamState
@@ -308,16 +308,11 @@ class Checkpointer:
 
 
 def _entry_state(entry: Entry) -> dict[str, Any]:
-    registration = entry.registration
+    running = entry.running
     return {
-        "name": entry.name,
-        "text": registration.query,
-        "dialect": registration.dialect,
-        "options": registration.options(),
-        "created": entry.created_ms,
+        **members_of(entry, None if running is None else running.prepared),
         "state": entry.state,
         "error": entry.error,
         "feed": entry.feed.figures(),
-        "sources": [] if entry.running is None else sources_of(entry.running.prepared),
-        "query": None if entry.running is None else query_state(entry.running),
+        "query": None if running is None else query_state(running),
     }

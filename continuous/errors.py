@@ -35,7 +35,7 @@ class LateElementError(InputError):
 class MediaTypeError(QuadrillError):
     """The body has a media type that cannot be read: HTTP 415."""
 
-    code = "media-type"
+    code = "unsupported-media-type"
     status = 415
 
 

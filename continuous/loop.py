@@ -124,15 +124,12 @@ class WorkLoop:
             return not self._stopping
         return self._thread is not None and self._thread.is_alive()
 
-    def submit(
-        self, work: Callable[[], T], *, weight: int = 1, later: bool = False
-    ) -> Ticket[T]:
+    def submit(self, work: Callable[[], T], *, weight: int = 1) -> Ticket[T]:
         """Queue some work.
 
         Args:
             work: called in the loop; its exception goes to the ticket.
             weight: elements in it, 1 for an input without any.
-            later: do not work it off in this call even when not threaded.
 
         Raises:
             EngineStoppedError: the loop was stopped.
@@ -144,7 +141,7 @@ class WorkLoop:
             self._items.append(item)
             self._weight += weight
             self._ready.notify_all()
-        if not self._threaded and not later:
+        if not self._threaded:
             self.drain()
         return item.ticket
 

@@ -19,8 +19,9 @@ from quadrill.store.dictionary import Pins, TermDictionary
 from quadrill.store.errors import UnsupportedError
 
 from .algebra.clock import with_clock
-from .algebra.nodes import Algebra, Distinct, OrderBy, Project, Reduced, Slice, Var
+from .algebra.nodes import Algebra, Var
 from .algebra.query import ContinuousQuery
+from .algebra.row_order import has_order
 from .algebra.static import is_static, split_static
 from .algebra.variables import certain
 from .element import Row, WindowContent
@@ -166,7 +167,7 @@ class NativeEvaluator:
             raise UnsupportedError("a query without windows", "a query without windows has nothing to keep")
         self._columns = query.columns if query.form == "select" else projected(root)
         self.vars = () if query.form == "ask" else tuple(var.name for var in self._columns)
-        self._ordered = query.form != "ask" and _is_ordered(root)
+        self._ordered = query.form != "ask" and has_order(root)
         rest, parts = split_static(root, frozenset(var.name for var in self._columns))
         self.statics = StaticRows(
             options.name,
@@ -595,12 +596,3 @@ def _let_go(
     for each in wanted:
         coder.unwant(each)
     statics.abandon()
-
-
-def _is_ordered(root: Algebra) -> bool:
-    """True when the query itself has ORDER BY, LIMIT or OFFSET; those of a sub-query order nothing here."""
-    if isinstance(root, Slice):
-        return True
-    inner = root.input if isinstance(root, Distinct | Reduced) else root
-    inner = inner.input if isinstance(inner, Project) else inner
-    return isinstance(inner, OrderBy)

@@ -31,21 +31,6 @@ _REPORT_WORDS = {
 }
 
 
-class StaticPartInfo(Protocol):
-    """What descriptions show of a static part."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def pattern(self) -> str: ...  # noqa: D102
-    @property
-    def variables(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def rows(self) -> int: ...  # noqa: D102
-    @property
-    def version(self) -> int: ...  # noqa: D102
-
-
 class AnswerLike(Protocol):
     """An answer: its columns, rows and, for ASK, its truth."""
 

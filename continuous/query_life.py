@@ -134,7 +134,7 @@ class QueryLife:
         running = self.make_running(entry, prepared, evaluator, paused=paused)
         registration = prepared.registration
         start = registration.start_from if replay_from is None else replay_from
-        members = {**_members(entry, prepared), "paused": paused, "reset": reset}
+        members = {**members_of(entry, prepared), "paused": paused, "reset": reset}
         if replay_from is not None:
             members["from"] = replay_from
         kept: dict[str, list[LogRecord]] = {}
@@ -236,7 +236,7 @@ class QueryLife:
         self._open_streams(prepared)
         entry.pending = pending = self.pending(entry.name, prepared)
         pending.making = making
-        members = {**_members(entry, prepared), "paused": False, "reset": reset}
+        members = {**members_of(entry, prepared), "paused": False, "reset": reset}
         self.parts.turns.enter("reserve", members, lambda: self.begin_waiting(entry, pending))
         making.then(lambda: self._made(entry, pending, reset=reset))
 
@@ -375,7 +375,7 @@ class QueryLife:
             QuadrillError: it cannot; what ran goes on.
         """
         running = entry.running
-        known = None if running is None else sources_of(running.prepared)
+        known = None if running is None else _sources_of(running.prepared)
         prepared = self.with_sources(self.prepare(entry.registration).under_name(entry.name), known)
         self.check_streams(prepared)
         evaluator = self.evaluator(prepared)
@@ -417,21 +417,21 @@ class QueryLife:
         self.parts.dispatcher.set_timer(running)
 
 
-def _members(entry: Entry, prepared: PreparedQuery) -> dict[str, Any]:
-    """What the journal needs to make the query again."""
-    registration = prepared.registration
+def members_of(entry: Entry, prepared: PreparedQuery | None) -> dict[str, Any]:
+    """What the journal and checkpoints need to make the query again; None where it could not be prepared."""
+    registration = entry.registration if prepared is None else prepared.registration
     return {
         "name": entry.name,
         "text": registration.query,
         "dialect": registration.dialect,
         "options": registration.options(),
         "created": entry.created_ms,
-        "sources": sources_of(prepared),
+        "sources": [] if prepared is None else _sources_of(prepared),
     }
 
 
-def sources_of(prepared: PreparedQuery) -> list[dict[str, Any]]:
-    """What a query reads from other servers, for the journal and checkpoints."""
+def _sources_of(prepared: PreparedQuery) -> list[dict[str, Any]]:
+    """What a query reads from other servers."""
     return [spec.to_json() for spec in prepared.source_specs]
 
 
@@ -446,4 +446,4 @@ def _parse(text: str, **options: Any) -> Any:
     return parse(text, **options)
 
 
-__all__ = ["QueryLife", "sentence_of", "sources_of"]
+__all__ = ["QueryLife", "members_of", "sentence_of"]

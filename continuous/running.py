@@ -12,6 +12,7 @@ from pyoxigraph import NamedNode, Quad
 from quadrill.store.changes import Commit
 from quadrill.store.errors import LimitError, QuadrillError
 
+from .algebra.row_order import has_order
 from .element import Row
 from .feeds import EventKind, Feed
 from .inputs import Evaluation, Skipped, StreamInput
@@ -24,7 +25,6 @@ from .s2r.operator import Interval
 from .settings import EngineSettings
 from .sharing import WindowSharing
 from .static.rows import StaticRows, StaticStep
-from .static.table import has_order
 from .timeline import QueryTimeline
 from .views.book import View
 

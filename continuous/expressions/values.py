@@ -123,8 +123,6 @@ class ValueTable(dict[int, Maybe]):
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
         self.dictionary = dictionary
-        self._integers: dict[int, int] = {}
-        self._decimals: dict[int, int] = {}
         self[0] = None
 
     def __missing__(self, term_id: int) -> Maybe:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from quadrill.store.errors import ConflictError, LimitError
 
 from ..algebra.canonical import Canonical, canonical
+from ..algebra.row_order import has_order
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Row
@@ -19,7 +20,7 @@ from ..rows import Row as IdRow
 from .changes import TableChange
 from .lookup import Lookup, LookupTable, unfit
 from .progress import active
-from .table import SharedTable, has_order
+from .table import SharedTable
 
 if TYPE_CHECKING:
     from ..native import EngineTerms
@@ -290,11 +291,6 @@ class StaticRows:
         if self.held or self._stepping or self._steps or self._gaps:
             return self._reached
         return max(self._reached, self._catalogue.version)
-
-    @property
-    def own_version(self) -> int:
-        """The version at which the parts that do not follow the store were evaluated."""
-        return self._own_version
 
     @property
     def begun(self) -> bool:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 from quadrill.store.dictionary import TermDictionary
 
 from ..algebra.canonical import Canonical
-from ..algebra.nodes import Algebra, Distinct, OrderBy, Project, Reduced, Slice
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
 from ..columnar import Choice
@@ -237,10 +236,3 @@ class SharedTable:
                 gone.append(row)
         self._ids.pin(term_id for row in come for term_id in row)
         self._ids.unpin(term_id for row in gone for term_id in row)
-
-
-def has_order(pattern: Algebra) -> bool:
-    """True when the rows of the pattern have an order of their own: ORDER BY, LIMIT or OFFSET at its root."""
-    while isinstance(pattern, Distinct | Reduced | Project):
-        pattern = pattern.input
-    return isinstance(pattern, Slice | OrderBy)

@@ -138,6 +138,8 @@ def test_silent_streams_get_a_comment() -> None:
     with connect(fanout, Source()) as client:
         read(client, 5)
         assert read(client, 1) == b":"
+        while fanout.frames_sent < 2:  # the head and a comment, told with a heartbeat
+            time.sleep(0.01)
     fanout.stop()
 
 

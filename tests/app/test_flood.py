@@ -124,6 +124,7 @@ def test_the_way_of_an_input_is_told_stage_by_stage(start_server: Start, tmp_pat
         'quadrill_queries{state="running"} 1.0',
         "quadrill_idempotency_keys 0.0",
         "quadrill_feed_buffered_bytes 0.0",
+        "quadrill_feed_frames_sent_total 0.0",
         "quadrill_queue_inputs 0.0",
     ):
         assert expected in text, expected
