@@ -27,7 +27,7 @@ from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 
 from ..errors import InputError, MediaTypeError
 from .messages import announces_messages, split_messages
-from .times import instant_ms, parse_instant
+from .times import INSTANT_HINT, instant_ms, parse_instant
 
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"
 
@@ -295,8 +295,8 @@ class _Decoder:
             value = parse_instant(quad.object.value.strip()) if isinstance(quad.object, Literal) else None
             if value is None:
                 raise InputError(
-                    f"{place}: the time {quad.object} by {self._property} is no instant",
-                    hint="Write an xsd:dateTime or integer milliseconds",
+                    f"{place}: {quad.object} by {self._property} is no instant in the years 1 to 9999",
+                    hint=INSTANT_HINT,
                 )
             (on_name if quad.subject in names else found).add(value)
         times = on_name or found

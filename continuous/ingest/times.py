@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ..errors import InputError
 
-_INTEGER = re.compile(r"[+-]?\d{1,18}\Z")
-_DATE_TIME = re.compile(r"(-?\d{4,})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?\Z")
-_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(Z|[+-]\d\d:\d\d)?\Z")
+_INTEGER = re.compile(r"[+-]?\d{1,18}\Z", re.ASCII)
+# https://www.w3.org/TR/xmlschema11-2/#nt-tzFrag: at most 14 hours away.
+_ZONE = r"(Z|[+-](?:0\d|1[0-3]):[0-5]\d|[+-]14:00)?\Z"
+_DATE_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?" + _ZONE, re.ASCII)
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)" + _ZONE, re.ASCII)
 _UNIT_MS = {
     "ns": 1e-6,
     "ms": 1,
@@ -23,6 +26,9 @@ _UNITS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
 _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
+# What NOW() can say and what logs and checkpoints hold in 64 bits: the years 1 to 9999.
+_LEAST_MS = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MS
+_GREATEST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
 
 
 def instant_ms(value: Any, what: str) -> int:
@@ -31,32 +37,36 @@ def instant_ms(value: Any, what: str) -> int:
     Fractions of a millisecond are cut off.
 
     Raises:
-        InputError: the value is neither; ``what`` names it in the message.
+        InputError: the value is neither, or outside of the years 1 to 9999; ``what`` names it in the message.
     """
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise InputError(f"{what} {value!r} is no instant", hint=_INSTANT_HINT)
-    if isinstance(value, int):
-        return value
-    found = parse_instant(value.strip())
+    if isinstance(value, str):
+        found = parse_instant(value.strip())
+    else:
+        found = value if type(value) is int and _LEAST_MS <= value <= _GREATEST_MS else None
     if found is None:
-        raise InputError(f'{what} "{value}" is no instant', hint=_INSTANT_HINT)
+        shown = json.dumps(value) if isinstance(value, str | int | float) else repr(value)
+        raise InputError(f"{what} {shown} is no instant in the years 1 to 9999", hint=INSTANT_HINT)
     return found
 
 
-_INSTANT_HINT = 'Write integer milliseconds since the epoch or an xsd:dateTime such as "2024-05-01T12:00:00Z"'
+INSTANT_HINT = 'Write integer milliseconds since the epoch or an xsd:dateTime such as "2024-05-01T12:00:00Z"'
 
 
 def parse_instant(text: str) -> int | None:
-    """Integer milliseconds, an xsd:dateTime or an xsd:date as milliseconds; None when it is none of them."""
+    """Integer milliseconds, an xsd:dateTime or an xsd:date as milliseconds.
+
+    None when it is none of them, or outside of the years 1 to 9999.
+    """
+    found = None
     if _INTEGER.match(text):
-        return int(text)
-    if match := _DATE.match(text):
+        found = int(text)
+    elif match := _DATE.match(text):
         year, month, day, zone = match.groups()
-        return _to_ms(year, month, day, "0", "0", "0", None, zone)
-    if match := _DATE_TIME.match(text):
+        found = _to_ms(year, month, day, "0", "0", "0", None, zone)
+    elif match := _DATE_TIME.match(text):
         year, month, day, hour, minute, second, fraction, zone = match.groups()
-        return _to_ms(year, month, day, hour, minute, second, fraction, zone)
-    return None
+        found = _to_ms(year, month, day, hour, minute, second, fraction, zone)
+    return found if found is not None and _LEAST_MS <= found <= _GREATEST_MS else None
 
 
 def _to_ms(

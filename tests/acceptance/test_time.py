@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -309,3 +310,14 @@ def test_a_push_with_an_element_too_far_ahead_is_refused_whole(bench: Bench) -> 
     bench.push_lines(s, (1, ":a :p 1"), (wall_ms() + 2 * DAY_MS, ":b :p 1"), status=400)
     bench.push(s, 5, ":c :p 1 .")
     assert bench.feed(q) == [ins(5, "c")]
+
+
+@pytest.mark.parametrize("at", [-(10**30), -(10**17), "-99999999999999999"])
+def test_a_time_that_no_calendar_reaches_is_refused(bench: Bench, at: Any) -> None:
+    # such an element would stop every query with NOW() and could not be written to a checkpoint
+    s = bench.stream()
+    q = bench.register(f"SELECT ?s (NOW() AS ?t) WHERE {{ STREAM <{s}> [NOW] {{ ?s :p ?o }} }}")
+    refused = bench.push_lines(s, (at, ":a :p 1 ."), status=400)
+    assert "years 1 to 9999" in refused["detail"]
+    bench.push(s, "0001-01-01T00:00:00Z", ":b :p 1 .")
+    assert [at for _, at, _ in bench.feed(q)] == [-62_135_596_800_000]

@@ -31,8 +31,10 @@ def test_an_instant_is_read(text: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "now", "2024-13-01T00:00:00Z", "2023-02-29T00:00:00Z", "1970-01-01T25:00:00Z", "1.5"]
-)
+    "text",
+    ["", "now", "2024-13-01T00:00:00Z", "2023-02-29T00:00:00Z", "1970-01-01T25:00:00Z", "1.5",
+     "2024-01-01T00:00:00+99:99", "2024-01-01T00:00:00+14:01", "\u0661\u0662"],
+)  # fmt: skip
 def test_what_is_no_instant_is_refused_with_a_hint(text: str) -> None:
     assert parse_instant(text) is None
     with pytest.raises(InputError) as caught:
@@ -44,6 +46,18 @@ def test_what_is_no_instant_is_refused_with_a_hint(text: str) -> None:
 def test_booleans_and_floats_are_no_instants() -> None:
     for value in (True, 1.5, None, [1]):
         with pytest.raises(InputError):
+            instant_ms(value, "at")
+    with pytest.raises(InputError, match="at true is no instant"):
+        instant_ms(True, "at")
+
+
+def test_the_years_1_to_9999_are_the_ends_of_time() -> None:
+    first, last = -62_135_596_800_000, 253_402_300_799_999
+    for value in (first, last, str(first), "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z"):
+        assert first <= instant_ms(value, "at") <= last
+    beyond = "0001-01-01T00:00:00+01:00"
+    for value in (first - 1, last + 1, -(10**30), 10**30, str(last + 1), "9" * 30, beyond):
+        with pytest.raises(InputError, match="no instant in the years 1 to 9999"):
             instant_ms(value, "at")
 
 
