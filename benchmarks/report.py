@@ -230,6 +230,12 @@ def experiments(found: dict[str, Any]) -> str:
     return f"{first}\n\n{second}\n\n![Static size](plots/static-size.svg) ![Instances](plots/instances.svg)"
 
 
+def windows(found: dict[str, Any]) -> str:
+    """Windows of different widths on one stream."""
+    head = ("windows", "MB of Python objects", "µs an element")
+    return table(head, found["figures"]["lines"])
+
+
 PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "native": native,
     "debs": debs,
@@ -238,6 +244,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "routing": routing,
     "uncertainty": uncertainty,
     "experiments": experiments,
+    "windows": windows,
     "latency": lambda found: report_server.latency(found, table),
     "fanout": lambda found: report_server.fanout(found, table),
     "recovery": lambda found: report_server.recovery(found, table),
