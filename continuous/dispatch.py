@@ -193,11 +193,14 @@ class Dispatcher:
         self._index(running)
 
     def step(self, moved: Collection[StaticRows]) -> None:
-        """Tables have moved on without a commit taking its turn."""
+        """Tables have moved on without a commit taking its turn; queries that waited for that begin."""
         now = self._clock.now_ms()
         for running in self._in_order(moved, ()):
             self._try(running, lambda running=running: running.take_steps(now))  # type: ignore[misc]
             self._index(running)
+        for pending in list(self._pending.values()):
+            if pending.begin is not None:
+                pending.begin()
         self._work_off_derived()
 
     def _in_order(self, moved: Collection[StaticRows], others: Collection[str]) -> list[RunningQuery]:

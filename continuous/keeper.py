@@ -442,7 +442,7 @@ class Keeper:
                 if existing.running is not None:
                     self._life.set_registration(existing.running, existing.registration)
         for entry in parts.catalogue.entries():
-            if entry.pending is not None:
+            if entry.pending is not None and entry.pending.begin is None:
                 self._life.make(entry, entry.pending)
         numbers = [entry.feed.number for entry in parts.catalogue.entries()]
         parts.loop.call(lambda: self._journal.results.keep_only(numbers))

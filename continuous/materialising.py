@@ -97,6 +97,7 @@ class Pending:
         inputs: what arrived since its registration.
         elements: how many elements these have.
         problem: why it cannot begin.
+        begin: lets it begin if the rows are known, where it only waits for a table that is read anew.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Pending:
     inputs: list[StreamInput] = field(default_factory=list)
     elements: int = 0
     problem: LimitError | None = None
+    begin: Callable[[], None] | None = None
     since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:

@@ -195,14 +195,19 @@ class QueryLife:
             running.feed.reset()
         start = running.prepared.registration.start_from if replay_from is None else replay_from
         pending = self.end_waiting(running.name)
-        if pending is not None:
-            return self._attach_late(running, pending, start)
-        if start is None:
-            return self.parts.dispatcher.attach(running, None)
-        self.parts.turns.repeated = self.parts.turns.number
-        running.repeats = replay_from is not None
+        if start is not None and pending is None:
+            self.parts.turns.repeated = self.parts.turns.number
         if replay_from is not None:
             self.parts.book.forget_failed(running.name, replay_from)
+        repeats = replay_from is not None
+        if running.statics is not None and not running.statics.known():
+            self._put_off(running, pending, start, kept, repeats=repeats)
+            return 0
+        if pending is not None:
+            return self._attach_late(running, pending, start, repeats=repeats)
+        if start is None:
+            return self.parts.dispatcher.attach(running, None)
+        running.repeats = repeats
         try:
             return self.parts.dispatcher.attach(
                 running, lambda: self.parts.book.retained(running.timeline.streams, start, kept)
@@ -210,12 +215,42 @@ class QueryLife:
         finally:
             running.repeats = False
 
-    def _attach_late(self, running: RunningQuery, pending: Pending, start: int | None) -> int:
+    def _put_off(
+        self,
+        running: RunningQuery,
+        pending: Pending | None,
+        start: int | None,
+        kept: dict[str, list[LogRecord]] | None,
+        *,
+        repeats: bool,
+    ) -> None:
+        """The rows of a static part are read anew just now: the query begins in the turn that has them."""
+        if pending is None:
+            pending = self.pending(running.name, running.prepared)
+            if start is not None:
+                pending.kept = self.parts.book.kept_now() if kept is None else kept
+        self.parts.dispatcher.reserve(pending)
+        entry = self.parts.catalogue.find(running.name)
+        if entry is not None:
+            entry.pending = pending
+
+        def begin() -> None:
+            if running.statics is not None and running.statics.known():
+                self.end_waiting(running.name)
+                self._attach_late(running, pending, start, repeats=repeats)
+
+        pending.begin = begin
+
+    def _attach_late(
+        self, running: RunningQuery, pending: Pending, start: int | None, *, repeats: bool
+    ) -> int:
         """A query had to wait for its static parts: first comes what was kept for it meanwhile."""
 
         def inputs() -> Iterator[StreamInput]:
             if start is not None:
+                running.repeats = repeats
                 yield from self.parts.book.retained(running.timeline.streams, start, pending.kept)
+                running.repeats = False
             yield from pending.inputs
 
         if pending.problem is None:

@@ -269,6 +269,11 @@ class QuadStore(StoreWrites):
         self._writer.checkpoint()
 
     @property
+    def limits(self) -> Limits:
+        """Of texts that it is asked."""
+        return self._limits
+
+    @property
     def in_memory(self) -> bool:
         """True for a store without a folder."""
         return self._folder is None

@@ -11,6 +11,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, Stor
 from .changes import GraphName
 from .errors import StoreError
 from .gate import Gate
+from .guard import TextFacts
 from .sparql import Querier, QueryRequest, QueryResult, Solution, drain
 from .writer import Writer
 
@@ -38,6 +39,7 @@ class StoreReads:
         union: bool = False,
         custom_functions: Mapping[NamedNode, Callable[..., Any]] | None = None,
         custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None,
+        judged: TextFacts | None = None,
     ) -> QueryResult:
         """Ask a query; the result reads one snapshot and is used and closed in this thread.
 
@@ -58,6 +60,7 @@ class StoreReads:
                 union,
                 custom_functions,
                 custom_aggregates,
+                judged,
             )
         )
 

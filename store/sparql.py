@@ -33,7 +33,7 @@ from pyoxigraph import (
 
 from .big_stack import with_big_stack
 from .errors import QueryTextError, StoreError, UnsupportedError
-from .guard import AllowedHosts, Limits, check_services, inspect_text
+from .guard import AllowedHosts, Limits, TextFacts, check_services, inspect_text
 from .text_errors import text_error
 from .update_text import query_prologue
 
@@ -63,6 +63,7 @@ class QueryRequest(NamedTuple):
         union: the default graph is the union of all graphs; not together with ``default_graphs``.
         custom_functions: extension functions.
         custom_aggregates: extension aggregates: factories of objects with ``accumulate`` and ``finish``.
+        judged: what the guard says of the text, where that is known (`alike`).
     """
 
     text: str
@@ -73,6 +74,7 @@ class QueryRequest(NamedTuple):
     union: bool = False
     custom_functions: Mapping[NamedNode, Callable[..., Term | None]] | None = None
     custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
+    judged: TextFacts | None = None
 
 
 class QueryResult:
@@ -208,7 +210,7 @@ class Querier:
             NetworkRefusedError: SERVICE names a host that is not allowed.
             QueryFailedError: evaluation failed at once.
         """
-        facts = inspect_text(request.text, self._limits)
+        facts = request.judged or inspect_text(request.text, self._limits)
         if facts.services:
             prologue = query_prologue(request.text)
             check_services(facts, self._hosts, lambda token: self._iri(token, prologue, request))

@@ -75,6 +75,11 @@ def term_text(term: Term | NamedNode) -> str:
     return str(term)
 
 
+def row_text(row: Sequence[Term | None]) -> str:
+    """A row of VALUES as SPARQL writes it."""
+    return "(" + " ".join(["UNDEF" if term is None else term_text(term) for term in row]) + ")"
+
+
 class SparqlText:
     """Prints one query; names of blank node variables are numbered over the whole of it.
 
@@ -290,9 +295,7 @@ class SparqlText:
 
     def _values(self, variables: Sequence[Var], rows: Iterable[Sequence[Term | None]]) -> str:
         head = " ".join(map(self._var, variables))
-        body = " ".join(
-            "(" + " ".join("UNDEF" if term is None else term_text(term) for term in row) + ")" for row in rows
-        )
+        body = " ".join(map(row_text, rows))
         return f"VALUES ({head}) {{ {body} }}"
 
     def _rows(self, table: n.Table) -> str:

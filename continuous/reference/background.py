@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, Union
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
+from quadrill.store.alike import AlikeTexts
 from quadrill.store.errors import GoneError, UnsupportedError
 
 from ..algebra.build import UNIT, all_nodes
@@ -25,6 +26,7 @@ from ..algebra.nodes import (
     Reduced,
     Service,
     Slice,
+    Term,
     TriplePattern,
     Values,
     Var,
@@ -33,7 +35,7 @@ from ..algebra.nodes import (
 from ..algebra.predicates import predicates_of
 from ..algebra.query import ContinuousQuery
 from ..algebra.static import StaticPattern
-from ..algebra.text import SparqlText
+from ..algebra.text import SparqlText, row_text
 from ..algebra.variables import in_scope
 from ..columnar import Choice, Graphs
 from ..element import Row
@@ -44,6 +46,7 @@ from .functions import Functions
 
 if TYPE_CHECKING:
     from quadrill.store.changes import Commit
+    from quadrill.store.guard import TextFacts
     from quadrill.store.quads import QuadStore
     from quadrill.store.reading import SnapshotReader
     from quadrill.store.sparql import QueryResult
@@ -86,6 +89,7 @@ class Background:
         self._functions = functions
         self._columnar = options.columnar
         self._sources = options.sources or QuerySources((), None, query.base_iri)
+        self._texts = AlikeTexts(store.limits)
 
     def scope(self, part: StaticPattern) -> Dataset:
         """The graphs that a part reads; named None: all there are."""
@@ -204,21 +208,25 @@ class Background:
         """
         return _drained(self.start(reader, part), len(part.vars))
 
-    def start(self, reader: Reader, part: StaticPattern) -> QueryResult:
+    def start(self, reader: Reader, part: StaticPattern, rows: Sequence[Sequence[Term]] = ()) -> QueryResult:
         """The rows of one part as the store is now, to be drained in this thread.
 
-        A row may have columns behind those of the part.
+        A row may have columns behind those of the part. ``rows`` is inline data that stands in the pattern:
+        texts that differ in it alone are judged once.
         """
-        return self._start(reader, part, self._dataset_of(reader, part))
+        return self._start(reader, part, self._dataset_of(reader, part), rows)
 
     def _dataset_of(self, reader: Reader, part: StaticPattern) -> Dataset:
         if part.name == MERGED_PART:
             return Dataset(self._clause.default or (DefaultGraph(),), ())
         return self._dataset(reader)
 
-    def _start(self, reader: Reader, part: StaticPattern, dataset: Dataset) -> QueryResult:
+    def _start(
+        self, reader: Reader, part: StaticPattern, dataset: Dataset, rows: Sequence[Sequence[Term]] = ()
+    ) -> QueryResult:
         pattern = self._written(reader, part, dataset)
-        return self._query(reader, static_text(pattern, part.vars, self._functions, self._base), dataset)
+        text = static_text(pattern, part.vars, self._functions, self._base)
+        return self._query(reader, text, dataset, self._texts.judged(text, [row_text(row) for row in rows]))
 
     def _written(self, reader: Reader, part: StaticPattern, dataset: Dataset) -> Algebra:
         """The pattern as the store can evaluate it."""
@@ -226,13 +234,16 @@ class Background:
             return expand(part.pattern, lambda: self._nameable(reader, dataset))
         return part.pattern
 
-    def _query(self, reader: Reader, text: str, dataset: Dataset) -> QueryResult:
+    def _query(
+        self, reader: Reader, text: str, dataset: Dataset, judged: TextFacts | None = None
+    ) -> QueryResult:
         return reader.query(
             text,
             default_graphs=dataset.default,
             named_graphs=dataset.named,
             custom_functions=self._functions.functions,
             custom_aggregates=self._functions.aggregates,
+            judged=judged,
         )
 
     def _dataset(self, snapshot: Reader) -> Dataset:

@@ -39,7 +39,7 @@ log = logging.getLogger("quadrill.continuous")
 
 MOST_KEYS = 2_000
 """A commit that may change rows with more keys than this has the table read anew."""
-KEY_S = 0.000045
+KEY_S = 0.00002
 """Seconds of a key, looked up before a commit and after it; a quick table may be cheaper as a whole."""
 _FEW_KEYS = 100
 MOST_ROWS = 20_000

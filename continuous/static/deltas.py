@@ -73,7 +73,7 @@ def _restricted(
     waiting = iter(values)
     while chunk := tuple(islice(waiting, _AT_ONCE)):
         pattern = restrict(part.pattern, Values(names, chunk))
-        with background.start(reader, StaticPattern(part.name, pattern, columns)) as result:
+        with background.start(reader, StaticPattern(part.name, pattern, columns), chunk) as result:
             for row in result.rows():
                 yield row[: len(columns)]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from quadrill.store.errors import ConflictError, LimitError
+from quadrill.store.errors import LimitError
 
 from ..algebra.canonical import Canonical, canonical
 from ..algebra.row_order import has_order
@@ -352,23 +352,24 @@ class StaticRows:
 
     # --- moving on ------------------------------------------------------------------------------
 
-    def begin(self) -> Changes:
-        """The query begins in this turn: all rows of the parts that follow the store.
+    def known(self) -> bool:
+        """True when the query can `begin` in this turn; False while rows are being read anew."""
+        if self._begun or self._catalogue is None:
+            return True
+        tables = [table for table in self.tables if isinstance(table, SharedTable)]
+        for table in tables:
+            self._catalogue.bring_up(table)
+        return all(table.behind is None for table in tables)
 
-        Raises:
-            ConflictError: the rows of a part are being read anew just now.
-        """
+    def begin(self) -> Changes:
+        """The query begins in this turn, when all is `known`: all rows of the parts that follow."""
         assert self._catalogue is not None
         changes: dict[int, TableChange] = {}
         for place, table in enumerate(self.tables):
             if isinstance(table, OwnTable):
                 continue
             self._catalogue.bring_up(table)
-            if table.behind is not None:
-                raise ConflictError(
-                    f"the rows of the static part {place} are being read anew after a large commit",
-                    hint="register the query again in a moment",
-                )
+            assert table.behind is None, "the rows of a static part are read anew"
             if isinstance(table, LookupTable):
                 for each in self._lookups[place]:
                     each.attach()

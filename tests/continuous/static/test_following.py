@@ -20,6 +20,7 @@ from quadrill.store.quads import QuadStore
 from ..engines import PREFIX, Bench, E, bench
 
 LABELLED = "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :label ?l }"
+BOTH = "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :label ?l OPTIONAL { ?x :also ?m } }"
 RENAMED = "SELECT ?a ?b WHERE { ?a :label ?b . STREAM :s [NOW] { ?a :seen ?z } }"
 
 
@@ -222,3 +223,61 @@ def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: py
     assert json.loads(event.data)["results"]["bindings"][0]["n"]["value"] == "2"
     engine.stop()
     store.close()
+
+
+def test_a_query_that_begins_while_its_rows_are_read_anew_begins_when_they_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "MOST_KEYS", 3)
+    with bench() as one:
+        one.register("p", LABELLED, output="changes")
+        asked: list[Any] = []
+        ask = one.engine.parts.statics.recomputer.ask
+        monkeypatch.setattr(one.engine.parts.statics.recomputer, "ask", asked.append)
+        make = one.engine.life.evaluator
+
+        def overtaken(prepared: Any) -> Any:
+            """A large commit takes its turn between the reading of the tables and the turn of the query."""
+            made = make(prepared)
+            one.store.apply(add=[quad("a", str(n)) for n in range(10)])
+            return made
+
+        monkeypatch.setattr(one.engine.life, "evaluator", overtaken)
+        one.register("q", BOTH, output="changes")
+        description = one.engine.describe("q")
+        assert description["state"] == "materialising"
+        one.push(1, "a")
+        one.store.apply(add=[quad("a", "x")])
+        assert told(one.engine, "q") == []
+        ask(asked[0])
+        assert one.engine.describe("q")["state"] == "running"
+        assert (
+            told(one.engine, "p")
+            == told(one.engine, "q")
+            == [("insert", 2, sorted([*map(str, range(10)), "x"]))]
+        )
+
+
+def test_a_query_that_waits_for_rows_that_are_read_anew_can_be_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "MOST_KEYS", 3)
+    with bench() as one:
+        asked: list[Any] = []
+        ask = one.engine.parts.statics.recomputer.ask
+        monkeypatch.setattr(one.engine.parts.statics.recomputer, "ask", asked.append)
+        make = one.engine.life.evaluator
+
+        def overtaken(prepared: Any) -> Any:
+            made = make(prepared)
+            one.store.apply(add=[quad("a", str(n)) for n in range(10)])
+            return made
+
+        monkeypatch.setattr(one.engine.life, "evaluator", overtaken)
+        one.register("q", LABELLED)
+        assert one.engine.describe("q")["state"] == "materialising"
+        one.engine.drop("q")
+        ask(asked[0])
+        assert one.engine.queries() == []
+        one.store.apply(add=[quad("a", "x")])
+        assert one.engine.parts.statics.tables() == []
