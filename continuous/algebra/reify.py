@@ -9,13 +9,14 @@ reifiers, and blank nodes that reify several triples, are kept.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Triple
 
 from .nodes import Term
 
 REIFIES = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies")
+Statement = tuple[NamedNode | BlankNode | DefaultGraph, Triple]
 
 
 def has_reifiers(content: Iterable[Quad]) -> bool:
@@ -25,7 +26,12 @@ def has_reifiers(content: Iterable[Quad]) -> bool:
 
 def canonical_content(content: Mapping[Quad, int]) -> dict[Quad, int]:
     """The content with canonical reifiers, equal quads merged with the greater event time."""
-    names = _Names(content)
+    stated: dict[BlankNode, set[Statement]] = {}
+    for quad in content:
+        if states(quad):
+            stated.setdefault(quad.subject, set()).add((quad.graph_name, quad.object))  # type: ignore[arg-type]
+    single = {node: next(iter(about)) for node, about in stated.items() if len(about) == 1}
+    names = CanonicalNames(single.get)
     result: dict[Quad, int] = {}
     for quad, time in content.items():
         renamed = names.quad(quad)
@@ -46,22 +52,27 @@ def assert_quoted(content: Mapping[Quad, int]) -> dict[Quad, int]:
     return result
 
 
-class _Names:
-    """Canonical names of the blank reifiers of one content."""
+def states(quad: Quad) -> bool:
+    """True when the quad says what a blank node reifies."""
+    return (
+        quad.predicate == REIFIES and isinstance(quad.subject, BlankNode) and isinstance(quad.object, Triple)
+    )
 
-    def __init__(self, content: Iterable[Quad]) -> None:
-        reified: dict[BlankNode, set[tuple[NamedNode | BlankNode | DefaultGraph, Term]]] = {}
-        for quad in content:
-            if (
-                quad.predicate == REIFIES
-                and isinstance(quad.subject, BlankNode)
-                and isinstance(quad.object, Triple)
-            ):
-                reified.setdefault(quad.subject, set()).add((quad.graph_name, quad.object))
-        self._single = {node: next(iter(each)) for node, each in reified.items() if len(each) == 1}
+
+class CanonicalNames:
+    """Renames blank reifiers, given what each reifies. Names are remembered until `forget`."""
+
+    def __init__(self, about: Callable[[BlankNode], Statement | None]) -> None:
+        """``about`` gives the only statement of a blank node; None when it has none or several."""
+        self._about = about
         self._names: dict[BlankNode, BlankNode] = {}
 
+    def forget(self, node: BlankNode) -> None:
+        """What the node reifies has changed."""
+        self._names.pop(node, None)
+
     def quad(self, quad: Quad) -> Quad:
+        """The quad with canonical reifiers; the same object when nothing is renamed."""
         subject, object_, graph = self._term(quad.subject), self._term(quad.object), quad.graph_name
         if isinstance(graph, BlankNode):
             graph = self._blank(graph)
@@ -77,12 +88,14 @@ class _Names:
         return term
 
     def _blank(self, node: BlankNode) -> BlankNode:
-        if node not in self._single:
+        about = self._about(node)
+        if about is None:
             return node
-        if node not in self._names:
+        name = self._names.get(node)
+        if name is None:
             # A reifier that reifies a triple about itself keeps its own name at that place.
             self._names[node] = node
-            graph, triple = self._single[node]
+            graph, triple = about
             text = f"{graph} {self._term(triple)}"
-            self._names[node] = BlankNode("r" + hashlib.sha256(text.encode()).hexdigest()[:32])
-        return self._names[node]
+            name = self._names[node] = BlankNode("r" + hashlib.sha256(text.encode()).hexdigest()[:32])
+        return name

@@ -21,7 +21,9 @@ from fractions import Fraction
 
 from pyoxigraph import Literal, NamedNode
 
-from .nodes import Term
+from quadrill.store.errors import QueryTextError
+
+from .nodes import Aggregate, Constant, Term
 from .number_text import double_text
 from .number_text import float_text as single_text
 from .order import FLOAT_TYPES, INTEGER_TYPES, NUMERIC_TYPES, XSD, total_key
@@ -273,3 +275,18 @@ class Accumulator:
         """Called by Oxigraph at the end of the group."""
         values = list(dict.fromkeys(self._values)) if self._distinct else self._values
         return set_function(self._name, values, separator=self._separator, parameter=self._parameter)
+
+
+def percentile_parameter(aggregate: Aggregate) -> float | None:
+    """PERCENTILE's constant; raises QueryTextError when it is not a number from 0 to 100."""
+    if aggregate.name != "PERCENTILE":
+        return None
+    try:
+        if not isinstance(aggregate.parameter, Constant):
+            raise NotNumericError("the percentile must be a constant")
+        value = float(numeric_value(aggregate.parameter.term)[0])
+    except NotNumericError as error:
+        raise QueryTextError(f"PERCENTILE: {error}", hint="write PERCENTILE(?x, 95)") from error
+    if not 0 <= value <= 100:
+        raise QueryTextError(f"PERCENTILE: the percentile must be between 0 and 100, is {value:g}")
+    return value

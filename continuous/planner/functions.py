@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 
 from quadrill.store.dictionary import Term, TermDictionary
-from quadrill.store.errors import QueryTextError, UnsupportedError
+from quadrill.store.errors import UnsupportedError
 
-from ..algebra.nodes import Aggregate, Constant
-from ..algebra.set_functions import STATISTICAL, NotNumericError, numeric_value, set_function
+from ..algebra.nodes import Aggregate
+from ..algebra.set_functions import STATISTICAL, percentile_parameter, set_function
 from ..expressions.values import ValueTable
 from ..r2r.accumulators import Accumulator, Bag, Count, DistinctValues, Extreme, Median, Sum
 from ..r2r.aggregate import DistinctRows
@@ -53,7 +53,7 @@ def _plain(
             separator = " " if aggregate.separator is None else aggregate.separator
             return partial(Bag, _concatenation(separator), terms.terms)
         case name if name in STATISTICAL:
-            return partial(Bag, _statistic(name, _percent(aggregate)), terms.terms)
+            return partial(Bag, _statistic(name, percentile_parameter(aggregate)), terms.terms)
         case name:
             raise UnsupportedError(f"the set function {name}")
 
@@ -64,17 +64,3 @@ def _concatenation(separator: str) -> Callable[[list[Term]], Term | None]:
 
 def _statistic(name: str, percent: float | None) -> Callable[[list[Term]], Term | None]:
     return lambda terms: set_function(name, terms, parameter=percent)
-
-
-def _percent(aggregate: Aggregate) -> float | None:
-    if aggregate.name != "PERCENTILE":
-        return None
-    try:
-        if not isinstance(aggregate.parameter, Constant):
-            raise NotNumericError("the percentile must be a constant")
-        percent = float(numeric_value(aggregate.parameter.term)[0])
-    except NotNumericError as error:
-        raise QueryTextError(f"PERCENTILE: {error}", hint="write PERCENTILE(?x, 95)") from error
-    if not 0 <= percent <= 100:
-        raise QueryTextError(f"PERCENTILE: the percentile must be between 0 and 100, is {percent:g}")
-    return percent

@@ -7,16 +7,13 @@ the same element and nothing else is touched.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Triple
+from pyoxigraph import BlankNode, DefaultGraph, Quad, Triple
 
 from quadrill.store.dictionary import Term
 
-from ..algebra.reify import REIFIES
-
-Statement = tuple[NamedNode | BlankNode | DefaultGraph, Triple]
+from ..algebra.reify import REIFIES, CanonicalNames, Statement, states
 
 
 class CanonicalReifiers:
@@ -31,7 +28,7 @@ class CanonicalReifiers:
         self._asserts = asserts
         self._statements: dict[BlankNode, dict[Statement, int]] = {}
         self._mentions: dict[BlankNode, set[Quad]] = {}
-        self._names: dict[BlankNode, BlankNode] = {}
+        self._names = CanonicalNames(self._only)
         self._counts: dict[Quad, int] = {}
         for quad in live:
             self._counts[quad] = 1
@@ -46,7 +43,7 @@ class CanonicalReifiers:
         come = [quad for quad, weight in change.items() if weight > 0]
         for quad in come:
             self._mention(quad, True)
-        affected = self._affected(quad for quad in change if _states(quad))
+        affected = self._affected(quad for quad in change if states(quad))
         renamed = {quad for node in affected for quad in self._mentions.get(node, ())}
         renamed.difference_update(come, gone)
         out: dict[Quad, int] = {}
@@ -55,10 +52,10 @@ class CanonicalReifiers:
         for quad in gone:
             self._mention(quad, False)
         for quad, weight in change.items():
-            if _states(quad):
+            if states(quad):
                 self._state(quad, weight)
         for node in affected:
-            self._names.pop(node, None)
+            self._names.forget(node)
         for quad in (*come, *renamed):
             self._give(quad, 1, out)
         return out
@@ -73,7 +70,7 @@ class CanonicalReifiers:
                 continue
             found.add(node)
             for quad in self._mentions.get(node, ()):
-                if _states(quad) and quad.subject not in found and node in _blank_nodes(quad.object):
+                if states(quad) and quad.subject not in found and node in _blank_nodes(quad.object):
                     waiting.append(quad.subject)
         return found
 
@@ -85,7 +82,7 @@ class CanonicalReifiers:
             self._mentions[node].discard(quad)
             if not self._mentions[node]:
                 del self._mentions[node]
-                self._names.pop(node, None)
+                self._names.forget(node)
 
     def _state(self, quad: Quad, weight: int) -> None:
         node, statement = quad.subject, (quad.graph_name, quad.object)
@@ -99,11 +96,11 @@ class CanonicalReifiers:
                 del self._statements[node]
 
     def _give(self, quad: Quad, weight: int, out: dict[Quad, int]) -> None:
-        self._count(self._quad(quad), weight, out)
+        self._count(self._names.quad(quad), weight, out)
         if self._asserts and quad.predicate == REIFIES and isinstance(quad.object, Triple):
             inner = quad.object
             asserted = Quad(inner.subject, inner.predicate, inner.object, quad.graph_name)
-            self._count(self._quad(asserted), weight, out)
+            self._count(self._names.quad(asserted), weight, out)
 
     def _count(self, quad: Quad, weight: int, out: dict[Quad, int]) -> None:
         before = self._counts.get(quad, 0)
@@ -118,39 +115,9 @@ class CanonicalReifiers:
             else:
                 out[quad] = weight
 
-    # --- names ----------------------------------------------------------------------------------
-
-    def _quad(self, quad: Quad) -> Quad:
-        subject, object_, graph = self._term(quad.subject), self._term(quad.object), quad.graph_name
-        if isinstance(graph, BlankNode):
-            graph = self._blank(graph)
-        return Quad(subject, quad.predicate, object_, graph)  # type: ignore[arg-type]
-
-    def _term(self, term: Term) -> Term:
-        if isinstance(term, BlankNode):
-            return self._blank(term)
-        if isinstance(term, Triple):
-            return Triple(self._term(term.subject), term.predicate, self._term(term.object))  # type: ignore[arg-type]
-        return term
-
-    def _blank(self, node: BlankNode) -> BlankNode:
+    def _only(self, node: BlankNode) -> Statement | None:
         about = self._statements.get(node)
-        if about is None or len(about) != 1:
-            return node
-        name = self._names.get(node)
-        if name is None:
-            # A reifier that reifies a triple about itself keeps its own name at that place.
-            self._names[node] = node
-            ((graph, triple),) = about
-            text = f"{graph} {self._term(triple)}"
-            name = self._names[node] = BlankNode("r" + hashlib.sha256(text.encode()).hexdigest()[:32])
-        return name
-
-
-def _states(quad: Quad) -> bool:
-    return (
-        quad.predicate == REIFIES and isinstance(quad.subject, BlankNode) and isinstance(quad.object, Triple)
-    )
+        return next(iter(about)) if about is not None and len(about) == 1 else None
 
 
 def _blank_nodes(term: Term | DefaultGraph) -> Iterator[BlankNode]:

@@ -10,11 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from quadrill.store.errors import QueryTextError
-
-from ..algebra.nodes import Aggregate, Constant, Term
+from ..algebra.nodes import Aggregate, Term
 from ..algebra.order import XSD, total_text, value_text
-from ..algebra.set_functions import NATIVE, Accumulator, NotNumericError, numeric_value
+from ..algebra.set_functions import NATIVE, Accumulator, percentile_parameter
 from ..algebra.static import VOLATILE_PREFIX
 from ..algebra.timestamps import EVENT_TIME, GREATEST
 from ..algebra.volatile import UNBOUND
@@ -145,18 +143,3 @@ def _factory(aggregate: Aggregate, skip: Term | None) -> Callable[[], Accumulato
         )
 
     return new
-
-
-def percentile_parameter(aggregate: Aggregate) -> float | None:
-    """PERCENTILE's constant; raises QueryTextError when it is not a number from 0 to 100."""
-    if aggregate.name != "PERCENTILE":
-        return None
-    try:
-        if not isinstance(aggregate.parameter, Constant):
-            raise NotNumericError("the percentile must be a constant")
-        value = float(numeric_value(aggregate.parameter.term)[0])
-    except NotNumericError as error:
-        raise QueryTextError(f"PERCENTILE: {error}", hint="write PERCENTILE(?x, 95)") from error
-    if not 0 <= value <= 100:
-        raise QueryTextError(f"PERCENTILE: the percentile must be between 0 and 100, is {value:g}")
-    return value
