@@ -68,9 +68,10 @@ def add_commands(commands: Any) -> None:
     run.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
     run.add_argument(
         "--format",
-        choices=("events", "debs"),
+        choices=("events", "rows", "debs"),
         default="events",
-        help="events: one event of the feed a line; debs: the output lines of the DEBS 2015 challenge",
+        help="events: one event of the feed a line; rows: one row a line, for people; debs: the output "
+        "lines of the DEBS 2015 challenge",
     )
     run.add_argument("--until", metavar="TIME", help="end with a heartbeat of this time on every stream")
 

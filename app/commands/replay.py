@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,17 @@ from pyoxigraph import NamedNode
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.feeds import Subscription
+from quadrill.continuous.ingest.decode import DecodedElement, DecodeOptions, decode
 from quadrill.continuous.ingest.times import instant_ms
 from quadrill.continuous.registration import Registration
+from quadrill.continuous.results import quads_text
 from quadrill.store.errors import QuadrillError
 from quadrill.store.formats import guess_rdf_format
 from quadrill.store.quads import QuadStore
 
 from ..config import MEMORY, Settings
 from ..wiring import open_services
-from . import challenge
+from . import challenge, tables
 
 NAME = "run"
 MEDIA_TYPES = {".ndjson": "application/x-ndjson", ".jsonl": "application/x-ndjson"}
@@ -45,9 +49,10 @@ def run_recorded(
 ) -> int:
     """Register the query, push each file to its stream, print what comes out.
 
-    The files of several streams are pushed one after the other, and results come out once every stream has
-    reached their time, as with a server. Without ``until`` the last windows stay open. ``form`` is
-    ``events``, one event of the feed a line, or ``debs``, the output lines of the DEBS 2015 challenge.
+    Elements of several streams enter in the order of their times, and results come out once every stream
+    has reached their time, as with a server. Without ``until`` the last windows stay open. ``form`` is
+    ``events``, one event of the feed a line, ``rows``, one row of an event a line, or ``debs``, the output
+    lines of the DEBS 2015 challenge.
     """
     members: dict[str, Any] = {"query": text, "name": NAME}
     if dialect is not None:
@@ -60,14 +65,16 @@ def run_recorded(
         if form == "debs":
             _challenge(engine, subscription, streams)
         else:
-            for stream, file in streams.items():
-                engine.push(stream, file.read_bytes(), _media_type(file), wait=True)
+            _play(engine, streams)
             if until is not None:
                 for stream in streams:
                     engine.heartbeat(stream, instant_ms(until, "--until"), wait=True)
             engine.sync()
             for event in subscription.take():
-                print(f"{event.kind} {event.data}")
+                if form == "rows":
+                    print("\n".join(tables.event_lines(event.kind, json.loads(event.data))))
+                else:
+                    print(f"{event.kind} {event.data}")
         state = engine.describe(NAME)
         if state["state"] == "failed":
             raise RecordingError(f"the query failed: {state.get('error')}")
@@ -109,6 +116,31 @@ def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
                 f"the query does not read the stream {name}",
                 hint=f"It reads {', '.join(stream['iri'] for stream in description['streams']) or 'none'}.",
             )
+
+
+def _play(engine: Engine, streams: dict[str, Path]) -> None:
+    """Push what was recorded, in the order in which it was told.
+
+    A stream holds nothing back before its first element, so one file after the other would let the first
+    stream run ahead of the second. Elements of one stream and time are one push; equal times go in the
+    order of the streams in the text. Files without times have no such order and come last, whole.
+    """
+    bodies = {stream: (file.read_bytes(), _media_type(file)) for stream, file in streams.items()}
+    if len(bodies) > 1:
+        order = [known for read in engine.describe(NAME)["streams"] for known in (read["iri"], read["name"])]
+        timed: list[tuple[int, int, str, DecodedElement]] = []
+        for stream, (body, media_type) in list(bodies.items()):
+            elements = decode(body, media_type, DecodeOptions()).elements
+            if all(each.at is not None for each in elements):
+                place = order.index(stream) if stream in order else len(order)
+                timed += [(each.at, place, stream, each) for each in elements if each.at is not None]
+                del bodies[stream]
+        timed.sort(key=lambda entry: entry[:3])
+        for (at, _, stream), group in groupby(timed, key=lambda entry: entry[:3]):
+            lines = [{"at": at, "data": quads_text(element.quads)} for _, _, _, element in group]
+            engine.push(stream, "\n".join(map(json.dumps, lines)).encode(), MEDIA_TYPES[".ndjson"])
+    for stream, (body, media_type) in bodies.items():
+        engine.push(stream, body, media_type, wait=True)
 
 
 def _challenge(engine: Engine, subscription: Subscription, streams: dict[str, Path]) -> None:

@@ -1,11 +1,14 @@
-"""Answers as aligned tables for people."""
+"""Answers as aligned tables, and events of feeds as lines, for people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from quadrill.continuous.ingest.times import format_instant
+
 MAX_WIDTH = 80
+SIGNS = {"insert": "+", "delete": "-", "answer": "="}
 
 
 def print_results(document: Mapping[str, Any]) -> None:
@@ -13,12 +16,22 @@ def print_results(document: Mapping[str, Any]) -> None:
     if "boolean" in document:
         print("true" if document["boolean"] else "false")
         return
-    names = list(document["head"]["vars"])
-    rows = [
-        [term_text(row[name]) if name in row else "" for name in names]
-        for row in document["results"]["bindings"]
-    ]
-    print_table(names, rows)
+    print_table(document["head"]["vars"], _rows(document))
+
+
+def event_lines(kind: str, document: Mapping[str, Any]) -> Iterator[str]:
+    """The rows of a feed's event, one a line: sign, time, terms; an event without rows is one line."""
+    if kind not in SIGNS:
+        yield "  ".join([kind, *(f"{name} {value}" for name, value in document.items())])
+        return
+    if "quads" in document:
+        rows = [[line] for line in document["quads"].splitlines()]
+    elif "boolean" in document:
+        rows = [["true" if document["boolean"] else "false"]]
+    else:
+        rows = _rows(document)
+    for row in rows or [[]]:
+        yield "  ".join([SIGNS[kind], format_instant(document["at"]), *map(_printable, row)])
 
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -45,7 +58,19 @@ def term_text(term: Mapping[str, Any]) -> str:
     return str(value)
 
 
-def _clip(text: str) -> str:
+def _rows(document: Mapping[str, Any]) -> list[list[str]]:
+    names = document["head"]["vars"]
+    return [
+        [term_text(row[name]) if name in row else "" for name in names]
+        for row in document["results"]["bindings"]
+    ]
+
+
+def _printable(text: str) -> str:
     # Control characters would let data steer the terminal.
-    line = "".join(character if character.isprintable() else "\ufffd" for character in text)
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def _clip(text: str) -> str:
+    line = _printable(text)
     return line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…"

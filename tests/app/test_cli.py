@@ -210,6 +210,56 @@ def test_recorded_files_are_evaluated_without_a_server(
     assert "http://localhost/r" in errors
 
 
+def test_recordings_of_several_streams_enter_in_the_order_of_their_times(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "q.cqels").write_text(
+        "SELECT ?s ?v WHERE { STREAM <a> [NOW] { ?s <urn:v> ?v } STREAM <b> [RANGE 1s] { ?s <urn:w> ?w } }"
+    )
+    # Disorder in a file is none for the query: the elements of a push are sorted.
+    a = [{"at": at, "data": f'<urn:s> <urn:v> "{at}" .'} for at in (3000, 1000, 2000)]
+    b = [{"at": at, "data": "<urn:s> <urn:w> <urn:o> ."} for at in (1000, 2500)]
+    (tmp_path / "a.ndjson").write_text("\n".join(map(json.dumps, a)))
+    (tmp_path / "b.ndjson").write_text("\n".join(map(json.dumps, b)))
+    files = [f"{name}={tmp_path / name}.ndjson" for name in ("a", "b")]
+    printed = []
+    for first, second in (files, files[::-1]):
+        arguments = ["run", str(tmp_path / "q.cqels"), "--stream", first, "--stream", second]
+        assert main([*arguments, "--until", "5000", "--format", "rows"]) == 0
+        printed.append(capsys.readouterr().out.splitlines())
+    rows = [f"+  1970-01-01T00:00:0{second}Z  <urn:s>  {second}000" for second in (1, 2, 3)]
+    assert printed == [rows, rows]
+
+
+def test_rows_of_triples_and_of_runs_of_empty_windows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "q.rspql").write_text(
+        "REGISTER STREAM <q> AS CONSTRUCT { ?s <urn:b> ?v } "
+        "FROM NAMED WINDOW <w> ON <a> [RANGE PT1S STEP PT1S] WHERE { WINDOW <w> { ?s <urn:v> ?v } }"
+    )
+    rows = [{"at": at, "data": "<urn:s> <urn:v> <urn:o> ."} for at in (0, 2_000_000)]
+    (tmp_path / "a.ndjson").write_text("\n".join(map(json.dumps, rows)))
+    arguments = ["run", str(tmp_path / "q.rspql"), "--stream", f"a={tmp_path}/a.ndjson", "--format", "rows"]
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "=  1970-01-01T00:00:01Z  <urn:s> <urn:b> <urn:o> .",
+        "progress  from 2000  to 2000000  skipped 1999",
+    ]
+
+
+def test_recordings_without_times_enter_whole(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "q.cqels").write_text(
+        "ASK { STREAM <a> [RANGE 1h] { ?s <urn:v> ?v } STREAM <b> [RANGE 1h] { ?s <urn:w> ?w } }"
+    )
+    (tmp_path / "a.nt").write_text("<urn:s> <urn:v> <urn:o> .")
+    (tmp_path / "b.nt").write_text("<urn:s> <urn:w> <urn:o> .")
+    files = [f"--stream={name}={tmp_path / name}.nt" for name in ("a", "b")]
+    assert main(["run", str(tmp_path / "q.cqels"), *files, "--format", "rows"]) == 0
+    signs = [line.split()[::2] for line in capsys.readouterr().out.splitlines()]
+    assert signs == [["=", "false"], ["=", "true"]]
+
+
 def test_a_text_is_explained_without_a_server(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "q.cqels").write_text(QUERY)
     assert main(["explain", str(tmp_path / "q.cqels")]) == 0
