@@ -260,10 +260,14 @@ class NativeEvaluator:
         changed = False
         for place, change in changes.items():
             part = self._parts[place]
-            if part.name not in self._plan.tables or not change.delta:
+            if part.name not in self._plan.tables or not (change.delta or change.renewals):
                 continue
             changed = True
             key = source_key("table", part.name)
+            if change.renewals:
+                for lookup in self.statics.lookups(place):
+                    lookup.renewals += change.renewals
+                self._pending.pop(key, None)
             earlier = self._pending.get(key)
             self._pending[key] = change.delta if earlier is None else merge(dict(earlier), change.delta)
         return changed
@@ -345,8 +349,10 @@ class NativeEvaluator:
                 given[for_triples] = {**given[for_triples], **triples} if for_triples in given else triples
             if quads:
                 given[for_quads] = {**given[for_quads], **quads} if for_quads in given else quads
+        # The generated function is told changes row by row; the operators know of what was replaced.
+        step = self._plan.step if any(each.renewals for each in self._lookups) else self._step
         with self._reading:
-            delta = self._step(given)
+            delta = step(given)
             if not delta and self._unchanged is not None and not self._reordered():
                 change = self._unchanged
             else:

@@ -4,6 +4,7 @@
     LOCK              held while a process uses the folder
     quads/            the Oxigraph (RocksDB) database
     changes.sqlite    the change log (`logs.change_log`)
+    frozen/           copies of the database while somebody reads an older version (`frozen`)
 
 Other files (the registry's, input logs) may stand beside these.
 """

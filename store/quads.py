@@ -24,10 +24,12 @@ from .errors import (
     UnsupportedError,
 )
 from .folder import DataFolder, write_format
+from .frozen import FrozenReader, frozen, remove_copies
 from .gate import Gate
 from .guard import AllowedHosts, Limits
 from .logs.change_log import ChangeLog, Retention, SqliteChangeLog
 from .logs.memory_log import MemoryChangeLog
+from .pending import NetChange
 from .remote import Fetcher, http_fetcher
 from .sparql import Querier
 from .writer import Observer, Writer
@@ -121,6 +123,7 @@ class QuadStore(StoreWrites):
         held = DataFolder.open(Path(folder))
         log: SqliteChangeLog | None = None
         try:
+            remove_copies(held.path)
             log = SqliteChangeLog(held.changes, durable=durable, retention=retention)
             return cls(_open_quads(held), log, held, **options)
         except BaseException:
@@ -164,6 +167,20 @@ class QuadStore(StoreWrites):
         Unlike a subscriber it is called in the writers' order with no commit between, and holds writers up.
         """
         return self._writer.observe(observer)
+
+    def frozen(self, *, undo: Commit | None = None) -> FrozenReader:
+        """The dataset as it is now, to be read while the store moves on; for observers, who hold writers up.
+
+        Args:
+            undo: the commit that was made last, which the copy is not to have.
+
+        Raises:
+            StoreUnwritableError: there is no room for a copy.
+        """
+        change = None if undo is None else NetChange(undo.added, undo.removed, undo.created, undo.dropped)
+        version = self.version if undo is None else undo.version - 1
+        path = None if self._folder is None else self._folder.path
+        return frozen(self._writer.store, path, version, self._limits, self._hosts, change)
 
     def wait_delivered(self, version: int, timeout_s: float = 10.0) -> bool:
         """Wait until subscribers were called for every commit up to ``version``; False after the time-out."""

@@ -74,10 +74,10 @@ class Observer(Protocol):
         ...
 
     def loading(self) -> AbstractContextManager[None]:
-        """Entered before a bulk load touches the dataset, left behind its commit; may raise ConflictError.
+        """Entered before a bulk load touches the dataset, left behind its commit; what it raises refuses it.
 
         The dataset of a bulk load's commit is there before `watching` is entered. Called under the writer
-        lock; what it raises refuses the load.
+        lock.
         """
         ...
 

@@ -9,6 +9,7 @@ from typing import Any
 from pyoxigraph import NamedNode
 
 from ..algebra.nodes import Algebra, Expr
+from ..r2r.join import Join
 from ..r2r.operator import Operator
 from ..rows import EMPTY, Delta, Row, Schema
 
@@ -108,7 +109,7 @@ class Plan:
                 results.append(changes.get(node.source, EMPTY) if node.source is not None else EMPTY)
                 continue
             given = [results[place] for place in node.inputs]
-            if self.primed and not any(given):
+            if self.primed and not any(given) and not _is_due(node):
                 results.append(EMPTY)
             else:
                 results.append(node.operator.step(*given))
@@ -192,6 +193,11 @@ class Plan:
         if head != place:
             return f"  | {rows}, timed with #{head}"
         return f"  | {rows}" + ("" if mean is None else f", {mean:.1f} µs")
+
+
+def _is_due(node: PlanNode) -> bool:
+    """True when an operator must step though none of its inputs has changed."""
+    return isinstance(node.operator, Join) and node.operator.is_due
 
 
 def _size(node: PlanNode) -> int | None:

@@ -30,6 +30,8 @@ class Arrangement:
 
     is_lookup = False
     """The rows are not held: each key costs a query of the store, and there must be one."""
+    renewals = 0
+    """How often all rows were replaced since the last step, of a look-up; `renew` takes them."""
 
     def __init__(self, keys: Iterable[tuple[int, ...]]) -> None:
         self.indexes: dict[tuple[int, ...], Index] = {key: {} for key in dict.fromkeys(keys)}
@@ -110,6 +112,10 @@ class Arrangement:
                     if not bucket:
                         del index[key]
         self._count += grown
+
+    def renew(self) -> None:
+        """Take the rows that were replaced."""
+        raise NotImplementedError("rows that are held change one by one")
 
     def rows(self) -> Iterable[tuple[Row, int]]:
         """Every row with its weight."""

@@ -66,11 +66,31 @@ class Join:
         """The rows that the changes of the inputs, taken one after the other, make and unmake."""
         out: Delta = {}
         for place, change in enumerate(changes):
-            if not change:
+            if not change or self.arrangements[place].renewals:
                 continue
             self._follow(self.routes[place], change, out)
             self.arrangements[place].update(change)
+        if self.is_due:
+            self._renew(changes, out)
         return out or EMPTY
+
+    @property
+    def is_due(self) -> bool:
+        """True when a step is due though no input has changed by rows: one that is looked up was replaced."""
+        return any(each.renewals for each in self.arrangements)
+
+    def _renew(self, changes: Sequence[Delta], out: Delta) -> None:
+        """Inputs that are looked up were replaced: the difference of the whole joins before and after."""
+        held = [place for place, each in enumerate(self.arrangements) if not each.is_lookup]
+        start = min(held, key=lambda place: len(self.arrangements[place]))
+        rows = dict(self.arrangements[start].rows())
+        self._follow(self.routes[start], {row: -weight for row, weight in rows.items()}, out)
+        for arrangement, change in zip(self.arrangements, changes, strict=True):
+            if arrangement.renewals:
+                arrangement.renew()
+                if change:
+                    arrangement.update(change)
+        self._follow(self.routes[start], rows, out)
 
     def replan(self) -> bool:
         """Choose the routes again from the sizes there are now; True when one changed.

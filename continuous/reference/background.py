@@ -46,13 +46,14 @@ from .functions import Functions
 
 if TYPE_CHECKING:
     from quadrill.store.changes import Commit
+    from quadrill.store.frozen import FrozenReader
     from quadrill.store.guard import TextFacts
     from quadrill.store.quads import QuadStore
     from quadrill.store.reading import SnapshotReader
     from quadrill.store.sparql import QueryResult
 
-Reader: TypeAlias = Union["QuadStore", "SnapshotReader", "ScratchReader"]
-"""The store as it is, one version of it, or one with remote graphs beside it."""
+Reader: TypeAlias = Union["QuadStore", "SnapshotReader", "ScratchReader", "FrozenReader"]
+"""The store as it is, one version of it, one with remote graphs beside it, or a copy."""
 
 _ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
 MERGED_PART = "merged"

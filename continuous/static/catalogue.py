@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from quadrill.store.changes import Commit
-from quadrill.store.errors import ConflictError
+from quadrill.store.errors import ConflictError, QuadrillError
 
 from ..algebra.canonical import Canonical
 from ..algebra.static import StaticPattern
@@ -20,7 +20,7 @@ from ..algebra.triggers import triggers
 from ..element import Row
 from ..reference.background import MERGED_PART, Background
 from .budget import StaticBudget
-from .changes import AllRows, Change, Recompute, RowChange, VersionedChange
+from .changes import AllRows, Change, Recompute, Replaced, RowChange, VersionedChange
 from .deltas import TooManyRowsError, difference, rows_with
 from .index import Touched, TriggerIndex
 from .lookup import Lookup, LookupTable
@@ -29,6 +29,7 @@ from .recompute import Recomputer, Swap
 from .table import SharedTable
 
 if TYPE_CHECKING:
+    from quadrill.store.frozen import FrozenReader
     from quadrill.store.quads import QuadStore
 
     from ..native import EngineTerms
@@ -224,15 +225,7 @@ class StaticCatalogue:
     def _materialise(self, table: SharedTable, *, limited: bool) -> None:
         """Take all rows from disk or evaluate them; commits wait only until it is known of which version."""
         if isinstance(table, LookupTable):
-            with self._order:
-                self._index.add(table)
-                if self._loading:
-                    raise ConflictError(
-                        "no static part can be looked up while a bulk load runs",
-                        hint="register the query again when it has ended",
-                    )
-                table.begin(self._store.version)
-            table.ready.set()
+            self._begin_lookup(table)
             return
         # A registration has its rows counted while they are read (`budget`).
         if self.kept is not None and not active().limited and self._take_up(table, self.kept):
@@ -244,6 +237,18 @@ class StaticCatalogue:
         fresh = self.recomputer.read(table, lambda rows: self.budget.limited(rows, table, self.rows, limited))
         table.load(fresh.rows, fresh.listed, fresh.version)
         table.ready.set()
+
+    def _begin_lookup(self, table: LookupTable) -> None:
+        """Changes of a part are worked out from now on; while a bulk load runs it is waited for."""
+        while True:
+            with self._order:
+                if not self._loading:
+                    self._index.add(table)
+                    table.begin(self._store.version)
+                    table.ready.set()
+                    return
+            active().check()
+            time.sleep(_POLL_S)
 
     def _take_up(self, table: SharedTable, kept: KeptTables) -> bool:
         """Take the rows that are on disk, if they are those of the present version."""
@@ -293,27 +298,29 @@ class StaticCatalogue:
         return self._watch(commit)
 
     def loading(self) -> AbstractContextManager[None]:
-        """Refuse a bulk load while parts are looked up, and parts that are to be while it runs."""
+        """A bulk load begins: what is looked up is looked up in a copy until it has its turn."""
         return self._load()
 
     @contextmanager
     def _load(self) -> Iterator[None]:
         with self._order:
             self._let_go()
-            looked_up = [table for table in self.tables() if isinstance(table, LookupTable)]
-            if looked_up:
-                names = sorted({each.name for table in looked_up for each in table.readers})
-                raise ConflictError(
-                    "a bulk load does not tell what it changes, and static parts are looked up "
-                    + ("by " + ", ".join(names) if names else "by a query that is being registered"),
-                    code="looked-up",
-                    hint='Load by /store or /update, drop the queries, or give them "static_tables": "table"',
-                )
             self._loading = True
+            looked_up = [table for table in self.tables() if isinstance(table, LookupTable)]
+            try:
+                frozen = self._store.frozen() if looked_up else None
+            except BaseException:
+                self._loading = False
+                raise
+            for table in looked_up:
+                table.frozen = frozen
         try:
             yield
         finally:
-            self._loading = False
+            with self._order:
+                self._loading = False
+                for table in looked_up:
+                    table.frozen = None
 
     @contextmanager
     def _watch(self, commit: Commit) -> Iterator[None]:
@@ -323,13 +330,17 @@ class StaticCatalogue:
             before = {table: self._before(table, each, commit.version) for table, each in touched.items()}
             yield
             self._made_at = commit.at_ms
+            copy: FrozenReader | None = None
             for table, rows in before.items():
                 change = self._after(table, touched[table], rows)
                 if change is None:
                     continue
                 if isinstance(table, LookupTable) and isinstance(change, Recompute):
-                    table.problem = f"the commit of version {commit.version} could not be looked at"
-                    continue
+                    copy = copy or table.frozen or self._without(commit)
+                    if copy is None:
+                        table.problem = f"the commit of version {commit.version} could not be looked at"
+                        continue
+                    change = Replaced(copy)
                 table.blind = isinstance(change, Recompute)
                 table.waiting.append(VersionedChange(commit.version, commit.at_ms, change))
                 if isinstance(table, LookupTable):
@@ -337,10 +348,20 @@ class StaticCatalogue:
                 self._due.setdefault(commit.version, []).append(table)
             self._read_again(commit.version)
 
+    def _without(self, commit: Commit) -> FrozenReader | None:
+        """The dataset without the commit that was just made; None when there is no room for it."""
+        try:
+            return self._store.frozen(undo=commit)
+        except QuadrillError as error:
+            log.warning("what is looked up is lost at version %d: %s", commit.version, error.message)
+            return None
+
     def _before(self, table: SharedTable, touched: Touched, version: int) -> Counter[Row] | Change | None:
         """The rows that the commit may change; None when all are to be read behind it."""
         if isinstance(table, LookupTable):
-            return self._changeable(table, touched)
+            if touched.whole or touched.size > MOST_KEYS:
+                return Recompute()
+            return self._rows(table, touched, limited=True)
         past = self._past
         if past is not None and (table.name, version) in past.behind:
             return Recompute()
@@ -360,22 +381,12 @@ class StaticCatalogue:
             return before
         if before is None:
             return self._all_rows(table)
-        if isinstance(table, LookupTable):
-            after = self._changeable(table, touched)
-        else:
-            after = self._rows(table, touched, limited=self._past is None)
+        after = self._rows(table, touched, limited=self._past is None or isinstance(table, LookupTable))
         if isinstance(after, Recompute):
             return after
-        assert not isinstance(before, RowChange | AllRows)
+        assert not isinstance(before, RowChange | AllRows | Replaced)
         weights = difference(after, before)
         return RowChange(weights) if weights else None
-
-    def _changeable(self, table: SharedTable, touched: Touched) -> Counter[Row] | Recompute:
-        """The rows that a commit may change of a part that is not held, however many there are."""
-        if not touched.whole:
-            return self._rows(table, touched, limited=False)
-        change = self._all_rows(table)
-        return Counter(change.rows) if isinstance(change, AllRows) else Recompute()
 
     def _rows(self, table: SharedTable, touched: Touched, *, limited: bool) -> Counter[Row] | Recompute:
         try:

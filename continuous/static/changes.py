@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..element import Row
-from ..rows import Delta
+from ..rows import Delta, merge
+
+if TYPE_CHECKING:
+    from quadrill.store.frozen import FrozenReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,14 @@ class Recompute:
     """Too much to be worked out at the commit; the rows before it serve until it is done."""
 
 
-Change: TypeAlias = RowChange | AllRows | Recompute
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Of a part that is looked up: what changed is not known, ``before`` is the dataset without it."""
+
+    before: FrozenReader
+
+
+Change: TypeAlias = RowChange | AllRows | Recompute | Replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +56,19 @@ class TableChange:
     """The change of one table as queries take it.
 
     ``delta`` holds rows of ids. ``listed`` is set for a table whose rows have an order: all rows, in it.
+    ``renewals`` counts commits that replaced a part which is looked up; ``delta`` is what came after them.
     """
 
     delta: Delta
     listed: Sequence[Row] | None = None
+    renewals: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.delta) or self.listed is not None
+        return bool(self.delta) or self.listed is not None or bool(self.renewals)
+
+    def then(self, later: TableChange) -> TableChange:
+        """This change and a later one as one."""
+        if later.renewals:
+            return TableChange(later.delta, later.listed, self.renewals + later.renewals)
+        listed = self.listed if later.listed is None else later.listed
+        return TableChange(merge(dict(self.delta), later.delta), listed, self.renewals)

@@ -5,48 +5,55 @@
 Nothing is held but a bounded memo of keys that were asked for, and the changes of commits whose turn has not
 come for the query. Both sides of the difference are read while no commit can become visible, so the result is
 exact whatever the store's version is by then.
+
+Where a commit's change is not known row by row (a bulk load, too many keys) a copy of the dataset from before
+it takes the place of the store until the query takes that commit:
+
+    copy before version 5, less what is not taken | the store now, less what is not taken of 6, 7 ...
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from quadrill.store.errors import ConflictError
 
-from ..algebra.build import all_nodes, expressions, sub_expressions
-from ..algebra.nodes import FunctionCall, Group, Path, Reduced, Slice, Term
-from ..algebra.static import StaticPattern
-from ..algebra.triggers import can_be_named, triggers
 from ..element import Row as TermRow
 from ..r2r.arrangement import Arrangement, Key
 from ..reference.answer import LookupFacts
+from ..reference.background import Reader
 from ..rows import Delta, Row
-from .changes import RowChange, TableChange, VersionedChange
-from .deltas import rows_with
+from .changes import Replaced, RowChange, TableChange, VersionedChange
+from .keyed_rows import TermKey, rows_of
+from .memo import Memo, add_rows
 from .table import SharedTable
 
 if TYPE_CHECKING:
     from quadrill.store.dictionary import TermDictionary
+    from quadrill.store.frozen import FrozenReader
     from quadrill.store.quads import QuadStore
 
 MOST_REMEMBERED = 100_000
 """Rows and keys that the memo of one query and part has at most; what was not asked for longest goes."""
 
-TermKey: TypeAlias = tuple[Term | None, ...]
-
 
 class LookupTable(SharedTable):
     """What commits change in a part whose rows are not held. Its changes take their turns as a table's do.
 
-    Each is worked out at the commit, whatever its size: rows read anew later could not tell what went.
+    Attributes:
+        indexes: those that look into it.
+        frozen: the dataset from before a bulk load that is under way.
     """
 
     def begin(self, version: int) -> None:
         """From this version on changes are worked out."""
         self.version = version
         self.indexes: list[Lookup] = []
+        self.frozen: FrozenReader | None = None
 
     @property
     def terms(self) -> TermDictionary:
@@ -55,12 +62,13 @@ class LookupTable(SharedTable):
 
     def changed(self, change: VersionedChange) -> None:
         """The writers' side knows another change; called while no commit becomes visible."""
-        if isinstance(change.change, RowChange):
-            for each in self.indexes:
-                each.ahead_by(change.change.weights, 1)
+        for each in self.indexes:
+            each.changed(change)
 
     def _take(self, waited: VersionedChange) -> TableChange:
         self.version = waited.version
+        if isinstance(waited.change, Replaced):
+            return TableChange({}, renewals=1)
         assert isinstance(waited.change, RowChange)
         ids = self._ids.ids
         return TableChange(
@@ -71,8 +79,20 @@ class LookupTable(SharedTable):
         )
 
 
+@dataclass(slots=True)
+class _Stretch:
+    """Versions between two commits that replaced everything.
+
+    ``reader`` has the newest of them (None: the store, or its copy during a bulk load), ``ahead`` what it has
+    and the query has not taken.
+    """
+
+    reader: FrozenReader | None = None
+    ahead: dict[TermRow, int] = field(default_factory=dict)
+
+
 class Lookup(Arrangement):
-    """An input of a join that looks into the store. Used in the engine's thread, `ahead_by` by writers."""
+    """An input of a join that looks into the store. Used in the engine's thread, `changed` by writers."""
 
     is_lookup = True
 
@@ -91,8 +111,8 @@ class Lookup(Arrangement):
         self._store = store
         self._order = order
         self._memos: dict[tuple[int, ...], Memo] = {}
-        # What the store has and the query has not taken yet.
-        self._ahead: dict[TermRow, int] = {}
+        # The first is the query's, to the last one commits are added.
+        self._stretches = deque([_Stretch()])
         self._size = 0
 
     def attach(self) -> None:
@@ -100,8 +120,7 @@ class Lookup(Arrangement):
         with self._order:
             if self not in self.table.indexes:
                 for waiting in self.table.waiting:
-                    if isinstance(waiting.change, RowChange):
-                        self.ahead_by(waiting.change.weights, 1)
+                    self.changed(waiting)
                 self.table.indexes.append(self)
 
     def detach(self) -> None:
@@ -118,12 +137,33 @@ class Lookup(Arrangement):
                 hint='Register the query again, or with "static_tables": "table"',
             )
 
-    def ahead_by(self, weights: Mapping[TermRow, int], sign: int) -> None:
-        """Changes that the store has before the query does (1), or that the query has taken (-1)."""
+    def changed(self, change: VersionedChange) -> None:
+        """The store has a change that the query has not taken; called while no commit becomes visible."""
+        if isinstance(change.change, Replaced):
+            self._stretches[-1].reader = change.change.before
+            self._stretches.append(_Stretch())
+        else:
+            assert isinstance(change.change, RowChange)
+            self._ahead_by(self._stretches[-1], change.change.weights, 1)
+
+    def _ahead_by(self, stretch: _Stretch, weights: Mapping[TermRow, int], sign: int) -> None:
         for row, weight in weights.items():
-            _add(self._ahead, row, sign * weight)
+            add_rows(stretch.ahead, row, sign * weight)
+            if stretch is self._stretches[0]:
+                for memo in self._memos.values():
+                    memo.ahead_by(row, sign * weight)
+
+    def renew(self) -> None:
+        """The query takes commits that replaced everything, as many as `renewals`."""
+        with self._order:
+            for _ in range(self.renewals):
+                self._stretches.popleft()
+            self.renewals = 0
             for memo in self._memos.values():
-                memo.ahead_by(row, sign * weight)
+                memo.forget()
+                for row, weight in self._stretches[0].ahead.items():
+                    memo.ahead_by(row, weight)
+            self._size = 0
 
     # --- as joins use it ------------------------------------------------------------------------
 
@@ -134,7 +174,7 @@ class Lookup(Arrangement):
             assert key, "a look-up needs a key"
             with self._order:
                 memo = self._memos[key] = Memo(self, key)
-                for row, weight in self._ahead.items():
+                for row, weight in self._stretches[0].ahead.items():
                     memo.ahead_by(row, weight)
         return memo
 
@@ -155,9 +195,11 @@ class Lookup(Arrangement):
         self.recent.extend(change)
         terms = self.table.terms.terms
         with self._order:
-            self.ahead_by(
-                {tuple([terms[each] if each else None for each in row]): w for row, w in change.items()}, -1
-            )
+            taken = {
+                tuple([terms[each] if each else None for each in row]): weight
+                for row, weight in change.items()
+            }
+            self._ahead_by(self._stretches[0], taken, -1)
         for memo in self._memos.values():
             self._size += memo.update(change)
 
@@ -183,9 +225,10 @@ class Lookup(Arrangement):
         ids = (key,) if isinstance(key, int) else key
         values: TermKey = tuple([dictionary.terms[each] for each in ids])
         with self._order:
-            counted = dict(_rows_of(self._store, self.table, places, values))
+            reader: Reader = self._stretches[0].reader or self.table.frozen or self._store
+            counted = dict(rows_of(reader, self.table, places, values))
             for row, weight in memo.ahead.get(values, {}).items():
-                _add(counted, row, -weight)
+                add_rows(counted, row, -weight)
         encode = dictionary.ids
         bucket = {
             tuple([0 if term is None else encode[term] for term in row]): weight
@@ -208,113 +251,3 @@ class Lookup(Arrangement):
         largest.size -= freed
         self._size -= freed
         return True
-
-
-class Memo:
-    """The rows of the keys that were asked for last, under one set of columns."""
-
-    def __init__(self, lookup: Lookup, columns: tuple[int, ...]) -> None:
-        self.columns = columns
-        # The key asked for last is the last.
-        self.buckets: dict[Key, dict[Row, int]] = {}
-        self.ahead: dict[TermKey, dict[TermRow, int]] = {}
-        self.size = 0
-        self._lookup = lookup
-
-    def get(self, key: Key, _: object = None) -> dict[Row, int]:
-        """The rows with a key and how often each is there."""
-        lookup = self._lookup
-        lookup.asked += 1
-        bucket = self.buckets.pop(key, None)
-        if bucket is None:
-            return lookup.read(self, key)
-        self.buckets[key] = bucket
-        lookup.found += 1
-        return bucket
-
-    def ahead_by(self, row: TermRow, weight: int) -> None:
-        """See `Lookup.ahead_by`."""
-        key = tuple([row[column] for column in self.columns])
-        rows = self.ahead.setdefault(key, {})
-        _add(rows, row, weight)
-        if not rows:
-            del self.ahead[key]
-
-    def update(self, change: Delta) -> int:
-        """Take a change into what is remembered; how much larger that is now."""
-        columns, before = self.columns, self.size
-        single = columns[0] if len(columns) == 1 else None
-        for row, weight in change.items():
-            key: Key = row[single] if single is not None else tuple([row[column] for column in columns])
-            bucket = self.buckets.get(key)
-            if bucket is None:
-                continue
-            rows = len(bucket)
-            total = bucket.get(row, 0) + weight
-            if total:
-                bucket[row] = total
-            else:
-                bucket.pop(row, None)
-            self.size += len(bucket) - rows
-        return self.size - before
-
-
-def _add(into: dict[TermRow, int], row: TermRow, weight: int) -> None:
-    total = into.get(row, 0) + weight
-    if total:
-        into[row] = total
-    else:
-        into.pop(row, None)
-
-
-def _rows_of(
-    store: QuadStore, table: SharedTable, places: tuple[int, ...], values: TermKey
-) -> Mapping[TermRow, int]:
-    """The rows of a part in the store that have the values at these places.
-
-    No text can name blank nodes: by them rows are chosen from those that agree with the other values.
-    """
-    named = [
-        (table.part.vars[place].name, value)
-        for place, value in zip(places, values, strict=True)
-        if value is not None and can_be_named(value)
-    ]
-    named.sort(key=lambda each: each[0])
-    if named:
-        keys = {tuple([name for name, _ in named]): {tuple([value for _, value in named])}}
-        found: Mapping[TermRow, int] = rows_with(store, table.background, table.part, keys, None)
-    else:
-        width = len(table.part.vars)
-        counted: dict[TermRow, int] = {}
-        with table.background.start(store, table.part) as result:
-            for row in result.rows():
-                _add(counted, tuple(row[:width]), 1)
-        found = counted
-    if len(named) == len(places):
-        return found
-    return {
-        row: weight
-        for row, weight in found.items()
-        if all(row[place] == value for place, value in zip(places, values, strict=True))
-    }
-
-
-def unfit(part: StaticPattern) -> str | None:
-    """Why the rows of a part cannot be read by key; None when they can.
-
-    A row must not depend on which others are read with it, and the key of a changed row must be known.
-    """
-    for each in all_nodes(part.pattern):
-        if isinstance(each, Slice | Reduced | Group):
-            return f"it has {_NAMES[type(each)]}"
-        if isinstance(each, Path) and "ZeroOr" in repr(each.path):
-            return "it has a path of zero steps"
-        for outer in expressions(each):
-            if any(isinstance(inner, FunctionCall) for inner in sub_expressions(outer)):
-                return "it calls an extension function"
-    if not all(each.key for each in triggers(part.pattern) or ()):
-        return "some commits change rows that no key tells of"
-    return None
-
-
-_NAMES = {Slice: "LIMIT or OFFSET", Reduced: "REDUCED", Group: "GROUP BY"}

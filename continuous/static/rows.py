@@ -15,10 +15,11 @@ from ..algebra.triggers import triggers
 from ..element import Row
 from ..reference.answer import LookupFacts, TableFacts
 from ..reference.background import Background
-from ..rows import Delta, difference, merge
+from ..rows import Delta, difference
 from ..rows import Row as IdRow
 from .changes import TableChange
-from .lookup import Lookup, LookupTable, unfit
+from .keyed_rows import unfit
+from .lookup import Lookup, LookupTable
 from .progress import active
 from .table import SharedTable
 
@@ -225,6 +226,10 @@ class StaticRows:
         assert isinstance(table, LookupTable)
         self._lookups[place].append(self._catalogue.look_into(table))
         return self._lookups[place][-1]
+
+    def lookups(self, place: int) -> Sequence[Lookup]:
+        """What joins look into for a part that is not held."""
+        return self._lookups.get(place, ())
 
     def waiting(self) -> Iterator[IdRow]:
         """The rows of steps that the query has not taken."""
@@ -484,8 +489,4 @@ def _collect(into: dict[int, TableChange], changes: Changes) -> None:
     """Add changes to earlier ones; nobody changes those that tables gave."""
     for place, change in changes.items():
         earlier = into.get(place)
-        if earlier is None:
-            into[place] = change
-        else:
-            listed = earlier.listed if change.listed is None else change.listed
-            into[place] = TableChange(merge(dict(earlier.delta), change.delta), listed)
+        into[place] = change if earlier is None else earlier.then(change)
