@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from quadrill.store.errors import QuadrillError
 
-from .commands import client, offline, serve, tokens
+from .commands import client, mirror, offline, serve, tokens
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -49,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     serve.add_commands(commands)
     client.add_commands(commands)
+    mirror.add_commands(commands)
     offline.add_commands(commands)
     tokens.add_commands(commands)
     return parser

@@ -200,6 +200,9 @@ class Settings:
     spark_timeout: str = _setting(
         "10m", "duration", "Longest time of Spark for one static part; the store is asked then."
     )
+    mirror_compact_ratio: float = _setting(
+        0.1, "", "Share of the mirror's quads that commits may change before a job compacts it; 0 is never."
+    )
     static_spark: bool = _setting(
         True, "", "Spark evaluates static parts where there is a mirror and a rule finds it faster."
     )

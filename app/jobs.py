@@ -8,15 +8,16 @@ import secrets
 import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from quadrill.store.bulk import BulkLoader, LoadCancelledError, Progress
 from quadrill.store.bulk.load import MIRROR as MIRROR_FOLDER
 from quadrill.store.bulk.load import require_mirror
-from quadrill.store.bulk.mirror import make_mirror
+from quadrill.store.bulk.upkeep import compact_mirror, make_mirror
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
 from quadrill.store.quads import QuadStore
 from quadrill.store.registry import JobRecord, Registry
@@ -25,6 +26,7 @@ from . import backup
 from .config import Settings
 from .errors import HttpError
 from .loads import checked_load, kept_loads, load_options, shown
+from .mirror_upkeep import MirrorUpkeep, describe_mirror
 
 log = logging.getLogger("quadrill.jobs")
 
@@ -39,13 +41,18 @@ class Jobs:
         self._store = store
         self._registry = registry
         self._settings = settings
-        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._cancelled: set[str] = set()
         folder = settings.data_folder
         self._loader = BulkLoader(store, None if folder is None else folder / "loads", kept_loads(settings))
+        self._mirror: MirrorUpkeep | None = None
+        if folder is not None:
+            self._mirror = MirrorUpkeep(
+                store, folder / MIRROR_FOLDER, settings.mirror_compact_ratio, self._ask_for_mirror
+            )
         self._end_leftovers()
 
     def submit_load(self, request: Mapping[str, Any]) -> JobRecord:
@@ -61,14 +68,24 @@ class Jobs:
         """Queue a compaction of the database files."""
         return self._submit(OPTIMIZE, {})
 
-    def submit_mirror(self) -> JobRecord:
-        """Queue the making of the mirror at the store's present version.
+    def submit_mirror(self, *, compact: bool = False) -> JobRecord:
+        """Queue the making of the mirror at the store's present version, or its compaction.
 
         Raises:
             UnsupportedError: the store is in memory, or Spark is not available.
         """
         require_mirror(self._settings.data_folder is not None)
-        return self._submit(MIRROR, {})
+        return self._submit(MIRROR, {"compact": compact, "automatic": False})
+
+    def mirror(self) -> dict[str, Any]:
+        """The mirror, and how far the store is ahead of it.
+
+        Raises: NotFoundError.
+        """
+        folder = self._settings.data_folder
+        if folder is None:
+            raise NotFoundError("a store in memory has no mirror", code="no-mirror")
+        return describe_mirror(self._store, folder / MIRROR_FOLDER, self._settings.mirror_compact_ratio)
 
     def submit_restore(self, folder: object) -> JobRecord:
         """Queue the replacement of the dataset by that of the backup in ``folder``, as one commit.
@@ -98,7 +115,7 @@ class Jobs:
         )
         self._registry.add_job(record)
         self._start()
-        self._queue.put(record.id)
+        self._queue.put(partial(self._do, record.id))
         return record
 
     def get(self, job_id: str) -> JobRecord:
@@ -138,6 +155,8 @@ class Jobs:
     def close(self) -> None:
         """End the thread once the running job is done."""
         self._stopping = True
+        if self._mirror is not None:
+            self._mirror.close()
         self._queue.put(None)
         if self._thread is not None:
             self._thread.join(self._settings.shutdown_timeout)
@@ -148,25 +167,38 @@ class Jobs:
             self._thread.start()
 
     def _run(self) -> None:
-        while (job_id := self._queue.get()) is not None and not self._stopping:
-            try:
-                record = self.get(job_id)
-                work = {
-                    LOAD: self._load,
-                    OPTIMIZE: self._optimize,
-                    RESTORE: self._restore,
-                    MIRROR: self._mirror,
-                }
-                work[record.kind](record)
-            except LoadCancelledError as error:
-                self._update(job_id, state="cancelled", error=error.message)
-            except QuadrillError as error:
-                self._update(job_id, state="failed", error=error.message)
-            except (OSError, EOFError, zlib.error) as error:
-                self._update(job_id, state="failed", error=f"the source cannot be read: {error}")
-            except Exception:
-                log.exception("job %s failed", job_id)
-                self._update(job_id, state="failed", error="the server met an error that it did not expect")
+        while (work := self._queue.get()) is not None and not self._stopping:
+            work()
+
+    def _do(self, job_id: str) -> None:
+        try:
+            record = self.get(job_id)
+            work = {
+                LOAD: self._load,
+                OPTIMIZE: self._optimize,
+                RESTORE: self._restore,
+                MIRROR: self._make_mirror,
+            }
+            work[record.kind](record)
+        except LoadCancelledError as error:
+            self._update(job_id, state="cancelled", error=error.message)
+        except QuadrillError as error:
+            self._update(job_id, state="failed", error=error.message)
+        except (OSError, EOFError, zlib.error) as error:
+            self._update(job_id, state="failed", error=f"the source cannot be read: {error}")
+        except Exception:
+            log.exception("job %s failed", job_id)
+            self._update(job_id, state="failed", error="the server met an error that it did not expect")
+
+    def _ask_for_mirror(self) -> None:
+        """In the thread of a writer: behind the jobs that wait, look whether the mirror is due."""
+        self._start()
+        self._queue.put(self._bring_mirror_up)
+
+    def _bring_mirror_up(self) -> None:
+        assert self._mirror is not None
+        if self._mirror.is_due():
+            self._submit(MIRROR, {"compact": True, "automatic": True})
 
     def _load(self, record: JobRecord) -> None:
         started = last = time.monotonic()
@@ -190,32 +222,44 @@ class Jobs:
 
     def _optimize(self, record: JobRecord) -> None:
         started = time.monotonic()
-        self._update(record.id, state="running", progress=_progress("optimize", 0, 0, started))
+        self._update(record.id, state="running", progress=progress_of("optimize", 0, 0, started))
         self._store.optimize()
-        self._update(record.id, state="done", progress=_progress("done", 0, 0, started))
+        self._update(record.id, state="done", progress=progress_of("done", 0, 0, started))
 
-    def _mirror(self, record: JobRecord) -> None:
+    def _make_mirror(self, record: JobRecord) -> None:
         started = time.monotonic()
+        stage = "dump"
         folder = self._settings.data_folder
         assert folder is not None
-        self._update(record.id, state="running", progress=_progress("mirror", 0, 0, started))
-        made = make_mirror(
+
+        def staged(name: str) -> None:
+            nonlocal stage
+            stage = name
+
+        def advance(rows: int, size: int, bad: int) -> None:
+            self._update(record.id, state="running", progress=progress_of(stage, rows, size, started))
+
+        make = compact_mirror if record.request.get("compact") else make_mirror
+        advance(0, 0, 0)
+        made = make(
             self._store,
             folder / MIRROR_FOLDER,
             master=self._settings.spark_master or None,
             memory=self._settings.spark_memory,
+            advance=advance,
+            staged=staged,
         )
         rows = sum(facts.rows for facts in made.predicates.values())
-        done = _progress("done", rows, 0, started) | {"version": made.version}
+        done = progress_of("done", rows, 0, started) | {"version": made.version}
         self._update(record.id, state="done", progress=done)
 
     def _restore(self, record: JobRecord) -> None:
         started = time.monotonic()
-        self._update(record.id, state="running", progress=_progress("read", 0, 0, started))
+        self._update(record.id, state="running", progress=progress_of("read", 0, 0, started))
         quads, names = backup.read_dataset(Path(record.request["folder"]))
-        self._update(record.id, progress=_progress("commit", len(quads), 0, started))
+        self._update(record.id, progress=progress_of("commit", len(quads), 0, started))
         commit = self._store.replace_dataset(quads, names=names, cause=RESTORE)
-        done = _progress("done", len(quads), 0, started) | {"version": commit.version}
+        done = progress_of("done", len(quads), 0, started) | {"version": commit.version}
         self._update(record.id, state="done", progress=done)
 
     def _end_leftovers(self) -> None:
@@ -246,7 +290,8 @@ def describe(record: JobRecord) -> dict[str, Any]:
     return shown
 
 
-def _progress(stage: str, rows: int, size: int, started: float) -> dict[str, Any]:
+def progress_of(stage: str, rows: int, size: int, started: float) -> dict[str, Any]:
+    """Progress of work that began at ``started``, a monotonic time, as a job shows it."""
     seconds = max(time.monotonic() - started, 1e-6)
     return {
         "stage": stage,

@@ -44,6 +44,7 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
     "durable": ("boolean", "`false` answers without waiting for the input log"),
     "name": ("string", "name of the query"),
     "replace": ("boolean", "drop the query that has the name"),
+    "compact": ("boolean", "take commits into the files that are there, where that can be"),
     "drop_graph": ("boolean", "drop the graph of the query's view, too"),
     "analyze": ("boolean", "JSON with live figures per operator"),
     "code": ("boolean", "the generated source of the plan; as JSON in the member code"),
@@ -298,7 +299,18 @@ OPERATIONS: tuple[Operation, ...] = (
         "admin",
     ),
     Operation("post", "/optimize", "compact the database files as a job", (202,), answers=JSON, role="admin"),
-    Operation("post", "/mirror", "make the Parquet mirror as a job", (202,), answers=JSON, role="admin"),
+    Operation(
+        "get", "/mirror", "the Parquet mirror, and how far the store is ahead of it", (200,), answers=JSON
+    ),
+    Operation(
+        "post",
+        "/mirror",
+        "make the Parquet mirror as a job",
+        (202,),
+        ("compact",),
+        answers=JSON,
+        role="admin",
+    ),
     Operation(
         "post",
         "/restores",

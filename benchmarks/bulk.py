@@ -1,10 +1,11 @@
 """Bulk loads and static parts: the direct pipeline and the store against Spark, side by side.
 
 Run: ``python -m benchmarks.bulk [--lines N ...] [--plots]`` (250,000 and 1,000,000 lines by default; each
-size takes minutes). Papers with authors, years and venues as N-Quads, one line in 10,000 malformed and one in
-eight there twice. Every measurement is a process of its own; its seconds are wall clock and processor time of
-the process with all that it starts (Java, Spark's workers), its memory is the most they had together. The
-rows of each static part are compared.
+size takes minutes, ten million lines most of an hour). ``--work FOLDER`` keeps data and measurements there,
+and the same command goes on behind the last one, with what ``--minutes`` left out. Papers with authors,
+years and venues as N-Quads, one line in 10,000 malformed and one in eight there twice. Every measurement is a
+process of its own; its seconds are wall clock and processor time of the process with all that it starts
+(Java, Spark's workers), its memory is the most they had together. The rows of each static part are compared.
 """
 
 from __future__ import annotations
@@ -13,24 +14,27 @@ import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from quadrill.continuous.algebra.nodes import Var
+from quadrill.continuous.element import Row
 from quadrill.continuous.language import parse
 from quadrill.continuous.reference.background import static_text
 from quadrill.continuous.spark import SparkTables
 from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.bulk.java import spark_missing
-from quadrill.store.bulk.mirror import Mirror, make_mirror
+from quadrill.store.bulk.mirror import Mirror
+from quadrill.store.bulk.upkeep import make_mirror
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads import QuadStore
 
@@ -42,12 +46,12 @@ PARTS = {
   ?p :author ?a . ?p :author ?b FILTER(?a != ?b) } GROUP BY ?a ?b HAVING(COUNT(?p) > 1)""",
     "papers by venue and year": """SELECT ?v ?y (COUNT(?p) AS ?n) {
   ?p :partOf ?v . ?p :year ?y } GROUP BY ?v ?y""",
-    "recent papers": "SELECT ?p ?a ?y { ?p :author ?a . ?p :year ?y FILTER(?y >= 2020) }",
     "2011 Q3, any author": """SELECT ?auth ?coAuth ?coAuthorName ?any {
   ?p :author ?auth . ?p :author ?coAuth . ?auth :name ?any .
   ?coAuth :name ?coAuthorName FILTER(?auth != ?coAuth) }""",
     "2011 Q4, any author": """SELECT ?auth ?editor ?editorName ?any { ?p :author ?auth . ?p :partOf ?volume .
   ?volume :editor ?editor . ?editor :name ?editorName . ?auth :name ?any }""",
+    "recent papers": "SELECT ?p ?a ?y { ?p :author ?a . ?p :year ?y FILTER(?y >= 2020) }",
 }
 """The co-author self-join, two scans, and static parts of the papers' queries without their constants."""
 _PREFIX = "PREFIX : <http://example.org/>\n"
@@ -56,11 +60,12 @@ _XSD = "http://www.w3.org/2001/XMLSchema#"
 
 @dataclass(slots=True)
 class Cost:
-    """What a process and all that it started took."""
+    """What a process and all that it started took, and the load of the machine at its end."""
 
     seconds: float = 0.0
     processor: float = 0.0
     megabytes: float = 0.0
+    load: float = 0.0
 
 
 def write_lines(file: Path, lines: int) -> None:
@@ -104,7 +109,7 @@ def measured(arguments: list[str]) -> tuple[Cost, Any]:
     watcher = threading.Thread(target=_watch, args=(child.pid, cost, ended))
     watcher.start()
     told, _ = child.communicate()
-    cost.seconds = round(time.monotonic() - began, 1)
+    cost.seconds, cost.load = round(time.monotonic() - began, 1), round(os.getloadavg()[0], 1)
     ended.set()
     watcher.join()
     if child.returncode:
@@ -164,19 +169,25 @@ def part(engine: str, name: str, folder: str) -> dict[str, Any]:
     with QuadStore.open(folder) as store:
         began = time.perf_counter()
         if engine == "oxigraph":
-            _, rows = store.solutions(static_text(query.root, columns, None))
-            found = [row[: len(columns)] for row in rows]
+            with store.query(static_text(query.root, columns, None)) as answer:
+                found = _told(row[: len(columns)] for row in answer.rows())
         else:
             mirrored = Mirror.open(Path(folder) / "mirror")
             assert mirrored is not None
             _, (result,) = SparkTables(mirrored).tables(store, [(query.root, columns)])
             if isinstance(result, UnsupportedError):
                 raise result
-            found = result
-        seconds = time.perf_counter() - began
-    # The same for the same multiset, in whichever order and process.
-    told = sum(int.from_bytes(blake2b(str(row).encode(), digest_size=8).digest()) for row in found)
-    return {"rows": len(found), "sum": told % (1 << 61), "seconds": round(seconds, 2)}
+            found = _told(result)
+        return found | {"part_seconds": round(time.perf_counter() - began, 2)}
+
+
+def _told(rows: Iterable[Row]) -> dict[str, int]:
+    """How many rows, and a sum that is the same for the same multiset, in whichever order and process."""
+    count = total = 0
+    for row in rows:
+        count += 1
+        total += int.from_bytes(blake2b(str(row).encode(), digest_size=8).digest())
+    return {"rows": count, "sum": total % (1 << 61)}
 
 
 WORK: dict[str, Callable[..., Any]] = {"load": load, "mirror": mirror, "part": part}
@@ -185,33 +196,58 @@ WORK: dict[str, Callable[..., Any]] = {"load": load, "mirror": mirror, "part": p
 # --- the run ----------------------------------------------------------------------------------------
 
 
-def run_size(lines: int) -> dict[str, Any]:
-    """Everything at one size."""
-    figures: dict[str, Any] = {"lines": lines, "loads": {}, "parts": {}}
-    with tempfile.TemporaryDirectory(prefix="quadrill-bench-") as work:
-        file = Path(work) / "papers.nq"
-        write_lines(file, lines)
-        told = {}
-        for engine in ("oxigraph", "spark"):
-            cost, told[engine] = measured(["load", engine, str(file), f"{work}/{engine}"])
-            figures["loads"][engine] = asdict(cost)
-            print(f"{lines:>10,} lines  load {engine:<9} {_shown(cost)}  {told[engine]}", flush=True)
-        if told["oxigraph"] != told["spark"]:
-            raise SystemExit("the engines loaded different quads")
-        cost, _ = measured(["mirror", f"{work}/oxigraph"])
-        figures["loads"]["mirror"] = asdict(cost)
-        print(f"{lines:>10,} lines  mirror         {_shown(cost)}", flush=True)
-        for name in PARTS:
-            answers = {}
-            for engine in ("oxigraph", "spark"):
-                cost, answers[engine] = measured(["part", engine, name, f"{work}/oxigraph"])
-                figures["parts"].setdefault(name, {})[engine] = asdict(cost) | answers[engine]
-                seconds, rows = answers[engine]["seconds"], answers[engine]["rows"]
-                shown = f"{name:<26}{engine:<9}{seconds:8.2f} s  {_shown(cost)}  {rows:,} rows"
-                print(f"{lines:>10,} lines  {shown}", flush=True)
-            if len({(each["rows"], each["sum"]) for each in answers.values()}) != 1:
-                raise SystemExit(f"the engines differ in the rows of {name!r}")
-    return figures
+class Measurements:
+    """What was measured so far, kept in a file so that another run goes on behind it."""
+
+    def __init__(self, file: Path, minutes: float | None) -> None:
+        self._file = file
+        self._until = None if minutes is None else time.monotonic() + 60 * minutes
+        self._known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+
+    def of(self, lines: int, arguments: list[str]) -> dict[str, Any] | None:
+        """Cost and answer of a measurement, taken now if it was not before; None without time left."""
+        name = f"{lines} {' '.join(each for each in arguments if not each.startswith('/'))}"
+        if name not in self._known:
+            if self._until is not None and time.monotonic() > self._until:
+                return None
+            cost, told = measured(arguments)
+            self._known[name] = asdict(cost) | (told or {})
+            self._file.write_text(json.dumps(self._known, indent=1))
+            print(f"{name:<48} {_shown(cost)}  {told or ''}", flush=True)
+        found: dict[str, Any] = self._known[name]
+        return found
+
+
+def run_size(lines: int, work: Path, measurements: Measurements, parts_count: int) -> dict[str, Any]:
+    """Everything at one size, in a folder of its own below ``work``, as far as there is time."""
+    folder = work / str(lines)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "papers.nq"
+    if not file.exists():
+        draft = folder / "papers.new"
+        write_lines(draft, lines)
+        draft.rename(file)
+    stored = str(folder / "oxigraph")
+    loads = {
+        "oxigraph": measurements.of(lines, ["load", "oxigraph", str(file), stored]),
+        "mirror": measurements.of(lines, ["mirror", stored]),
+        "spark": measurements.of(lines, ["load", "spark", str(file), str(folder / "spark")]),
+    }
+    shutil.rmtree(folder / "spark", ignore_errors=True)
+    _same("loads", [loads["oxigraph"], loads["spark"]], "added", "bad")
+    parts = {}
+    for name in list(PARTS)[:parts_count]:
+        answers = {
+            engine: measurements.of(lines, ["part", engine, name, stored]) for engine in ("oxigraph", "spark")
+        }
+        _same(name, list(answers.values()), "rows", "sum")
+        parts[name] = answers
+    return {"lines": lines, "loads": loads, "parts": parts}
+
+
+def _same(name: str, answers: list[dict[str, Any] | None], *members: str) -> None:
+    if len({tuple(each[member] for member in members) for each in answers if each is not None}) > 1:
+        raise SystemExit(f"the engines differ in {name!r}")
 
 
 def _shown(cost: Cost) -> str:
@@ -225,10 +261,7 @@ def draw(figures: list[dict[str, Any]]) -> None:
     engines = {"oxigraph": "direct", "spark": "Spark", "mirror": "mirror"}
     line_plot(
         "bulk-loads",
-        {
-            label: [(each["lines"] / 1e6, each["loads"][engine]["processor"]) for each in figures]
-            for engine, label in engines.items()
-        },
+        {label: _line(figures, "loads", engine) for engine, label in engines.items()},
         title="Processor time of a load",
         x="lines (million)",
         y="seconds",
@@ -236,9 +269,7 @@ def draw(figures: list[dict[str, Any]]) -> None:
     line_plot(
         "static-parts-spark",
         {
-            f"{name}, {'store' if engine == 'oxigraph' else 'Spark'}": [
-                (each["lines"] / 1e6, each["parts"][name][engine]["processor"]) for each in figures
-            ]
+            f"{name}, {'store' if engine == 'oxigraph' else 'Spark'}": _line(figures, "parts", name, engine)
             for name in list(PARTS)[:2]
             for engine in ("oxigraph", "spark")
         },
@@ -248,6 +279,18 @@ def draw(figures: list[dict[str, Any]]) -> None:
     )
 
 
+def _line(figures: list[dict[str, Any]], *path: str) -> list[tuple[float, float]]:
+    """Processor time by millions of lines, of the sizes at which it was measured."""
+    points = []
+    for each in figures:
+        cost: Any = each
+        for name in path:
+            cost = cost and cost.get(name)
+        if cost is not None:
+            points.append((each["lines"] / 1e6, cost["processor"]))
+    return points
+
+
 def main() -> None:
     """Measure, or be the process that is measured."""
     if sys.argv[1:2] and sys.argv[1] in WORK:
@@ -255,12 +298,19 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lines", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--parts", type=int, default=len(PARTS), help="so many of the static parts")
+    parser.add_argument("--work", type=Path, help="keep data and measurements here, and go on with them")
+    parser.add_argument("--minutes", type=float, help="begin no measurement later than that")
     parser.add_argument("--plots", action="store_true", help="draw the plots of the documentation")
     options = parser.parse_args()
     missing = spark_missing()
     if missing:
         raise SystemExit(missing)
-    figures = [run_size(lines) for lines in options.lines]
+    with tempfile.TemporaryDirectory(prefix="quadrill-bench-") as below:
+        work: Path = (options.work or Path(below)).absolute()
+        work.mkdir(parents=True, exist_ok=True)
+        measurements = Measurements(work / "measurements.json", options.minutes)
+        figures = [run_size(lines, work, measurements, options.parts) for lines in options.lines]
     keep("bulk", figures)
     if options.plots:
         draw(figures)

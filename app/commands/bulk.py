@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.bulk import BulkLoader, LoadOptions, Progress
+from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.bulk.load import ENGINES
 from quadrill.store.errors import QuadrillError
 from quadrill.store.formats import RdfType, guess_rdf_format, rdf_format
 
 from ..config import load_settings
+from ..loads import shown
 from ..wiring import open_store
 from .connection import Connection, ServerError
+from .progress import ProgressLine, followed
 
 BAD_LINES = 1
 """The exit code of a load that left bad lines out: not everything that was asked for was done."""
@@ -57,12 +58,14 @@ def load_offline(options: argparse.Namespace) -> int:
         memory=settings.spark_memory,
         mirror=options.mirror,
     )
-    bar = _Bar()
+    line = ProgressLine()
     try:
         with open_store(settings) as store:
-            summary = BulkLoader(store, folder / "loads").run(asked, report=bar.show)
+            summary = BulkLoader(store, folder / "loads").run(
+                asked, report=lambda progress: line.show(shown(progress))
+            )
     finally:
-        bar.end()
+        line.end()
     return _tell(
         f"{summary.files} {'file' if summary.files == 1 else 'files'}",
         {"rows": summary.rows, "bad_lines": summary.bad, "quarantine": summary.quarantine},
@@ -92,14 +95,7 @@ def load_there(server: Connection, file: Path, options: argparse.Namespace) -> i
         if error.status in (403, 404):
             return None
         raise
-    bar = _Bar()
-    try:
-        while job["state"] in ("queued", "running"):
-            bar.show_job(job["progress"])
-            time.sleep(0.1)
-            job = server.call("GET", f"jobs/{job['id']}").json()
-    finally:
-        bar.end()
+    job = followed(server, job)
     if job["state"] != "done":
         raise ServerError(f"{file} was not loaded: {job.get('error', job['state'])}")
     return _tell(str(file), job["progress"])
@@ -118,38 +114,6 @@ def require_upload(file: Path, options: argparse.Namespace) -> None:
         f"{file} does not lie below a load folder of the server, so it can only be uploaded as one document",
         hint="Add its folder to the setting load_folders, or load with --data while no server runs.",
     )
-
-
-class _Bar:
-    """A line of progress on a terminal; nothing where standard error goes to a file."""
-
-    def __init__(self) -> None:
-        self._shown = 0
-        self._last = 0.0
-        self._on = sys.stderr.isatty()
-
-    def show(self, progress: Progress) -> None:
-        rate = round(progress.rows / max(progress.seconds, 1e-6))
-        self._line(f"{progress.stage}: {progress.rows:,} quads, {rate:,}/s, {progress.bad:,} bad lines")
-
-    def show_job(self, progress: Mapping[str, Any]) -> None:
-        if progress:
-            self._line(
-                f"{progress['stage']}: {progress['rows']:,} quads, {progress['rate']:,}/s, "
-                f"{progress['bad_lines']:,} bad lines"
-            )
-
-    def end(self) -> None:
-        if self._shown:
-            print("\r" + " " * self._shown + "\r", end="", file=sys.stderr, flush=True)
-            self._shown = 0
-
-    def _line(self, text: str) -> None:
-        now = time.monotonic()
-        if self._on and now - self._last > 0.2:
-            self._last = now
-            print("\r" + text.ljust(self._shown), end="", file=sys.stderr, flush=True)
-            self._shown = len(text)
 
 
 def _tell(what: str, figures: Mapping[str, Any]) -> int:

@@ -25,9 +25,16 @@ def optimize() -> Response:
 @blueprint.post("/mirror")
 @needs("admin")
 def mirror() -> Response:
-    """Queue the making of the Parquet mirror, which takes in what was committed since."""
+    """Queue the making of the Parquet mirror, or its compaction, which takes in what was committed since."""
+    incoming.known_parameters(("compact",))
+    return _queued(services().jobs.submit_mirror(compact=incoming.flag("compact")))
+
+
+@blueprint.get("/mirror")
+def show_mirror() -> Response:
+    """The mirror's version and size, and how far the store is ahead of it."""
     incoming.known_parameters(())
-    return _queued(services().jobs.submit_mirror())
+    return incoming.json_response(services().jobs.mirror())
 
 
 @blueprint.post("/restores")

@@ -1,4 +1,4 @@
-"""The child process that evaluates parts: ``child MIRROR FOLDER``; see `evaluate`."""
+"""The child process that evaluates parts: ``child FOLDER``; see `evaluate`."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ import sys
 import threading
 from pathlib import Path
 
-from quadrill.store.bulk.mirror import Mirror
-from quadrill.store.bulk.spark_child import end_with_parent, finish, session, uri
+from quadrill.store.bulk.mirror_quads import MirrorQuads
+from quadrill.store.bulk.spark_session import end_with_parent, finish, session, uri
 from quadrill.store.errors import UnsupportedError
 
 from .compile import Compiler
-from .reader import MirrorQuads
 
 
-def main(mirror_folder: str, folder: str) -> None:
+def main(folder: str) -> None:
     """Evaluate the parts one by one in one session; a refused one does not hinder the others."""
     work = Path(folder)
-    mirror = Mirror.open(Path(mirror_folder))
-    assert mirror is not None
-    parts, dataset, base_iri = pickle.loads((work / "parts.pickle").read_bytes())  # written by the parent
+    # Written by the parent. The mirror is the one that the changes belong to: another may be there by now.
+    mirror, parts, dataset, base_iri = pickle.loads((work / "parts.pickle").read_bytes())
     spark = session()
-    compiler = Compiler(MirrorQuads(spark, mirror, work / "added.nq", work / "removed.nq"), dataset, base_iri)
+    compiler = Compiler(MirrorQuads(spark, mirror, work), dataset, base_iri)
     for number, (pattern, columns) in enumerate(parts):
         try:
             frame = compiler.table(pattern, columns)

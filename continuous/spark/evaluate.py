@@ -12,6 +12,7 @@ from pyoxigraph import RdfFormat, serialize
 
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror
+from quadrill.store.bulk.mirror_quads import ADDED, REMOVED
 from quadrill.store.bulk.spark_load import LOG, run_child
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads import QuadStore
@@ -19,8 +20,8 @@ from quadrill.store.quads import QuadStore
 from ..algebra.nodes import Algebra, Var
 from ..columnar import Choice, Graphs
 from ..element import Row
+from .results import rows_of
 from .rule import choose, refused
-from .worker import terms_of
 
 _CHILD = "quadrill.continuous.spark.child"
 
@@ -116,12 +117,13 @@ class SparkTables:
         reached, added, removed = changes
         with tempfile.TemporaryDirectory(prefix="quadrill-spark-") as work:
             folder = Path(work)
-            for name, quads in (("added.nq", added), ("removed.nq", removed)):
+            for name, quads in ((ADDED, added), (REMOVED, removed)):
                 (folder / name).write_bytes(serialize(quads, format=RdfFormat.N_QUADS) or b"")
-            asked = [(pattern, tuple(columns)) for pattern, columns in parts], graphs or Graphs(), base_iri
-            (folder / "parts.pickle").write_bytes(pickle.dumps(asked))
+            asked = [(pattern, tuple(columns)) for pattern, columns in parts]
+            given = (self.mirror, asked, graphs or Graphs(), base_iri)
+            (folder / "parts.pickle").write_bytes(pickle.dumps(given))
             run_child(
-                [str(self.mirror.folder), str(folder)],
+                [str(folder)],
                 folder / LOG,
                 self.master,
                 self.memory,
@@ -129,23 +131,11 @@ class SparkTables:
                 module=_CHILD,
                 seconds=self.seconds,
             )
-            return reached, [
-                _read(folder, number, [var.name for var in columns])
-                for number, (_, columns) in enumerate(parts)
-            ]
+            return reached, [_read(folder, number, len(columns)) for number, (_, columns) in enumerate(parts)]
 
 
-def _read(folder: Path, number: int, names: list[str]) -> list[Row] | UnsupportedError:
+def _read(folder: Path, number: int, width: int) -> list[Row] | UnsupportedError:
     refused = folder / f"{number}.refused"
     if refused.exists():
         return UnsupportedError(refused.read_text(encoding="utf-8"))
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(folder / f"{number}.parquet")
-    if not names:
-        return [()] * table.num_rows
-    columns = [table.column(f"c{place}").to_pylist() for place in range(len(names))]
-    terms = terms_of({text for column in columns for text in column if text is not None})
-    return [
-        tuple(None if text is None else terms[text] for text in row) for row in zip(*columns, strict=True)
-    ]
+    return rows_of(folder / f"{number}.parquet", width)

@@ -310,7 +310,7 @@ def require_mirror(on_disk: bool) -> None:
 def _make_mirror(
     store: QuadStore, folder: Path, options: LoadOptions, advance: Callable[[int, int, int], None]
 ) -> None:
-    from .mirror import make_mirror
+    from .upkeep import make_mirror
 
     make_mirror(store, folder, master=options.master, memory=options.memory, advance=advance)
 

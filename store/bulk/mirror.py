@@ -8,25 +8,21 @@ A new mirror is written beside the old one; replacing meta.json is the swap, so 
 other. The folder before stays until the next swap, for those that still read it.
 
 It is made from a dump of the store, never from the files of a load, so its terms are the store's own and join
-with them. What was committed since is in the change log and is laid over it when it is read.
+with them. What was committed since is in the change log and is laid over it when it is read; compaction
+writes it into the files, see `upkeep`.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from pyoxigraph import Quad, RdfFormat
+from pyoxigraph import Quad
 
 from ..errors import GoneError, StoreFormatError
 from ..quads import QuadStore
-from .direct import Advance
-from .spark_load import LOG, run_child
 from .work import write_whole
 
 COMPACT_QUADS = 200_000
@@ -70,7 +66,6 @@ class Mirror:
         try:
             described = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
             predicates = {
-                # The child writes IRIs as <iri>.
                 name[1:-1]: PredicateFacts(**facts | {"kinds": frozenset(facts["kinds"])})
                 for name, facts in described["predicates"].items()
             }
@@ -109,8 +104,8 @@ class Mirror:
                 if not commit.exact:
                     return None
                 gone, new = set(commit.removed), set(commit.added)
-                removed = (removed | gone) - new
-                added = (added - gone) | new
+                # What is added again after it was removed is in the files, and the other way round.
+                added, removed = (added - gone) | (new - removed), (removed - new) | (gone - added)
                 reached = commit.version
                 if len(added) + len(removed) > COMPACT_QUADS:
                     return None
@@ -121,42 +116,27 @@ class Mirror:
         return reached, added, removed
 
 
-def swap_in(folder: Path, quads: str, version: int, predicates: dict[str, dict[str, Any]]) -> None:
-    """Make a folder of Parquet files the mirror; called by the child process once they are complete."""
+def swap_in(folder: Path, quads: str, version: int, predicates: dict[str, PredicateFacts]) -> None:
+    """Make a folder of Parquet files the mirror, once they are complete.
+
+    Args:
+        folder: the mirror's.
+        quads: the name of the folder of files, in it. It may be the present one, for another version.
+        version: of the store.
+        predicates: the figures by predicate.
+    """
     before = Mirror.open(folder)
-    described = {"version": version, "quads": quads, "predicates": predicates}
+    described = {
+        "version": version,
+        "quads": quads,
+        "predicates": {
+            f"<{name}>": asdict(facts) | {"kinds": sorted(facts.kinds)} for name, facts in predicates.items()
+        },
+    }
     write_whole(folder / "meta.json", json.dumps(described).encode())
+    if before is not None and before.quads.name == quads:
+        return
     kept = {quads, before.quads.name if before else quads}
     for each in folder.iterdir():
         if each.name.startswith("quads") and each.name not in kept:
             shutil.rmtree(each, ignore_errors=True)
-
-
-def make_mirror(
-    store: QuadStore,
-    folder: Path,
-    *,
-    master: str | None = None,
-    memory: str = "2g",
-    advance: Advance | Callable[[int, int, int], None] = lambda rows, size, bad: None,
-) -> Mirror:
-    """Make the mirror of the store's present version, in the place of an older one.
-
-    Raises:
-        LoadError: Spark failed; the older mirror is kept.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="mirror-", dir=folder.parent) as work:
-        dump = Path(work) / "dump.nq"
-        with dump.open("wb") as file:
-            version = store.dump(file, RdfFormat.N_QUADS)
-        run_child(
-            ["mirror", str(dump), str(folder.resolve()), str(version)],
-            folder.parent / f"mirror-{LOG}",
-            master,
-            memory,
-            advance,
-        )
-    mirror = Mirror.open(folder)
-    assert mirror is not None
-    return mirror

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from quadrill.app.cli import main
-from quadrill.store.bulk.java import spark_missing
-from quadrill.store.bulk.mirror import Mirror
 from quadrill.store.registry import JobRecord
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.events import EventReader
@@ -178,21 +176,3 @@ def test_files_are_loaded_offline_into_a_data_folder(
 def test_a_mirror_needs_a_store_on_disk(fresh: LiveServer) -> None:
     refused = problem_of(fresh.client.post("/mirror"), 501)
     assert "in memory" in refused["detail"]
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.skipif(spark_missing() is not None, reason=spark_missing() or "")
-def test_a_mirror_is_made_and_made_anew_as_a_job(start_server: Start, folder: Path, tmp_path: Path) -> None:
-    server = start_server(data=str(tmp_path / "data"), load_folders=(str(folder),), spark_memory="1g")
-    finished(server, server.client.post("/loads", json={"source": "a.nt"}).json()["id"])
-    for rows in (100, 101):
-        queued = server.client.post("/mirror")
-        assert queued.status_code == 202
-        done = finished(server, queued.json()["id"])
-        assert done["state"] == "done", done
-        mirror = Mirror.open(tmp_path / "data" / "mirror")
-        assert mirror is not None
-        assert mirror.version == done["progress"]["version"]  # type: ignore[index]
-        assert mirror.predicates["urn:p"].rows == done["progress"]["rows"] == rows  # type: ignore[index]
-        server.client.post("/update", data={"update": "INSERT DATA { <urn:s> <urn:p> 1 }"})

@@ -14,10 +14,10 @@ from quadrill.continuous.element import Row
 from quadrill.continuous.reference.background import static_text
 from quadrill.continuous.reference.functions import Functions
 from quadrill.continuous.spark.compile import Compiler
-from quadrill.continuous.spark.reader import given_rows
 from quadrill.continuous.spark.worker import terms_of
 from quadrill.store.apply import term_text
 from quadrill.store.bulk.mirror import PredicateFacts
+from quadrill.store.bulk.mirror_quads import given_rows
 from quadrill.store.bulk.typed import with_types
 
 

@@ -18,7 +18,7 @@ def spark() -> Iterator[Any]:
     missing = spark_missing()
     if missing:
         pytest.skip(missing)
-    from quadrill.store.bulk.spark_child import session
+    from quadrill.store.bulk.spark_session import session
 
     os.environ["JAVA_HOME"] = java_home() or ""
     # Workers run our functions: with the Python that has them, not the first one of the PATH.

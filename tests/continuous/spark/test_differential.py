@@ -18,7 +18,8 @@ from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.columnar import Graphs
 from quadrill.continuous.spark import SparkEngine, SparkTables, choose
 from quadrill.store.bulk.java import spark_missing
-from quadrill.store.bulk.mirror import Mirror, PredicateFacts, make_mirror
+from quadrill.store.bulk.mirror import Mirror, PredicateFacts
+from quadrill.store.bulk.upkeep import make_mirror
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads import QuadStore
 from tests.continuous.spark.comparison import QuadsInMemory, by_spark, by_store
@@ -272,6 +273,22 @@ def test_a_mirror_with_later_commits_gives_the_rows_of_the_store(tmp_path: Path)
         store, [(bgp(triple(A, 4, B)), (A, B))], version=before
     )
     assert (old, rows) == (before, [(NODES[0], NODES[1])])
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@needs_spark
+def test_a_mirror_that_is_swapped_while_it_is_read_gives_the_rows_of_the_store(tmp_path: Path) -> None:
+    store = QuadStore.open(None)
+    store.apply(add=[Quad(NODES[0], PREDICATES[0], NODES[1])])
+    before = make_mirror(store, tmp_path / "mirror", memory="1g")
+    store.apply(add=[Quad(NODES[1], PREDICATES[0], NODES[2])])
+    make_mirror(store, tmp_path / "mirror", memory="1g")
+    # Whoever found the mirror before has changes that the new one has in its files.
+    _, (rows,) = SparkTables(before, memory="1g").tables(store, [(bgp(triple(A, 0, B)), (A, B))])
+    assert not isinstance(rows, UnsupportedError)
+    assert sorted(rows, key=str) == [(NODES[0], NODES[1]), (NODES[1], NODES[2])]
 
 
 def facts(rows: int) -> dict[str, PredicateFacts]:

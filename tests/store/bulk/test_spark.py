@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.bulk import BulkLoader, LoadError, LoadOptions
 from quadrill.store.bulk.java import java_version, spark_missing
-from quadrill.store.bulk.mirror import Mirror, make_mirror, swap_in
+from quadrill.store.bulk.mirror import Mirror, PredicateFacts, swap_in
+from quadrill.store.bulk.upkeep import make_mirror
 from quadrill.store.errors import StoreFormatError
 from quadrill.store.quads import QuadStore
 
@@ -100,7 +103,7 @@ def test_a_mirror_holds_the_quads_of_its_version(
     store.apply(add=[quad])
     assert mirror.changes(store) == (store.version, {quad}, set())
     store.apply(remove=[quad])
-    assert mirror.changes(store) == (store.version, set(), {quad})
+    assert mirror.changes(store) == (store.version, set(), set())
 
 
 def test_a_bulk_load_makes_a_mirror_stale(tmp_path: Path) -> None:
@@ -129,8 +132,8 @@ def test_what_is_no_java_has_version_0(tmp_path: Path) -> None:
 
 def swap(folder: Path, version: int) -> None:
     (folder / f"quads-{version}").mkdir(parents=True)
-    figures = {"key": 0, "rows": version, "subjects": 1, "objects": 1, "kinds": ["iri"]}
-    swap_in(folder, f"quads-{version}", version, {"<urn:p>": figures})
+    figures = PredicateFacts(0, version, 1, 1, frozenset({"iri"}))
+    swap_in(folder, f"quads-{version}", version, {"urn:p": figures})
 
 
 def test_a_swap_that_is_cut_off_leaves_the_mirror_before(
@@ -161,6 +164,26 @@ def test_a_mirror_of_another_layout_is_refused_with_the_way_out(tmp_path: Path) 
     (tmp_path / "meta.json").write_text('{"version": 0, "predicates": {}}')
     with pytest.raises(StoreFormatError, match="cannot be read"):
         Mirror.open(tmp_path)
+
+
+@given(st.lists(st.tuples(st.sets(st.integers(0, 4)), st.sets(st.integers(0, 4))), max_size=8))
+def test_the_changes_since_a_mirror_turn_its_quads_into_those_of_the_store(
+    commits: list[tuple[set[int], set[int]]],
+) -> None:
+    store = QuadStore.open(None)
+    quads = [Quad(NamedNode(f"urn:s{n}"), NamedNode("urn:p"), NamedNode("urn:o")) for n in range(5)]
+    store.apply(add=quads[:3])
+    base = set(store.quads_for_pattern())
+    mirror = Mirror(Path("none"), Path("none"), store.version, {})
+    for added, removed in commits:
+        store.apply(add=[quads[n] for n in added], remove=[quads[n] for n in removed])
+    changes = mirror.changes(store)
+    assert changes is not None
+    _, new, gone = changes
+    # No quad twice, and none to be removed that is not there.
+    assert not new & base
+    assert gone <= base
+    assert (base - gone) | new == set(store.quads_for_pattern())
 
 
 def test_a_mirror_is_brought_to_the_version_asked_for_and_to_no_older_one(tmp_path: Path) -> None:

@@ -2,51 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from quadrill.store.bulk.mirror import Mirror, PredicateFacts
-from quadrill.store.bulk.parsing import Rules
-from quadrill.store.bulk.sources import find_sources
-from quadrill.store.bulk.spark_child import parsed, uri
-from quadrill.store.bulk.typed import COLUMNS, with_types
+from .mirror import Mirror, PredicateFacts
+from .parsing import Rules
+from .sources import find_sources
+from .spark_parse import parsed
+from .spark_session import uri
+from .typed import COLUMNS, with_types
 
-_NAMES = ("s", "p", "o", "g", "kind", "n", "d", "t")
+NAMES = ("s", "p", "o", "g", "kind", "n", "d", "t")
 _SCHEMA = f"s string, p string, o string, g string, {COLUMNS}"
+ADDED, REMOVED = "added.nq", "removed.nq"
 
 
 class MirrorQuads:
-    """The `Quads` of a mirror.
+    """The quads of a mirror as DataFrames with the columns `NAMES`.
 
     Args:
         spark: the session.
         mirror: the mirror.
-        added: N-Quads that were added since.
-        removed: N-Quads that were removed since.
+        changes: the folder of what was `ADDED` and `REMOVED` since, as N-Quads.
     """
 
-    def __init__(self, spark: Any, mirror: Mirror, added: Path, removed: Path) -> None:
+    def __init__(self, spark: Any, mirror: Mirror, changes: Path) -> None:
         self._spark = spark
         self._mirror = mirror
-        self._added = self._changes(added)
-        self._removed = self._changes(removed)
+        self._added = self._changes(changes / ADDED)
+        self._removed = self._changes(changes / REMOVED)
         self._facts = _with_added(mirror.predicates, self._added)
 
     def of(self, predicate: str | None) -> Any:
-        """The quads of one predicate, or all."""
-        from pyspark.sql import functions as f
+        """The quads of one predicate (its IRI), or all."""
+        names = None if predicate is None else (predicate,)
+        return self._merged(self._files(predicate), names)
 
-        base = self._files(predicate)
-        new = _of(self._added, predicate)
-        gone = _of(self._removed, predicate)
-        if base is not None and gone is not None:
-            gone = gone.select(*(f.col(name).alias(f"{name}'gone") for name in "spog"))
-            same = [f.col(name).eqNullSafe(f.col(f"`{name}'gone`")) for name in "spog"]
-            base = base.join(f.broadcast(gone), same, "left_anti")
-        if base is None:
-            return new if new is not None else self._spark.createDataFrame([], _SCHEMA)
-        return base if new is None else base.unionByName(new)
+    def of_several(self, predicates: Collection[str]) -> Any:
+        """The quads of some predicates, by their IRIs."""
+        return self._merged(self._files_of(predicates), predicates)
+
+    def changed(self) -> set[str]:
+        """The IRIs of the predicates of what was added or removed since."""
+        found: set[str] = set()
+        for changes in (self._added, self._removed):
+            if changes is not None:
+                found.update(row.p[1:-1] for row in changes.select("p").distinct().collect())
+        return found
 
     def facts(self, predicate: str | None) -> PredicateFacts:
         """The figures of one predicate, or sums."""
@@ -65,21 +69,41 @@ class MirrorQuads:
         """A DataFrame of given rows."""
         return given_rows(self._spark, names, texts)
 
+    def _merged(self, base: Any, predicates: Collection[str] | None) -> Any:
+        from pyspark.sql import functions as f
+
+        new, gone = _of(self._added, predicates), _of(self._removed, predicates)
+        if base is not None and gone is not None:
+            gone = gone.select(*(f.col(name).alias(f"{name}'gone") for name in "spog"))
+            same = [f.col(name).eqNullSafe(f.col(f"`{name}'gone`")) for name in "spog"]
+            base = base.join(f.broadcast(gone), same, "left_anti")
+        if base is None:
+            return new if new is not None else self._spark.createDataFrame([], _SCHEMA)
+        return base if new is None else base.unionByName(new)
+
     def _files(self, predicate: str | None) -> Any:
         from pyspark.sql import functions as f
 
         names = self._mirror.predicates
         if predicate is None:
-            if not names:
-                return None
-            keys = [(facts.key, f"<{name}>") for name, facts in names.items()]
-            every = self._spark.read.parquet(uri(self._mirror.quads))
-            every = every.join(f.broadcast(self._spark.createDataFrame(keys, "k int, p string")), "k")
-            return every.select(*_NAMES)
+            return self._files_of(names)
         if predicate not in names:
             return None
         one = self._spark.read.parquet(uri(self._mirror.quads / f"k={names[predicate].key}"))
-        return one.withColumn("p", f.lit(f"<{predicate}>")).select(*_NAMES)
+        return one.withColumn("p", f.lit(f"<{predicate}>")).select(*NAMES)
+
+    def _files_of(self, predicates: Collection[str]) -> Any:
+        from pyspark.sql import functions as f
+
+        facts = self._mirror.predicates
+        keys = [(facts[name].key, f"<{name}>") for name in predicates if name in facts]
+        if not keys:
+            return None
+        every = self._spark.read.parquet(uri(self._mirror.quads))
+        if len(keys) < len(facts):
+            every = every.where(f.col("k").isin([key for key, _ in keys]))
+        every = every.join(f.broadcast(self._spark.createDataFrame(keys, "k int, p string")), "k")
+        return every.select(*NAMES)
 
     def _changes(self, file: Path) -> Any:
         if not file.stat().st_size:
@@ -115,8 +139,9 @@ def _with_added(facts: dict[str, PredicateFacts], added: Any) -> dict[str, Predi
     return result
 
 
-def _of(changes: Any, predicate: str | None) -> Any:
+def _of(changes: Any, predicates: Collection[str] | None) -> Any:
     if changes is None:
         return None
-    chosen = changes if predicate is None else changes.where(changes.p == f"<{predicate}>")
-    return chosen.select(*_NAMES)
+    if predicates is not None:
+        changes = changes.where(changes.p.isin([f"<{name}>" for name in predicates]))
+    return changes.select(*NAMES)

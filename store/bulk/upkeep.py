@@ -1,0 +1,170 @@
+"""Makes the mirror, takes commits into it, and says when that is worth its while.
+
+make_mirror      dump of the store -> new files for everything
+compact_mirror   the mirror and the commits since -> new files for the predicates that they touch
+state            how many quads changed since, and whether they can still be laid over it
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyoxigraph import RdfFormat, serialize
+
+from ..errors import GoneError
+from ..quads import QuadStore
+from .direct import Advance
+from .mirror import COMPACT_QUADS, Mirror, swap_in
+from .mirror_quads import ADDED, REMOVED
+from .spark_load import LOG, run_child
+
+FEWEST_CHANGES = 10_000
+"""Fewer changes than these are not worth a start of Spark, however small the mirror is."""
+MOST_CHANGES = COMPACT_QUADS // 2
+"""So many are due whatever the size of the mirror: well before they are too many to be laid over it."""
+Staged = Callable[[str], None]
+
+
+def _unstaged(stage: str) -> None:
+    """The default of ``staged``."""
+
+
+def _silent(rows: int, size: int, bad: int) -> None:
+    """The default of ``advance``."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorState:
+    """A mirror beside the present version of the store.
+
+    Attributes:
+        version: the version that the files reflect.
+        rows: the quads in the files.
+        changes: how many quads commits added and removed since, as far as the change log knows.
+        stale: why the commits since cannot be laid over it; None when they can.
+    """
+
+    version: int
+    rows: int
+    changes: int
+    stale: str | None
+
+    def limit(self, ratio: float) -> int:
+        """The number of changes from which compaction is due, for a share of the mirror's quads."""
+        return max(FEWEST_CHANGES, min(int(self.rows * ratio), MOST_CHANGES))
+
+    def is_due(self, ratio: float) -> bool:
+        """True when the mirror should be compacted or made anew."""
+        return self.stale is not None or self.changes >= self.limit(ratio)
+
+
+def state(store: QuadStore, folder: Path) -> MirrorState | None:
+    """How the mirror of a folder stands to its store; None when there is none.
+
+    Raises: StoreFormatError when its description cannot be read.
+    """
+    mirror = Mirror.open(folder)
+    if mirror is None:
+        return None
+    changes, stale = 0, None
+    try:
+        for commit in store.commits_after(mirror.version):
+            changes += sum(change.added + change.removed for change in commit.graphs.values())
+            if not commit.exact:
+                stale = f"the commit of version {commit.version} was a bulk load, which has only counts"
+    except GoneError:
+        stale = "the change log does not reach back to its version any more"
+    if stale is None and changes > COMPACT_QUADS:
+        stale = f"more than {COMPACT_QUADS:,} quads changed since"
+    rows = sum(facts.rows for facts in mirror.predicates.values())
+    return MirrorState(mirror.version, rows, changes, stale)
+
+
+def make_mirror(
+    store: QuadStore,
+    folder: Path,
+    *,
+    master: str | None = None,
+    memory: str = "2g",
+    advance: Advance = _silent,
+    staged: Staged = _unstaged,
+) -> Mirror:
+    """Make the mirror of the store's present version, in the place of an older one.
+
+    Args:
+        store: the store.
+        folder: the mirror's folder.
+        master: a Spark master; None is local mode.
+        memory: heap of Spark's driver.
+        advance: told how many quads were read or written so far.
+        staged: told the stage before that: ``dump``, ``parse``, ``write``, ``swap``, ``done``.
+
+    Raises:
+        LoadError: Spark failed; the older mirror is kept.
+    """
+    with _work(folder) as work:
+        dump = work / "dump.nq"
+        staged("dump")
+        advance(0, 0, 0)
+        with dump.open("wb") as file:
+            version = store.dump(file, RdfFormat.N_QUADS)
+        arguments = ["mirror", str(dump), str(folder.resolve()), str(version)]
+        run_child(arguments, _log(folder), master, memory, advance, staged=staged)
+    return _made(folder)
+
+
+def compact_mirror(
+    store: QuadStore,
+    folder: Path,
+    *,
+    master: str | None = None,
+    memory: str = "2g",
+    advance: Advance = _silent,
+    staged: Staged = _unstaged,
+) -> Mirror:
+    """Bring the mirror to the store's present version; one that is stale or not there is made anew.
+
+    Only predicates that commits have touched are written. Arguments and errors are those of `make_mirror`;
+    the first stage is ``merge``.
+    """
+    mirror = Mirror.open(folder)
+    changes = None if mirror is None else mirror.changes(store)
+    if mirror is None or changes is None:
+        return make_mirror(store, folder, master=master, memory=memory, advance=advance, staged=staged)
+    version, added, removed = changes
+    if added or removed:
+        with _work(folder) as work:
+            for name, quads in ((ADDED, added), (REMOVED, removed)):
+                with (work / name).open("wb") as file:
+                    serialize(quads, output=file, format=RdfFormat.N_QUADS)
+            arguments = ["compact", str(work), str(folder.resolve()), str(version)]
+            run_child(arguments, _log(folder), master, memory, advance, staged=staged)
+    elif version != mirror.version:
+        swap_in(folder, mirror.quads.name, version, mirror.predicates)
+    return _made(folder)
+
+
+@contextmanager
+def _work(folder: Path) -> Iterator[Path]:
+    """A folder beside the mirror for what Spark reads; those of processes that were killed are removed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f"{folder.name}-work-"
+    for left in folder.parent.glob(f"{prefix}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent) as work:
+        yield Path(work)
+
+
+def _log(folder: Path) -> Path:
+    return folder.parent / f"{folder.name}-{LOG}"
+
+
+def _made(folder: Path) -> Mirror:
+    mirror = Mirror.open(folder)
+    assert mirror is not None
+    return mirror
