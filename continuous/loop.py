@@ -23,14 +23,16 @@ class Ticket(Generic[T]):
     """The promise of one item's result."""
 
     def __init__(self) -> None:
-        self._done = threading.Event()
+        # Held until the item is worked off; a lock costs a fraction of an event.
+        self._pending = threading.Lock()
+        self._pending.acquire()
         self._result: T | None = None
         self._error: BaseException | None = None
 
     def resolve(self, result: T | None = None, error: BaseException | None = None) -> None:
         """The item was worked off."""
         self._result, self._error = result, error
-        self._done.set()
+        self._pending.release()
 
     def wait(self, timeout: float | None = None) -> T:
         """The result, or the exception that the work raised.
@@ -38,8 +40,9 @@ class Ticket(Generic[T]):
         Raises:
             TimeoutError: it took longer than ``timeout`` seconds.
         """
-        if not self._done.wait(timeout):
+        if not self._pending.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
             raise TimeoutError(f"the engine did not get to it within {timeout} s")
+        self._pending.release()
         if self._error is not None:
             raise self._error
         return self._result  # type: ignore[return-value]  # None is the result of work without one

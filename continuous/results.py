@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
@@ -16,6 +17,7 @@ from .algebra.nodes import Term
 from .element import Row
 
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def term_json(term: Term) -> dict[str, Any]:
@@ -58,6 +60,26 @@ def solutions(variables: Sequence[str], rows: Iterable[Row]) -> dict[str, Any]:
     return {"head": {"vars": list(variables)}, "results": {"bindings": bindings(variables, rows)}}
 
 
+def solutions_line(head: dict[str, Any], variables: Sequence[str], rows: Iterable[Row]) -> str:
+    """`one_line` of the members of ``head``, at least one, and of `solutions` behind them.
+
+    The same terms come again and again, in one answer after the other, so their text is remembered.
+    """
+    keys = [f"{_JSON.encode(name)}:" for name in variables]
+    found = [
+        ",".join([key + _term_text(term) for key, term in zip(keys, row, strict=True) if term is not None])
+        for row in rows
+    ]
+    listed = "{" + "},{".join(found) + "}" if found else ""
+    names = _JSON.encode(list(variables))
+    return f'{_JSON.encode(head)[:-1]},"head":{{"vars":{names}}},"results":{{"bindings":[{listed}]}}}}'
+
+
+@lru_cache(maxsize=8192)
+def _term_text(term: Term) -> str:
+    return _JSON.encode(term_json(term))
+
+
 def in_fixed_order(rows: Sequence[Row]) -> Sequence[Row]:
     """Rows without an order of their own, always in the same one: by their terms as N-Triples.
 
@@ -76,4 +98,4 @@ def quads_text(quads: Iterable[Quad]) -> str:
 
 def one_line(document: dict[str, Any]) -> str:
     """A JSON document on one line (JSON escapes every line break inside strings)."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return _JSON.encode(document)

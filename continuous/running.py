@@ -19,7 +19,7 @@ from .inputs import Evaluation, Skipped, StreamInput
 from .meters import Meter
 from .prepare import AnswerLike, ChangedAnswer, Evaluator, IncrementalEvaluator, PreparedQuery
 from .r2s import difference, emit, emit_change
-from .results import in_fixed_order, one_line, quads_text, solutions
+from .results import in_fixed_order, one_line, quads_text, solutions, solutions_line
 from .s2r.live import LiveContent
 from .s2r.operator import Interval
 from .settings import EngineSettings
@@ -417,10 +417,8 @@ class RunningQuery:
             if rows is None or (kind == "answer" and self._silent(step, bool(rows))):
                 continue
             self._count(kind, len(rows))
-            document = self._head(step.at, step.window, revised) | solutions(
-                answer.vars, self._listed(rows)
-            )
-            events.append((kind, one_line(document)))
+            head = self._head(step.at, step.window, revised)
+            events.append((kind, solutions_line(head, answer.vars, self._listed(rows))))
         return events
 
     def _ask(self, step: Evaluation, answer: AnswerLike) -> list[tuple[EventKind, str]]:
@@ -520,7 +518,7 @@ class RunningQuery:
                         quads = self.evaluator.construct(self._listed(answer.rows), step.at)
                         made.append(one_line(head | {"quads": quads_text(quads)}))
                     case _:
-                        made.append(one_line(head | solutions(answer.vars, self._listed(answer.rows))))
+                        made.append(solutions_line(head, answer.vars, self._listed(answer.rows)))
             return made[0]
 
         return line

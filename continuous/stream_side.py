@@ -169,7 +169,9 @@ class StreamSide:
         """
         self.parts.require_running()
         self.parts.turns.require_writable()
-        fingerprint = fingerprint_of(body, media_type, at=at, each=each, partial=partial)
+        fingerprint = ""
+        if idempotency_key is not None:
+            fingerprint = fingerprint_of(body, media_type, at=at, each=each, partial=partial)
         state = self._open_stream(stream_ref)
         again = self.parts.acceptor.remembered(state.iri, idempotency_key, fingerprint)
         if again is not None:

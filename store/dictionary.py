@@ -12,6 +12,7 @@ exactly from the bits goes to the dictionary.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -30,6 +31,8 @@ _MOST = (1 << (VALUE_BITS - 1)) - 1
 _LEAST = -(1 << (VALUE_BITS - 1))
 _SCALE_BITS = 5
 _DECIMAL_MOST = (1 << (VALUE_BITS - 1 - _SCALE_BITS)) - 1
+_SCALE_MOST = 16
+_DECIMAL_TEXT = re.compile(r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.([0-9]{1,16}))?\Z").match
 
 _INTEGER, _DECIMAL, _BOOLEAN, _STRING = range(4)
 _STRING_BYTES = 6
@@ -196,23 +199,10 @@ class _IdsByTerm(dict[Term, int]):
 
 def inline_id(term: Term) -> int:
     """The negative id that holds the term, or 0 when the term cannot be rebuilt exactly from 58 bits."""
-    if not isinstance(term, Literal) or term.language is not None:
+    if type(term) is not Literal:
         return 0
-    text = term.value
-    name = term.datatype.value
-    if not name.startswith(_XSD):
-        return 0
-    match name[len(_XSD) :]:
-        case "integer":
-            return _integer_id(text)
-        case "decimal":
-            return _decimal_id(text)
-        case "boolean":
-            return _pack(_BOOLEAN, ("false", "true").index(text)) if text in ("false", "true") else 0
-        case "string":
-            return _string_id(text)
-        case _:
-            return 0
+    inline = _INLINE.get(term.datatype.value)
+    return inline(term.value) if inline is not None else 0
 
 
 def inline_term(term_id: int) -> Term:
@@ -251,23 +241,44 @@ def _integer_id(text: str) -> int:
     return integer_id(value) if str(value) == text else 0
 
 
+def decimal_id(mantissa: int, scale: int) -> int:
+    """The id of the xsd:decimal ``mantissa`` / 10^``scale``, or 0 when it does not fit in 58 bits.
+
+    The term has ``scale`` digits behind the point: in the store's form the least that it needs.
+    """
+    most = _SCALE_MOST if mantissa >= 0 else _SCALE_MOST - 1
+    if scale > most or not -_DECIMAL_MOST <= mantissa <= _DECIMAL_MOST:
+        return 0
+    return _pack(_DECIMAL, (_fold(mantissa) << _SCALE_BITS) | scale)
+
+
+def inline_decimal(term_id: int) -> tuple[int, int] | None:
+    """Mantissa and scale of the xsd:decimal in a negative id; None for a term of another type."""
+    bits = ~term_id
+    if bits & _TYPE_MASK != _DECIMAL:
+        return None
+    value = bits >> TYPE_BITS
+    return _unfold(value >> _SCALE_BITS), value & ((1 << _SCALE_BITS) - 1)
+
+
 def _decimal_id(text: str) -> int:
-    whole, _, fraction = text.partition(".")
-    if len(whole) + len(fraction) > 17:
+    """Text that `_decimal_text` gives back: no plus sign, no zeros in front, no negative zero."""
+    match = _DECIMAL_TEXT(text)
+    if match is None:
         return 0
-    try:
-        mantissa = int(whole + fraction)
-    except ValueError:
-        return 0
-    if abs(mantissa) > _DECIMAL_MOST or _decimal_text(mantissa, len(fraction)) != text:
-        return 0
-    return _pack(_DECIMAL, (_fold(mantissa) << _SCALE_BITS) | len(fraction))
+    whole, fraction = match.groups("")
+    mantissa = int(whole + fraction)
+    return decimal_id(mantissa, len(fraction)) if mantissa or text[0] != "-" else 0
 
 
 def _string_id(text: str) -> int:
     if len(text) > _STRING_BYTES or not text.isascii():
         return 0
     return _pack(_STRING, (int.from_bytes(text.encode("ascii"), "big") << 3) | len(text))
+
+
+def _boolean_id(text: str) -> int:
+    return _pack(_BOOLEAN, ("false", "true").index(text)) if text in ("false", "true") else 0
 
 
 def _decimal_text(mantissa: int, scale: int) -> str:
@@ -290,3 +301,11 @@ def _fold(value: int) -> int:
 
 def _unfold(value: int) -> int:
     return value >> 1 if not value & 1 else -((value + 1) >> 1)
+
+
+_INLINE = {
+    _XSD + "integer": _integer_id,
+    _XSD + "decimal": _decimal_id,
+    _XSD + "boolean": _boolean_id,
+    _XSD + "string": _string_id,
+}

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from quadrill.store.dictionary import Term, TermDictionary
+from quadrill.store.dictionary import Term, TermDictionary, decimal_id, inline_decimal, integer_id
 
 from ..algebra.number_text import double_text, float_text
 
@@ -27,6 +27,7 @@ XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 DECIMAL_ONE: Final = 10**18
 INTEGER_LIMIT: Final = 2**63
 DECIMAL_LIMIT: Final = 2**127
+_POWERS = [10**n for n in range(19)]
 
 _INTEGER = NamedNode(XSD + "integer")
 _DECIMAL = NamedNode(XSD + "decimal")
@@ -117,7 +118,7 @@ def term_of(value: Value) -> Term:
 class ValueTable(dict[int, Maybe]):
     """Values by term id, filled on first use; id 0 (unbound) has the value None.
 
-    ``id_of`` is the way back. Both are caches: `clear` them whenever memory asks for it.
+    ``id_of`` is the way back. The values are a cache: `clear` it whenever memory asks for it.
     """
 
     def __init__(self, dictionary: TermDictionary) -> None:
@@ -126,20 +127,42 @@ class ValueTable(dict[int, Maybe]):
         self[0] = None
 
     def __missing__(self, term_id: int) -> Maybe:
-        value = value_of(self.dictionary.terms[term_id])
+        decimal = inline_decimal(term_id) if term_id < 0 else None
+        if decimal is None:
+            value = value_of(self.dictionary.terms[term_id])
+        else:
+            mantissa, scale = decimal
+            value = Decimal18(mantissa * _POWERS[18 - scale])
         self[term_id] = value
         return value
 
     def id_of(self, value: Maybe) -> int:
         """The id of a value; None (an error, unbound) is 0."""
-        if value is None:
+        kind = type(value)
+        if kind is Decimal18:
+            found = _id_of_decimal(value)  # type: ignore[arg-type]  # its kind
+        elif kind is int:
+            found = integer_id(value)  # type: ignore[arg-type]
+        elif value is None:
             return 0
-        return self.dictionary.ids[term_of(value)]
+        else:
+            found = 0
+        # Most numbers have ids that can be told from the value alone.
+        return found or self.dictionary.ids[term_of(value)]  # type: ignore[arg-type]
 
     def clear(self) -> None:
         """Forget everything that can be computed again."""
         super().clear()
         self[0] = None
+
+
+def _id_of_decimal(scaled: int) -> int:
+    """The id that holds the decimal ``scaled`` / 10^18, or 0."""
+    whole, rest = divmod(scaled, DECIMAL_ONE)
+    if not rest:
+        return decimal_id(whole, 0)
+    fraction = f"{rest:018d}".rstrip("0")
+    return decimal_id(scaled // _POWERS[18 - len(fraction)], len(fraction))
 
 
 def decimal_text(scaled: int) -> str:

@@ -15,14 +15,14 @@ from ..algebra.nodes import Term
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 # Most values of a stream are in the store's form already; asking it costs twenty times such a match.
 _CANONICAL = {
-    "http://www.w3.org/2001/XMLSchema#integer": re.compile(r"(?:0|-?[1-9][0-9]{0,17})\Z"),
+    "http://www.w3.org/2001/XMLSchema#integer": re.compile(r"(?:0|-?[1-9][0-9]{0,17})\Z").match,
     "http://www.w3.org/2001/XMLSchema#decimal": re.compile(
         r"(?:0|(?!-0\Z)-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{0,8}[1-9])?)\Z"
-    ),
+    ).match,
     "http://www.w3.org/2001/XMLSchema#dateTime": re.compile(
         r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
         r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{0,5}[1-9])?Z\Z"
-    ),
+    ).match,
 }
 _PROBE = NamedNode("urn:quadrill:probe")
 
@@ -40,10 +40,12 @@ class TermForms:
     def literal(self, literal: Literal) -> Literal:
         """The store's form of one literal."""
         datatype = literal.datatype.value
-        if datatype == _XSD_STRING or literal.language is not None:
+        if datatype == _XSD_STRING:
             return literal
         canonical = _CANONICAL.get(datatype)
-        if canonical is not None and canonical.match(literal.value):
+        if canonical is not None and canonical(literal.value) is not None:
+            return literal
+        if literal.language is not None:
             return literal
         found = self._known.get(literal)
         if found is None:
@@ -64,25 +66,36 @@ class ElementTerms:
 
     def __init__(self, forms: TermForms, stream: str, seq: int) -> None:
         self._forms = forms
-        digest = hashlib.sha256(stream.encode()).hexdigest()[:12]
-        self._prefix = f"e{digest}x{seq}x"
+        self._stream = stream
+        self._seq = seq
         self._blank: dict[BlankNode, BlankNode] = {}
 
     def quads(self, quads: Iterable[Quad]) -> tuple[Quad, ...]:
         """The quads in order, each once: an element is a dataset."""
-        return tuple(dict.fromkeys(self._quad(quad) for quad in quads))
+        literal = self._forms.literal
+        found: dict[Quad, None] = {}
+        for quad in quads:
+            subject, _, given, graph = quad
+            kind = type(given)
+            form = literal(given) if kind is Literal else given
+            if (
+                form is given
+                and (kind is Literal or kind is NamedNode)
+                and type(subject) is NamedNode
+                and type(graph) is not BlankNode
+            ):
+                # Most quads are as the store has them; another one would cost more than all these looks.
+                found[quad] = None
+            else:
+                found[self._quad(quad, form)] = None
+        return tuple(found)
 
-    def _quad(self, quad: Quad) -> Quad:
-        subject, given, graph = quad.subject, quad.object, quad.graph_name
-        found = self._term(given)
-        named = not isinstance(subject, BlankNode) and not isinstance(graph, BlankNode)
-        if named and found is given:
-            # Most quads are as the store has them: another one would cost more than all looks at this one.
-            return quad
+    def _quad(self, quad: Quad, form: Term) -> Quad:
+        graph = quad.graph_name
         return Quad(
-            self._subject(subject),
+            self._subject(quad.subject),
             quad.predicate,
-            found,
+            form if isinstance(form, Literal) else self._term(form),
             graph if isinstance(graph, DefaultGraph) else self._subject(graph),
         )
 
@@ -106,5 +119,7 @@ class ElementTerms:
     def _renamed(self, node: BlankNode) -> BlankNode:
         found = self._blank.get(node)
         if found is None:
-            found = self._blank[node] = BlankNode(f"{self._prefix}{len(self._blank)}")
+            digest = hashlib.sha256(self._stream.encode()).hexdigest()[:12]
+            label = f"e{digest}x{self._seq}x{len(self._blank)}"
+            found = self._blank[node] = BlankNode(label)
         return found

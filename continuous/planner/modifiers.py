@@ -23,7 +23,6 @@ from ..algebra.variables import expression_variables, in_scope
 from ..expressions.compile import compile_value
 from ..r2r import linear
 from ..r2r.aggregate import Aggregate, Aggregation
-from ..r2r.ordering import Descending
 from ..r2r.topk import SortKey, TopK
 from ..rows import Row, Schema
 from .compilation import NO_NAMES, Grouping, columns_of
@@ -122,14 +121,15 @@ class Modifiers:
     ) -> Any:
         """Keys of the conditions, then of the columns shown under the total order."""
         keys = self.compilation.keys
-        parts = [(self._solutions.id_of(each.expr, names), each.descending) for each in conditions]
+        parts = [
+            (keys.falling if each.descending else keys.value, self._solutions.id_of(each.expr, names))
+            for each in conditions
+        ]
 
         def sort_key(row: Row) -> SortKey:
-            key: list[Any] = []
-            for id_of, descending in parts:
-                value = keys.value(id_of(row))
-                key.append(Descending(value) if descending else value)
-            key += [keys.total(row[column] if column >= 0 else 0) for column in columns]
-            return tuple(key)
+            return (
+                *[key_of(id_of(row)) for key_of, id_of in parts],
+                *[keys.total(row[column] if column >= 0 else 0) for column in columns],
+            )
 
         return sort_key

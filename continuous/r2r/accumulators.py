@@ -32,6 +32,7 @@ from .ordering import OrderKeys
 
 _EXACT_BITS = 1074
 _EXACT = 1 << _EXACT_BITS
+_EXACT_KINDS = (int, Decimal18)
 
 
 class Accumulator(Protocol):
@@ -48,8 +49,26 @@ class Accumulator(Protocol):
         """The value now; None for an error or no value."""
         ...
 
+    def result_id(self, values: ValueTable) -> int:
+        """The id of `result`."""
+        ...
 
-class Count:
+
+class ByValue:
+    """What has its result as a value, and asks for its id."""
+
+    __slots__ = ()
+
+    def result(self) -> Maybe:
+        """See `Accumulator`."""
+        raise NotImplementedError
+
+    def result_id(self, values: ValueTable) -> int:
+        """The id of `result`."""
+        return values.id_of(self.result())
+
+
+class Count(ByValue):
     """COUNT of values that are no error."""
 
     by_id = False
@@ -68,7 +87,7 @@ class Count:
         return self._count
 
 
-class Sum:
+class Sum(ByValue):
     """SUM and AVG: integers and decimals exact, doubles as the exact sum rounded once.
 
     A double is an integer multiple of 2^-1074, so a sum of doubles is a big integer and subtraction undoes
@@ -96,7 +115,7 @@ class Sum:
             return
         self._counts[kind] += weight
         if kind is int or kind is Decimal18:
-            scaled = value * DECIMAL_ONE if kind is int else int(value)
+            scaled = _scaled(value)
             self._scaled += scaled * weight
             count = self._numbers.get(scaled, 0) + weight
             if count:
@@ -173,9 +192,13 @@ class Extreme:
 
     def result(self) -> Maybe:
         """The least or greatest value."""
+        return self._values[self.result_id(self._values)]
+
+    def result_id(self, values: ValueTable) -> int:
+        """It is one of those held: nothing is made anew."""
         if not self._sorted or (self._strict and self._errors):
-            return None
-        return self._values[self._sorted[-1 if self._last else 0][1]]
+            return 0
+        return self._sorted[-1 if self._last else 0][1]
 
     def ids(self) -> list[int]:
         """The ids held."""
@@ -210,15 +233,25 @@ class Median:
         middle = number // 2
         if number % 2:
             return self._values[self._sorted[middle][1]]
+        low, high = (self._values[term_id] for _, term_id in self._sorted[middle - 1 : middle + 1])
+        if type(low) in _EXACT_KINDS and type(high) in _EXACT_KINDS:
+            return Decimal18(_divided(_scaled(low) + _scaled(high), 2))
         pair = [self._terms[term_id] for _, term_id in self._sorted[middle - 1 : middle + 1]]
         return _value(set_function("MEDIAN", pair))
+
+    def result_id(self, values: ValueTable) -> int:
+        """The middle one of those held, or the id of the mean."""
+        number = len(self._sorted)
+        if number % 2 and not self._errors:
+            return self._sorted[number // 2][1]
+        return values.id_of(self.result())
 
     def ids(self) -> list[int]:
         """The ids held."""
         return [term_id for _, term_id in self._sorted]
 
 
-class Bag:
+class Bag(ByValue):
     """Every other set function, by its definition over the multiset each time it is read."""
 
     by_id = True
@@ -274,6 +307,10 @@ class DistinctValues:
         """The inner function's."""
         return self._inner.result()
 
+    def result_id(self, values: ValueTable) -> int:
+        """The inner function's."""
+        return self._inner.result_id(values)
+
     def ids(self) -> list[int]:
         """The ids held; the inner function holds no others."""
         return list(self._counts)
@@ -294,6 +331,11 @@ def _insert(ordered: list[tuple[Key, int]], entry: tuple[Key, int], weight: int)
     else:
         place = bisect_left(ordered, entry)
         del ordered[place : place - weight]
+
+
+def _scaled(value: Any) -> int:
+    """An integer or decimal times 10^18."""
+    return int(value) if type(value) is Decimal18 else value * DECIMAL_ONE
 
 
 def _divided(scaled: int, number: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..expressions.compile import ValueFunction
 from ..expressions.values import ValueTable
 from ..rows import EMPTY, Delta, Row, Schema, add
-from .accumulators import Accumulator
+from .accumulators import Accumulator, ByValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,11 @@ class Aggregate:
     def show(self, dirty: dict[Row, Group]) -> Delta:
         """The change of the output rows of these groups."""
         out: Delta = {}
+        values = self.values
         for key, group in dirty.items():
             old = group.shown
             if group.rows or not self.keys:
-                new: Row | None = (*key, *[self.values.id_of(each.result()) for each in group.accumulators])
+                new: Row | None = (*key, *[each.result_id(values) for each in group.accumulators])
             else:
                 new = None
                 del self.groups[key]
@@ -124,7 +125,7 @@ class Aggregate:
         return Group(0, [aggregation.new() for aggregation in self.aggregations])
 
 
-class DistinctRows:
+class DistinctRows(ByValue):
     """COUNT(DISTINCT *): how many different rows the group has."""
 
     by_id = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import total_ordering
 from typing import Any
 
@@ -16,6 +17,7 @@ class OrderKeys:
     def __init__(self, terms: TermDictionary) -> None:
         self._terms = terms
         self._value: dict[int, Key] = {}
+        self._falling: dict[int, Key] = {}
         self._total: dict[int, Key] = {}
 
     def value(self, term_id: int) -> Key:
@@ -23,6 +25,13 @@ class OrderKeys:
         key = self._value.get(term_id)
         if key is None:
             key = self._value[term_id] = value_key(self._terms.decode(term_id))
+        return key
+
+    def falling(self, term_id: int) -> Key:
+        """The key of ORDER BY DESC."""
+        key = self._falling.get(term_id)
+        if key is None:
+            key = self._falling[term_id] = falling(self.value(term_id))
         return key
 
     def total(self, term_id: int) -> Key:
@@ -37,12 +46,33 @@ class OrderKeys:
     def clear(self) -> None:
         """Forget everything that can be computed again."""
         self._value.clear()
+        self._falling.clear()
         self._total.clear()
+
+
+def falling(key: Key) -> Key:
+    """A key that sorts the other way round: numbers change their sign, which compares without any Python.
+
+    Keys differ in length only behind a part in which they differ, so none is the beginning of another.
+
+    >>> sorted([(3, "a"), (3, "b"), (1, "c")], key=falling)
+    [(3, 'b'), (3, 'a'), (1, 'c')]
+    """
+    return tuple([_opposite(part) for part in key])
+
+
+def _opposite(part: Any) -> Any:
+    if isinstance(part, tuple):
+        return falling(part)
+    if isinstance(part, Decimal):
+        # Its sign alone: the operator would round.
+        return part.copy_negate()
+    return -part if isinstance(part, int) else Descending(part)
 
 
 @total_ordering
 class Descending:
-    """A key that sorts the other way round."""
+    """Part of a key that sorts the other way round: what has no opposite."""
 
     __slots__ = ("key",)
 

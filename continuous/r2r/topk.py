@@ -34,85 +34,94 @@ class TopK:
         self._sort_key = sort_key
         self._offset = offset
         self._end = None if limit is None else offset + limit
-        self._keys: list[SortKey] = []
-        self._entries: dict[SortKey, tuple[Row, int]] = {}
+        # All rows of the input in order, and each with its key and how often it is there.
+        self._sorted: list[tuple[SortKey, Row]] = []
+        self._entries: dict[Row, tuple[SortKey, int]] = {}
         self._shown: Delta = {}
         self._bar: SortKey | None = None
-        # Keys of the shown form of rows; of equal ones the last. Those that left are kept for one step.
+        # The keys of the rows that the last step told of, in their shown form; of several the least.
         self._key_of: dict[Row, SortKey] = {}
+        self._keys_shown: dict[Row, SortKey] = {}
         # Grows with each step that may have changed the order of what is shown, though no row came or went.
         self.revision = 0
-        self._left: dict[Row, SortKey] = {}
 
     def step(self, *changes: Delta) -> Delta:
         """The change of the rows shown."""
+        if self._end is None and not self._offset:
+            return self._step_whole(changes[0])
         touched = False
-        self._left = {}
-        whole = self._end is None and not self._offset
-        out: Delta = {}
         for row, weight in changes[0].items():
-            key = self._sort_key(row)
-            shown = self._change(row, key, weight)
+            key = self._change(row, weight)
             touched = touched or self._bar is None or not self._bar < key
-            if whole:
-                add(out, shown, weight)
-        if whole:
-            self.revision += bool(changes[0])
-            return out or EMPTY
         if not touched:
             return EMPTY
         self.revision += 1
         before, self._shown = self._shown, {}
-        for row, count in self._read():
+        self._key_of, self._keys_shown = self._keys_shown, {}
+        for row, key, count in self._read():
             self._shown[row] = self._shown.get(row, 0) + count
+            self._keys_shown.setdefault(row, key)
+        self._key_of |= self._keys_shown
         return difference(self._shown, before) or EMPTY
+
+    def _step_whole(self, change: Delta) -> Delta:
+        """Where every row is shown."""
+        out: Delta = {}
+        found = self._key_of = {}
+        for row, weight in change.items():
+            key, shown = self._change(row, weight), self._shown_form(row)
+            if shown not in found or key < found[shown]:
+                found[shown] = key
+            add(out, shown, weight)
+        self.revision += bool(change)
+        return out or EMPTY
 
     def rows(self) -> list[Row]:
         """The rows shown, in order, each as often as it is there."""
-        return [row for row, count in self._read() for _ in range(count)]
+        return [row for row, _, count in self._read() for _ in range(count)]
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:
         """Rows of the last change in order."""
-        return sorted(rows, key=lambda row: self._key_of[row] if row in self._key_of else self._left[row])
+        return sorted(rows, key=self._key_of.__getitem__)
 
     def held(self) -> list[Row]:
-        """The rows of the input, as shown."""
-        return [row for row, _ in self._entries.values()]
+        """The rows of the input."""
+        return list(self._entries)
 
     def size(self) -> int:
         """How many rows it keeps."""
         return len(self._entries)
 
-    def _change(self, row: Row, key: SortKey, weight: int) -> Row:
-        """Enter one changed row; its shown form."""
-        known = self._entries.get(key)
+    def _change(self, row: Row, weight: int) -> SortKey:
+        """Enter one changed row; its key."""
+        known = self._entries.get(row)
         if known is None:
-            shown = tuple([row[column] if column >= 0 else 0 for column in self._columns])
-            self._entries[key] = (shown, weight)
-            self._key_of[shown] = key
-            insort(self._keys, key)
-            return shown
-        shown = known[0]
+            key = self._sort_key(row)
+            self._entries[row] = (key, weight)
+            insort(self._sorted, (key, row))
+            return key
+        key = known[0]
         if known[1] + weight:
-            self._entries[key] = (shown, known[1] + weight)
-            return shown
-        del self._entries[key]
-        del self._keys[bisect_left(self._keys, key)]
-        if self._key_of.get(shown) == key:
-            self._left[shown] = self._key_of.pop(shown)
-        return shown
+            self._entries[row] = (key, known[1] + weight)
+        else:
+            del self._entries[row]
+            del self._sorted[bisect_left(self._sorted, (key, row))]
+        return key
 
-    def _read(self) -> Iterator[tuple[Row, int]]:
-        """The rows between offset and end with their counts; sets the bar at the last place."""
+    def _shown_form(self, row: Row) -> Row:
+        return tuple([row[column] if column >= 0 else 0 for column in self._columns])
+
+    def _read(self) -> Iterator[tuple[Row, SortKey, int]]:
+        """The rows between offset and end with keys and counts; sets the bar at the last place."""
         place = 0
         self._bar = None
-        for key in self._keys:
-            row, weight = self._entries[key]
+        for key, row in self._sorted:
+            weight = self._entries[row][1]
             first = max(place, self._offset)
             place += weight
             last = place if self._end is None else min(place, self._end)
             if last > first:
-                yield row, last - first
+                yield self._shown_form(row), key, last - first
             if self._end is not None and place >= self._end:
                 self._bar = key
                 break

@@ -91,7 +91,21 @@ class ElementCoder:
         if known is not None and known[0] is stamp:
             keys: Keys = known[1]
             return keys
-        keys = tuple([self._wanted_key(quad) for quad in element.quads])
+        ids, wanted = self.terms.ids, self._wanted
+        # Whoever asks for a predicate has its id; `get` gives no id to one that nobody asks for.
+        find = ids.__getitem__ if self._all else ids.get
+        found: list[Row | None] = []
+        for quad in element.quads:
+            subject, predicate, object_, graph = quad
+            predicate_id = find(predicate)
+            if predicate_id is None or not (self._all or predicate_id in wanted):
+                found.append(None)
+                continue
+            if predicate_id == self.reifies:
+                self.met_reifier = True
+            row: Row = (ids[subject], predicate_id, ids[object_])
+            found.append(row if type(graph) is DefaultGraph else (*row, ids[graph]))
+        keys = tuple(found)
         element.remember(stamp, keys)
         return keys
 
@@ -110,14 +124,6 @@ class ElementCoder:
         terms = self.terms.terms
         graph = terms[key[3]] if len(key) == 4 else DefaultGraph()
         return Quad(terms[key[0]], terms[key[1]], terms[key[2]], graph)  # type: ignore[arg-type]
-
-    def _wanted_key(self, quad: Quad) -> Row | None:
-        if not self._all:
-            # Whoever asks for a predicate has its id; `get` gives no id to one that nobody asks for.
-            predicate = self.terms.ids.get(quad.predicate)
-            if predicate is None or predicate not in self._wanted:
-                return None
-        return self.key(quad)
 
 
 class Keeper(Protocol):

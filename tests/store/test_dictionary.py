@@ -1,12 +1,21 @@
 """Term ids: what fits inside, what goes to the dictionary, what is forgotten."""
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.store import dictionary
-from quadrill.store.dictionary import TermDictionary, inline_id, inline_term, integer_id
+from quadrill.store.dictionary import (
+    TermDictionary,
+    decimal_id,
+    inline_decimal,
+    inline_id,
+    inline_term,
+    integer_id,
+)
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -72,6 +81,20 @@ def test_language_strings_are_never_inside() -> None:
 @given(st.integers(-(2**60), 2**60))
 def test_every_integer_has_one_id_whether_made_from_text_or_number(value: int) -> None:
     assert integer_id(value) == inline_id(typed(str(value), "integer"))
+
+
+@given(st.integers(-(2**56), 2**56), st.integers(0, 20))
+def test_every_decimal_has_one_id_whether_made_from_text_or_number(mantissa: int, scale: int) -> None:
+    text = format(Decimal(mantissa).scaleb(-scale), "f")
+    term_id = decimal_id(mantissa, scale)
+    assert term_id == inline_id(typed(text, "decimal"))
+    if term_id:
+        assert inline_decimal(term_id) == (mantissa, scale)
+
+
+def test_only_decimals_are_read_back_as_decimals() -> None:
+    for term in (typed("1", "integer"), typed("true", "boolean"), Literal("abc")):
+        assert inline_decimal(inline_id(term)) is None
 
 
 literals = st.one_of(

@@ -15,6 +15,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, QuerySolutions, Store, Tri
 from quadrill.continuous.algebra.nodes import Term
 from quadrill.continuous.algebra.order import XSD, total_key, total_text, value_key, value_text
 from quadrill.continuous.algebra.set_functions import float_text, number_literal, set_function
+from quadrill.continuous.r2r.ordering import falling
 
 
 def typed(text: str, name: str) -> Literal:
@@ -101,6 +102,15 @@ def test_text_keys_sort_like_tuple_keys(terms: list[Term]) -> None:
     assert sorted(terms, key=total_key) == sorted(terms, key=total_text)
     ordered = sorted(terms, key=value_key)
     assert all(value_text(left) <= value_text(right) for left, right in pairwise(ordered))
+
+
+@given(st.lists(st.one_of(numbers, strings, st.none(), st.sampled_from(ASCENDING)), min_size=2, max_size=8))
+def test_falling_keys_sort_the_other_way_round(terms: list[Term | None]) -> None:
+    for one, other in pairwise(terms):
+        rising = value_key(one), value_key(other)
+        opposite = falling(rising[0]), falling(rising[1])
+        assert (rising[0] < rising[1]) is (opposite[0] > opposite[1])
+        assert (rising[0] == rising[1]) is (opposite[0] == opposite[1])
 
 
 @given(st.lists(st.integers(-50, 50).map(lambda value: typed(str(value), "integer")), min_size=1, max_size=6))

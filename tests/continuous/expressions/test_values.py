@@ -96,3 +96,20 @@ def test_the_value_table_gives_values_by_id_and_ids_by_value() -> None:
     assert table[0] is None
     table.clear()
     assert table[0] is None
+
+
+numbers = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.builds(Decimal18, st.integers(-(2**127), 2**127 - 1)),
+    st.builds(lambda number, zeros: Decimal18(number * 10**zeros), st.integers(-99, 99), st.integers(0, 30)),
+)
+
+
+@given(numbers)
+def test_numbers_have_the_id_of_their_term_and_come_back_from_it(number: int) -> None:
+    terms = TermDictionary()
+    values = ValueTable(terms)
+    term_id = values.id_of(number)
+    assert term_id == terms.encode(term_of(number))
+    back = ValueTable(terms)[term_id]
+    assert type(back) is type(number) and back == number

@@ -360,6 +360,20 @@ def test_top_k(states: list[tuple[Delta, ...]], offset: int, limit: int | None) 
     obeys_its_law(lambda: TopK(AB, (0, 1), key, offset, limit), whole, states)
 
 
+@pytest.mark.parametrize("limit", [None, 2])
+def test_rows_that_look_alike_are_told_in_order_one_after_the_other(limit: int | None) -> None:
+    top = TopK(AB, (0, 1), lambda row: (row[2], row[0], row[1]), 0, limit)
+    for change, told in [
+        ({(1, 1, 5): 1, (1, 1, 6): 1, (2, 2, 7): 1}, [(1, 1), (2, 2)]),
+        ({(1, 1, 6): -1}, [(1, 1), (2, 2)]),
+        ({(1, 1, 5): -1, (3, 3, 9): 1}, [(1, 1), (3, 3)]),
+        ({(2, 2, 7): -1, (3, 3, 9): -1}, [(2, 2), (3, 3)]),
+    ]:
+        out = top.step(change)
+        assert top.sorted(out) == [row for row in told if row in out]
+    assert top.rows() == []
+
+
 @pytest.mark.parametrize(("zero", "many"), [(True, True), (False, True), (True, False)])
 @pytest.mark.parametrize("constants", [(), (1, 9)])
 def test_closure(zero: bool, many: bool, constants: tuple[int, ...]) -> None:
