@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.dictionary import Pins, TermDictionary
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.sweep import Holder
 
 from .algebra.clock import with_clock
 from .algebra.nodes import Algebra, Var
@@ -81,13 +82,13 @@ class EngineTerms:
         self.planning = threading.Lock()
 
     def tidy(self) -> None:
-        """Forget terms that nothing holds when the dictionary has doubled; called between transactions."""
-        if self.dictionary.grown and self.planning.acquire(blocking=False):
+        """A slice of forgetting terms that nothing holds, when it is due; called between transactions."""
+        if self.planning.acquire(blocking=False):
             try:
-                self.dictionary.sweep()
-                self.values.clear()
-                self.keys.clear()
-                self.coder.renew()
+                if not self.dictionary.sweeping:
+                    # From here on ids must be asked for to be marked.
+                    self.coder.renew()
+                self.dictionary.sweep_slice()
             finally:
                 self.planning.release()
 
@@ -215,7 +216,7 @@ class NativeEvaluator:
         self._shown_revision = -1
         # Held while the answer changes and while another thread reads it.
         self._reading = threading.Lock()
-        release = self._terms.dictionary.hold(_weakly(self._live_ids))
+        release = self._terms.dictionary.hold(_weakly(self._held_rows))
         coder = self._terms.coder
         for wanted in self._wanted.values():
             coder.want(wanted)
@@ -357,7 +358,7 @@ class NativeEvaluator:
                 change = self._unchanged
             else:
                 change = self._changed(delta, told=told)
-        if self._terms.dictionary.grown:
+        if self._terms.dictionary.due:
             self._terms.tidy()
         return change
 
@@ -553,30 +554,25 @@ class NativeEvaluator:
         terms = self._terms.dictionary.terms
         return tuple([terms[row[place]] if place >= 0 and row[place] else None for place in self._places])
 
-    def _live_ids(self) -> set[int]:
-        live: set[int] = set()
-        for row in self._plan.held():
-            live.update(row)
-        for row in self._answer:
-            live.update(row)
-        for change in self._pending.values():
-            for row in change:
-                live.update(row)
-        for row in self.statics.waiting():
-            live.update(row)
-        live.add(self._now)
-        return live
+    def _held_rows(self) -> Iterator[IdRow]:
+        """In the order in which rows are made from others (`quadrill.store.sweep`)."""
+        yield from self.statics.waiting()
+        yield (self._now,)
+        for change in list(self._pending.values()):
+            yield from list(change)
+        yield from self._plan.held()
+        yield from list(self._answer)
 
 
-def _weakly(live_ids: Callable[[], set[int]]) -> Callable[[], set[int]]:
-    """The method of an object that this does not keep alive."""
-    method = weakref.WeakMethod(live_ids)
+def _weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
+    """The method of an object that this keeps alive only while it is walked."""
+    method = weakref.WeakMethod(held)
 
-    def ids() -> set[int]:
+    def rows() -> Iterator[IdRow]:
         found = method()
-        return set() if found is None else found()
+        return iter(()) if found is None else found()
 
-    return ids
+    return rows
 
 
 def _both(asked: Mapping[SourceKey, Predicates], keys: Iterable[SourceKey]) -> Predicates:

@@ -13,11 +13,15 @@ exactly from the bits goes to the dictionary.
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+
+from .sweep import Holder, Sweep
 
 Term = NamedNode | BlankNode | Literal | Triple
 
@@ -25,7 +29,12 @@ UNBOUND = 0
 TYPE_BITS = 5
 VALUE_BITS = 58
 SWEEP_FLOOR = 65_536
+SLICE = 4096
+"""Ids that the slices of one turn meet, all holders together: less than a millisecond."""
 
+_LEAST_SLICE = 64
+# Ids met for each new term: a sweep over ten times as many ids as there are terms ends before they doubled.
+_PACE = 16
 _TYPE_MASK = (1 << TYPE_BITS) - 1
 _MOST = (1 << (VALUE_BITS - 1)) - 1
 _LEAST = -(1 << (VALUE_BITS - 1))
@@ -46,11 +55,16 @@ XSD_BOOLEAN = NamedNode(_XSD + "boolean")
 class _TermsById(dict[int, Term]):
     """Entries by id; the terms of negative ids are rebuilt on first use and kept until the next sweep."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.inline: list[int] = []
+
     def __missing__(self, term_id: int) -> Term:
         if term_id >= 0:
             raise KeyError(f"term id {term_id} is unbound or was forgotten")
         term = inline_term(term_id)
         self[term_id] = term
+        self.inline.append(term_id)
         return term
 
 
@@ -58,22 +72,27 @@ class TermDictionary:
     """Term <-> id, with the forgetting of terms that nothing holds any more.
 
     ``ids`` and ``terms`` are plain mappings, for hot loops to subscript (``ids[term]`` gives a new term its
-    id, in any thread). While `sweep` runs nobody may hold ids that no holder names.
+    id, in any thread). While a slice of a sweep runs nobody may hold ids that no holder names.
 
-    Whoever keeps ids across calls is a *holder*: a function that yields every id it still needs, registered
-    with `hold`. Ids that must not be looked at again at each sweep (static tables) are pinned instead.
-    `sweep` drops the entries that no holder names; `sweep_when_grown` does so when the dictionary has
-    doubled, so its cost per new term is constant.
+    Whoever keeps ids across calls is a *holder* (`sweep.Holder`), registered with `hold`; holders whose ids
+    others copy come first. Ids that must not be looked at again at each sweep (static tables) are pinned
+    instead. A sweep drops the entries that no holder names: `sweep_slice` goes on with one, and begins one
+    when the dictionary has doubled, so that its cost per new term is constant; `sweep` makes a whole one.
     """
 
     def __init__(self) -> None:
-        self.terms: dict[int, Term] = _TermsById()
-        self.ids: dict[Term, int] = _IdsByTerm(self)
+        self._by_id = _TermsById()
+        self.terms: dict[int, Term] = self._by_id
+        self._by_term = _IdsByTerm(self)
+        self.ids: dict[Term, int] = self._by_term
         self._next_id = 1
         self._young: dict[int, Term] = {}
         self._pins: Counter[int] = Counter()
-        self._holders: list[Callable[[], Iterable[int]]] = []
+        self._holders: list[Holder] = []
+        self._caches: list[dict[int, Any]] = []
+        self._sweep: Sweep | None = None
         self._sweep_at = SWEEP_FLOOR
+        self._entered = 0
         self.forgotten = 0
         self._lock = threading.RLock()
 
@@ -88,17 +107,24 @@ class TermDictionary:
         """The term of an id; 0 is None. Raises KeyError for an id that was forgotten."""
         return None if term_id == UNBOUND else self.terms[term_id]
 
-    def hold(self, live_ids: Callable[[], Iterable[int]]) -> Callable[[], None]:
+    # --- what must stay -------------------------------------------------------------------------
+
+    def hold(self, holder: Holder) -> Callable[[], None]:
         """Register a holder; the function returned ends its hold."""
         with self._lock:
-            self._holders.append(live_ids)
+            self._holders.append(holder)
 
         def release() -> None:
             with self._lock:
-                if live_ids in self._holders:
-                    self._holders.remove(live_ids)
+                if holder in self._holders:
+                    self._holders.remove(holder)
 
         return release
+
+    def holders(self) -> list[Holder]:
+        """The holders, in the order in which they were registered."""
+        with self._lock:
+            return list(self._holders)
 
     def pin(self, term_ids: Iterable[int]) -> None:
         """Keep these ids until they are unpinned as often as they were pinned."""
@@ -117,46 +143,96 @@ class TermDictionary:
                     if not self._pins[term_id]:
                         del self._pins[term_id]
                         self._young[term_id] = self.terms[term_id]
+                        if self._sweep is not None:
+                            self._sweep.marked.add(term_id)
+
+    def forget_with(self, cache: dict[int, Any]) -> None:
+        """Drop the entries of a cache by id together with the ids."""
+        self._caches.append(cache)
+
+    def met_inline(self, term_id: int) -> None:
+        """A cache has an entry for a negative id without having asked for its term."""
+        self._by_id.inline.append(term_id)
+
+    # --- sweeping -------------------------------------------------------------------------------
 
     @property
-    def grown(self) -> bool:
-        """True when the dictionary has doubled since the last sweep: time for the next."""
-        return len(self.ids) >= self._sweep_at
+    def sweeping(self) -> bool:
+        """True while a sweep is under way."""
+        return self._sweep is not None
 
-    def sweep_when_grown(self) -> int:
-        """`sweep` when `grown`; the number of entries dropped."""
-        return self.sweep() if self.grown else 0
+    @property
+    def due(self) -> bool:
+        """True when there is a slice of a sweep to do."""
+        return self._sweep is not None or len(self.ids) >= self._sweep_at
+
+    def sweep_slice(self) -> None:
+        """Go on with the sweep that is under way, or begin one.
+
+        A slice grows with the terms that came since the last one, so that a sweep ends before the dictionary
+        has grown much; without new terms all holders together do `SLICE`.
+        """
+        with self._lock:
+            entered, self._entered = self._entered, 0
+            if self._sweep is None:
+                self._begin()
+            self._go_on(max(SLICE // (len(self._holders) or 1), _LEAST_SLICE, _PACE * entered))
 
     def sweep(self) -> int:
-        """Drop the entries that no holder names and that are not pinned; the number of entries dropped."""
+        """End the sweep that is under way and make a whole one; the number of entries dropped."""
         with self._lock:
-            return self._sweep()
+            before = self.forgotten
+            if self._sweep is not None:
+                self._go_on(sys.maxsize)
+            self._begin()
+            self._go_on(sys.maxsize)
+            return self.forgotten - before
 
-    def _sweep(self) -> int:
-        live: set[int] = set()
-        for live_ids in list(self._holders):
-            live.update(live_ids())
-        dead = [term_id for term_id in list(self._young) if term_id not in live]
-        for term_id in dead:
-            term = self._young.pop(term_id)
-            del self.terms[term_id]
-            del self.ids[term]
-        # Negative ids are caches of both mappings: they can always be made again.
-        for term_id in [known for known in list(self.terms) if known < 0]:
-            del self.terms[term_id]
-        for term in [known for known, term_id in list(self.ids.items()) if term_id < 0]:
-            del self.ids[term]
-        self.forgotten += len(dead)
-        self._sweep_at = max(SWEEP_FLOOR, 2 * len(self.ids))
-        return len(dead)
+    def _begin(self) -> None:
+        self._sweep = Sweep(self)
+        self._by_term.marked = self._sweep.marked
+        self._by_term.__class__ = _MarkingIdsByTerm
 
-    def _enter(self, term: Term) -> int:
+    def _go_on(self, units: int) -> None:
+        assert self._sweep is not None
+        if self._sweep.work(units):
+            self._sweep = None
+            self._by_term.__class__ = _IdsByTerm
+            self._by_term.marked = set()
+            self._sweep_at = max(SWEEP_FLOOR, 2 * len(self.ids))
+
+    def take_inline(self) -> list[int]:
+        """The negative ids that mappings and caches remember; called by a sweep."""
+        taken, self._by_id.inline = self._by_id.inline, []
+        return taken
+
+    def young(self) -> list[int]:
+        """The entries that are not pinned; called by a sweep."""
+        return list(self._young)
+
+    def drop(self, term_ids: Iterable[int]) -> None:
+        """Forget these ids, but for those that are pinned by now; called by a sweep."""
+        for term_id in term_ids:
+            if term_id > 0:
+                if self._young.pop(term_id, None) is None:
+                    continue
+                self.forgotten += 1
+            term = self.terms.pop(term_id, None)
+            if term is not None:
+                self.ids.pop(term, None)
+            for cache in self._caches:
+                cache.pop(term_id, None)
+
+    def enter(self, term: Term) -> int:
         """Called by ``ids`` for a term that it does not know."""
+        self._entered += 1
         term_id = inline_id(term)
         if not term_id:
             term_id = self._next_id
             self._next_id += 1
             self._young[term_id] = term
+        else:
+            self._by_id.inline.append(term_id)
         self.terms[term_id] = term
         return term_id
 
@@ -185,16 +261,33 @@ class _IdsByTerm(dict[Term, int]):
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
+        self.marked: set[int] = set()
         self._dictionary = dictionary
 
     def __missing__(self, term: Term) -> int:
         with self._dictionary._lock:
-            known = self.get(term)
+            known = dict.get(self, term)
             if known is not None:
                 return known
-            term_id = self._dictionary._enter(term)
+            term_id = self._dictionary.enter(term)
             self[term] = term_id
             return term_id
+
+
+class _MarkingIdsByTerm(_IdsByTerm):
+    """What ``ids`` is while a sweep is under way: every id that is given is marked.
+
+    The object stays the same, since everybody keeps it; only its class changes, so that a look-up costs
+    nothing more while there is no sweep.
+    """
+
+    def __getitem__(self, term: Term) -> int:
+        term_id = super().__getitem__(term)
+        self.marked.add(term_id)
+        return term_id
+
+    def get(self, term: Term, default: Any = None) -> Any:
+        return self[term] if term in self else default
 
 
 def inline_id(term: Term) -> int:

@@ -118,13 +118,14 @@ def term_of(value: Value) -> Term:
 class ValueTable(dict[int, Maybe]):
     """Values by term id, filled on first use; id 0 (unbound) has the value None.
 
-    ``id_of`` is the way back. The values are a cache: `clear` it whenever memory asks for it.
+    ``id_of`` is the way back. Values are forgotten with their ids.
     """
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
         self.dictionary = dictionary
         self[0] = None
+        dictionary.forget_with(self)
 
     def __missing__(self, term_id: int) -> Maybe:
         decimal = inline_decimal(term_id) if term_id < 0 else None
@@ -133,6 +134,7 @@ class ValueTable(dict[int, Maybe]):
         else:
             mantissa, scale = decimal
             value = Decimal18(mantissa * _POWERS[18 - scale])
+            self.dictionary.met_inline(term_id)
         self[term_id] = value
         return value
 

@@ -56,7 +56,7 @@ from .compilation import NO_NAMES, Compilation, Names
 from .exists import correlation, has_exists
 from .modifiers import Modifiers
 from .patterns import Patterns, Scope, touches_graph
-from .plan import CLOCK_KEY, Built, Plan, PlanBuilder, source_key
+from .plan import CLOCK_KEY, Built, Plan, PlanBuilder, pin_tables, source_key
 from .solutions import Solutions
 
 
@@ -89,6 +89,7 @@ def build_plan(root: Algebra, compilation: Compilation, *, ordered: bool) -> Pla
     """
     planner = _Planner(compilation)
     built = planner.ordered_root(root) if ordered else planner.build(root, Scope())
+    pin_tables(planner.builder.nodes)
     return Plan(planner.builder.nodes, built.place, planner.tables)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -117,12 +118,10 @@ class Plan:
         self.primed = True
         return results[self.root]
 
-    def held(self) -> Iterable[Row]:
-        """Every row that some operator keeps."""
-        for node in self.nodes:
-            held: Callable[[], Iterable[Row]] | None = getattr(node.operator, "held", None)
-            if held is not None:
-                yield from held()
+    def held(self) -> Iterator[Row]:
+        """Every row that some operator keeps, inputs before what is made from them (`Stateful.held`)."""
+        operators = [node.operator for node in self.nodes if hasattr(node.operator, "held")]
+        return chain.from_iterable(operator.held() for operator in operators)  # type: ignore[union-attr]
 
     def size(self) -> int:
         """How many rows, entries and groups the operators keep."""
@@ -217,6 +216,14 @@ def static_nodes(nodes: Sequence[PlanNode]) -> frozenset[int]:
         if static:
             found.add(place)
     return frozenset(found)
+
+
+def pin_tables(nodes: Sequence[PlanNode]) -> None:
+    """Tell joins which of their inputs are static tables, whose ids are pinned as long as their rows stay."""
+    for node in nodes:
+        if isinstance(node.operator, Join):
+            sources = [nodes[place].source for place in node.inputs]
+            node.operator.pinned = tuple(each is not None and each.startswith("table ") for each in sources)
 
 
 @dataclass(frozen=True, slots=True)

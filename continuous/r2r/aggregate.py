@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..expressions.compile import ValueFunction
@@ -110,12 +110,14 @@ class Aggregate:
                 group.shown = new
         return out or EMPTY
 
-    def held(self) -> list[Row]:
+    def held(self) -> Iterator[Row]:
         """Keys and results; accumulators that keep ids add theirs."""
-        rows = [group.shown for group in self.groups.values() if group.shown is not None]
-        for group in self.groups.values():
-            rows += [tuple(each.ids()) for each in group.accumulators if hasattr(each, "ids")]
-        return rows
+        for group in list(self.groups.values()):
+            for each in group.accumulators:
+                if hasattr(each, "ids"):
+                    yield tuple(each.ids())
+            if group.shown is not None:
+                yield group.shown
 
     def size(self) -> int:
         """How many groups there are."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import TypeAlias
 
 from ..rows import Delta, Row, merge
@@ -124,6 +124,15 @@ class Arrangement:
             return
         for bucket in next(iter(self.indexes.values())).values():
             yield from bucket.items()
+
+    def held(self) -> Iterator[Row]:
+        """Every row, read in pieces while rows come and go; those that stay are there."""
+        if self._flat is not None:
+            yield from list(self._flat)
+            return
+        # Buckets that lose their rows to others in the meantime keep their own.
+        buckets = list(next(iter(self.indexes.values())).values())
+        yield from chain.from_iterable(map(tuple, buckets))
 
     def __len__(self) -> int:
         return self._count if self._flat is None else len(self._flat)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..rows import EMPTY, Delta, Row, Schema, add
 
@@ -64,10 +64,12 @@ class Closure:
                 add(out, (source, target), -1)
         return out or EMPTY
 
-    def held(self) -> list[Row]:
-        """The connected pairs, the edges and the nodes."""
-        reached = [(source, *targets) for source, targets in self._reached.items()]
-        return [*reached, *self._weights, tuple(self._nodes)]
+    def held(self) -> Iterator[Row]:
+        """The edges, the nodes and the connected pairs."""
+        yield from list(self._weights)
+        yield tuple(self._nodes)
+        for source, targets in list(self._reached.items()):
+            yield (source, *targets)
 
     def size(self) -> int:
         """How many connected pairs there are."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ..rows import EMPTY, Delta, Row, Schema, add
 from .arrangement import Arrangement, key_of
@@ -44,7 +45,8 @@ class Join:
 
     A change of input i meets the inputs before it after their change and those behind it before theirs, so
     an event that enters two inputs joins itself once. No intermediate result is kept, therefore any order of
-    look-ups gives the same answer. Law: multilinear in the inputs.
+    look-ups gives the same answer. Law: multilinear in the inputs. ``static`` says for each input whether it
+    changes with the store alone, ``pinned`` whether the ids of its rows are pinned elsewhere.
     Source: delta joins as in Materialize and differential dataflow's dogsdogsdogs; SPARQL 1.1, section 18.5.
     """
 
@@ -57,7 +59,7 @@ class Join:
         names = tuple(dict.fromkeys(name for schema in inputs for name in schema.vars))
         self.schema = Schema(names, frozenset().union(*(schema.certain for schema in inputs)))
         self._order = order
-        self.static = (False,) * len(inputs)
+        self.static = self.pinned = (False,) * len(inputs)
         self.arrangements: tuple[Arrangement, ...] = ()
         self.routes = tuple(self._route(start) for start in range(len(inputs)))
         self.arrangements = tuple(Arrangement(keys) for keys in self._keys(self.routes))
@@ -146,9 +148,13 @@ class Join:
                 if any(probe.input == place for probe in route.probes)
             )
 
-    def held(self) -> list[Row]:
-        """The rows of all inputs."""
-        return [row for arrangement in self.arrangements for row, _ in arrangement.rows()]
+    def held(self) -> Iterator[Row]:
+        """The rows of all inputs but those that are pinned."""
+        return chain.from_iterable(
+            arrangement.held()
+            for arrangement, pinned in zip(self.arrangements, self.pinned, strict=True)
+            if arrangement.is_lookup or not pinned
+        )
 
     def size(self) -> int:
         """How many rows the inputs hold."""

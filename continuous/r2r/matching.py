@@ -8,6 +8,7 @@ All keep match *counts*: when one of two matches leaves, the other is still ther
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Literal as OneOf
 
 from ..rows import EMPTY, Delta, Row, Schema, add
@@ -88,9 +89,9 @@ class Match:
                 self._step_right(right, out)
         return out or EMPTY
 
-    def held(self) -> list[Row]:
+    def held(self) -> Iterator[Row]:
         """The rows of both sides."""
-        return [row for side in (self._left, self._right) for row, _ in side.rows()]
+        return chain.from_iterable(side.held() for side in (self._left, self._right))
 
     def size(self) -> int:
         """How many rows both sides hold."""

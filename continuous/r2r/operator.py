@@ -29,7 +29,11 @@ class Stateful(Protocol):
     """An operator that keeps rows."""
 
     def held(self) -> Iterable[Row]:
-        """Every row of term ids that the operator may still give out or compare with."""
+        """Every row of term ids that the operator may still give out or compare with.
+
+        Read in pieces while the operator goes on (`quadrill.store.sweep`): each collection is copied when it
+        is reached, and what rows are made from comes before the rows.
+        """
         ...
 
     def size(self) -> int:

@@ -12,13 +12,16 @@ from ..algebra.order import Key, total_key, value_key
 
 
 class OrderKeys:
-    """Keys by term id under SPARQL's order and under the total order; both are caches."""
+    """Keys by term id under SPARQL's order and under the total order; forgotten with their ids."""
 
     def __init__(self, terms: TermDictionary) -> None:
         self._terms = terms
         self._value: dict[int, Key] = {}
         self._falling: dict[int, Key] = {}
         self._total: dict[int, Key] = {}
+        terms.forget_with(self._value)
+        terms.forget_with(self._falling)
+        terms.forget_with(self._total)
 
     def value(self, term_id: int) -> Key:
         """The key of ORDER BY: terms of equal value tie."""
@@ -42,12 +45,6 @@ class OrderKeys:
             key = total_key(self._terms.decode(term_id)) if term_id else (value_key(None), "")
             self._total[term_id] = key
         return key
-
-    def clear(self) -> None:
-        """Forget everything that can be computed again."""
-        self._value.clear()
-        self._falling.clear()
-        self._total.clear()
 
 
 def falling(key: Key) -> Key:

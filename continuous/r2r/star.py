@@ -8,11 +8,9 @@ change are compared, so the operator is right for every input and fast for the u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, TypeAlias
-
-from quadrill.store.dictionary import UNBOUND
 
 from ..rows import Delta, Row, Schema, add
 
@@ -87,15 +85,13 @@ class Star:
         choices: Any = [slot if isinstance(slot, set) else (slot,) for slot in shown]
         return [(*key, *objects) for objects in product(*choices)]
 
-    def held(self) -> list[Row]:
+    def held(self) -> Iterator[Row]:
         """Keys and objects of all entries."""
-        return [
-            (
-                *key,
-                *(each for slot in entry for each in (slot if isinstance(slot, set) else (slot or UNBOUND,))),
-            )
-            for key, entry in self.entries.items()
-        ]
+        for key, entry in list(self.entries.items()):
+            yield key
+            for slot in entry:
+                if slot is not None:
+                    yield tuple(slot) if isinstance(slot, set) else (slot,)
 
     def size(self) -> int:
         """How many entries are there."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
@@ -24,6 +25,8 @@ from ..rows import EMPTY, Delta, Row
 Keys = tuple[Row | None, ...]
 Predicates = frozenset[int] | None
 """Ids of the predicates that a query's patterns can match; None for every predicate."""
+LEVELS = 3
+"""Levels of keepers."""
 
 
 class ElementCoder:
@@ -69,11 +72,12 @@ class ElementCoder:
                 if not self._wanted[predicate]:
                     del self._wanted[predicate]
 
-    def held(self) -> set[int]:
-        """The ids that windows hold."""
-        with self._lock:
-            keepers = list(self._keepers)
-        return {term_id for keeper in keepers for key in keeper.held() for term_id in key}
+    def held(self) -> Iterator[Row]:
+        """The keys that windows hold, those of lower `Keeper.level` first (`quadrill.store.sweep`)."""
+        for level in range(LEVELS):
+            with self._lock:
+                keepers = [each for each in self._keepers if each.level == level]
+            yield from chain.from_iterable(keeper.held() for keeper in keepers)
 
     def keep(self, keeper: Keeper) -> None:
         """The ids of these keys are needed as long as the keeper lives."""
@@ -127,10 +131,16 @@ class ElementCoder:
 
 
 class Keeper(Protocol):
-    """Something that keeps keys."""
+    """Something that keeps keys.
+
+    ``level``: 0 for contents of windows, 1 for changes of shared ones, 2 for what readers of these have not
+    taken; keys are copied from a level to the next.
+    """
+
+    level: int
 
     def held(self) -> Iterable[Row]:
-        """Every key whose ids are still needed."""
+        """Every key whose ids are still needed, read in pieces while keys come and go."""
         ...
 
 
@@ -161,6 +171,7 @@ class EncodedContent:
         "__weakref__", "_changes", "_coder", "_counts", "_named", "_triples", "_union", "_wanted",
         "inputs", "key", "occurrences", "quad",
     )  # fmt: skip
+    level = 0
 
     def __init__(self, coder: ElementCoder, wanted: Predicates = None, *, union: bool = True) -> None:
         self._coder = coder
@@ -287,10 +298,10 @@ class EncodedContent:
         stayed = [key for key in self._counts if key not in changes]
         return stayed + [key for key, weight in changes.items() if weight < 0]
 
-    def held(self) -> Iterable[Row]:
-        """Every key whose ids are still needed."""
-        yield from self._counts
-        yield from self._changes
+    def held(self) -> Iterator[Row]:
+        """Every key whose ids are still needed: those in the window, then those that left or entered."""
+        yield from list(self._counts)
+        yield from list(self._changes)
 
     def _note(self, key: Row, weight: int) -> None:
         if key in self._changes:
@@ -366,7 +377,7 @@ class EncodedContent:
         self._counts = {key(quad): count for quad, count in stored.counts.items()}
         self._changes = {key(quad): weight for quad, weight in stored.changes.items()}
         self.occurrences = stored.occurrences
-        self._named = any(len(each) == 4 for each in self.held())
+        self._named = any(len(each) == 4 for each in chain(self._counts, self._changes))
 
 
 @dataclass(frozen=True, slots=True)

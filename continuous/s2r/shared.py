@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from pyoxigraph import Quad
@@ -35,6 +36,8 @@ class _Move(NamedTuple):
 
 class SharedWindow:
     """A window that several queries read."""
+
+    level = 1
 
     def __init__(self, operator: WindowOperator) -> None:
         """``operator`` holds an `EncodedContent` whose changes have been taken."""
@@ -71,8 +74,7 @@ class SharedWindow:
 
     def held(self) -> Iterator[Row]:
         """Keys that readers have not taken yet."""
-        for move in self._moves:
-            yield from move.taken.keys
+        return chain.from_iterable(tuple(move.taken.keys) for move in list(self._moves))
 
     def __getstate__(self) -> WindowOperator:
         """For a checkpoint, which is written when everybody has read every move."""
@@ -86,6 +88,8 @@ class SharedWindow:
 
 class SharedContent:
     """One reader's view of a shared content: what changed since it looked last."""
+
+    level = 2
 
     def __init__(self, window: SharedWindow, pending: Taken, inputs: tuple[str, str]) -> None:
         self.window = window
@@ -119,7 +123,7 @@ class SharedContent:
 
     def held(self) -> Iterable[Row]:
         """Every key whose ids are still needed; those in the window are held by it."""
-        return self.pending.keys
+        return list(self.pending.keys)
 
     @property
     def content(self) -> Mapping[Row, int]:

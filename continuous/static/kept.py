@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as release_of
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from quadrill.store.dictionary import inline_term
@@ -192,7 +191,7 @@ class KeptTables:
     def _copy(self, key: str, table: SharedTable, facts: dict[str, Any]) -> _Copy:
         rows = dict(table.rows)
         # The table may let terms go while they are written.
-        release = self._terms.dictionary.hold(lambda: chain.from_iterable(rows))
+        release = self._terms.dictionary.hold(lambda: rows)
         return _Copy(key, table, facts, rows, table.listed, release)
 
     def _write(self, copies: Sequence[_Copy], notes: Mapping[str, Mapping[str, Any]], keys: set[str]) -> None:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from quadrill.store.errors import ConflictError
@@ -208,6 +209,11 @@ class Lookup(Arrangement):
         for memo in self._memos.values():
             for bucket in memo.buckets.values():
                 yield from bucket.items()
+
+    def held(self) -> Iterator[Row]:
+        """The rows that are remembered; see `Arrangement.held`."""
+        for memo in list(self._memos.values()):
+            yield from chain.from_iterable(map(tuple, list(memo.buckets.values())))
 
     def __len__(self) -> int:
         return sum(len(bucket) for memo in self._memos.values() for bucket in memo.buckets.values())

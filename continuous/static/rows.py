@@ -232,10 +232,10 @@ class StaticRows:
         return self._lookups.get(place, ())
 
     def waiting(self) -> Iterator[IdRow]:
-        """The rows of steps that the query has not taken."""
-        for step in self._steps.values():
-            for change in step.changes.values():
-                yield from change.delta
+        """The rows of steps that the query has not taken, read in pieces while steps come and go."""
+        for step in list(self._steps.values()):
+            for change in list(step.changes.values()):
+                yield from list(change.delta)
 
     def abandon(self) -> None:
         """The query is gone; called in any thread, also while rubbish is collected."""

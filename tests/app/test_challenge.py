@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import challenge
-from benchmarks.taxi import Trip, csv_of, trips
+from benchmarks.taxi import Trip, csv_of, trips, with_windows
 from quadrill.app.cli import main
 
 QUERIES = Path(__file__).parents[2] / "benchmarks"
 COLUMNS = {"q1": 2, "q2": 4}
+RULES = {"q1": challenge.q1, "q2": challenge.q2}
 
 
 def _squeezed(trip: Trip) -> Trip:
@@ -27,32 +27,50 @@ def _squeezed(trip: Trip) -> Trip:
 
 # Fifty minutes of few taxis, so that windows fill and empty.
 REPORTS = [_squeezed(trip) for trip in trips(300, per_minute=6, taxis=40)]
+# Window in minutes, reports a minute, reports: the longest window begins to empty as well.
+SCENES = [(10, 6, 300), (30, 6, 300), (60, 4, 400), (120, 3, 540), (240, 2, 720)]
 
 
-@pytest.mark.parametrize(("name", "rules"), [("q1", challenge.q1), ("q2", challenge.q2)])
-@pytest.mark.parametrize("minutes", [30, 10])
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(("minutes", "rate", "number"), SCENES)
 def test_the_output_lines_are_those_of_the_rules(
-    name: str,
-    rules: Callable[[list[Trip], int, int], challenge.Line],
-    minutes: int,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    name: str, minutes: int, rate: int, number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "trips.csv"
-    file.write_text("".join(csv_of(trip) + "\n" for trip in REPORTS))
-    query = tmp_path / "query.cqels"
-    text = (QUERIES / f"debs2015-{name}.cqels").read_text("utf-8")
-    text = text.replace("RANGE 30m", f"RANGE {minutes}m").replace("RANGE 15m", f"RANGE {minutes // 2}m")
-    query.write_text(text)
+    reports = [_squeezed(trip) for trip in trips(number, per_minute=rate, taxis=20 + 4 * rate)]
+    assert reports[-1].dropoff - reports[0].dropoff > 1.4 * minutes * 60
+    assert _check(name, minutes, reports, tmp_path, capsys) > 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("squeezed", [True, False], ids=["few cells", "the cells of the city"])
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("minutes", [30, 60, 120, 240])
+def test_the_output_lines_of_busy_hours_are_those_of_the_rules(
+    name: str, minutes: int, squeezed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reports = list(trips(12 * minutes + 300, per_minute=10))
+    if squeezed:
+        reports = [_squeezed(trip) for trip in reports]
+    assert _check(name, minutes, reports, tmp_path, capsys) > 200
+
+
+def _check(
+    name: str, minutes: int, reports: list[Trip], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> int:
+    """Run a query over the challenge's file of these reports; the number of lines, all of them as ruled."""
+    file = folder / "trips.csv"
+    file.write_text("".join(csv_of(trip) + "\n" for trip in reports))
+    query = folder / "query.cqels"
+    query.write_text(with_windows((QUERIES / f"debs2015-{name}.cqels").read_text("utf-8"), minutes))
     assert main(["run", str(query), "--stream", f"Taxi={file}", "--format", "debs"]) == 0
     printed = [line.split(",") for line in capsys.readouterr().out.splitlines()]
     expected = []
-    for trip, found in challenge.lines(REPORTS, rules, minutes):
+    for trip, found in challenge.lines(reports, RULES[name], minutes):
         missing = ["NULL"] * (COLUMNS[name] * challenge.LENGTH - len(found))
         expected.append([*csv_of(trip).split(",")[2:4], *found, *missing])
-    assert len(expected) > 150
     assert [line[:-1] for line in printed] == expected
     assert all(float(line[-1]) > 0 for line in printed), "the last column is the delay in milliseconds"
+    return len(expected)
 
 
 @pytest.mark.parametrize(

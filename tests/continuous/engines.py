@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.store import dictionary
+from quadrill.store.dictionary import TermDictionary
 from quadrill.store.quads import QuadStore
 
 E = "http://example.org/"
@@ -72,3 +76,17 @@ def bench(**options: Any) -> Iterator[Bench]:
         one.engine.stop()
         if options.get("store") is None:
             one.store.close()
+
+
+def sweep_always(patch: pytest.MonkeyPatch, ids: int) -> None:
+    """Dictionaries are swept all the time, in slices of a few ids."""
+    patch.setattr(TermDictionary, "due", True)
+    patch.setattr(dictionary, "SLICE", ids)
+    patch.setattr(dictionary, "_LEAST_SLICE", ids)
+    patch.setattr(dictionary, "_PACE", 0)
+
+
+def all_held_is_known(terms: TermDictionary) -> None:
+    """No id that somebody holds was forgotten."""
+    held = {term_id for holder in terms.holders() for row in holder() for term_id in row}
+    assert [term_id for term_id in held if term_id > 0 and term_id not in terms.terms] == []

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .engines import Bench, E, S, bench
+from quadrill.continuous.choice import EvaluatorChoice
+
+from .engines import Bench, E, S, all_held_is_known, bench, sweep_always
 
 NAMES = "abc"
 WIDTH = 7
@@ -162,6 +164,9 @@ def play(kind: str, events: list[Push | Beat | Place]) -> None:
                     verb = "INSERT" if there else "DELETE"
                     b.store.update(f"{verb} DATA {{ <{E}{name}> <{E}in> <{E}{room}> }}")
                     oracle.place(event)
+            choice = b.engine.parts.make_evaluator
+            assert isinstance(choice, EvaluatorChoice)
+            all_held_is_known(choice.terms.dictionary)
         assert said(b, "q") == oracle.said
 
 
@@ -170,6 +175,16 @@ def play(kind: str, events: list[Push | Beat | Place]) -> None:
 @given(events=EVENTS)
 def test_the_engine_says_what_the_law_says(kind: str, events: list[Push | Beat | Place]) -> None:
     play(kind, events)
+
+
+@settings(max_examples=40, deadline=None)
+@given(kind=st.sampled_from(list(QUERIES)), events=EVENTS, ids=st.sampled_from([1, 4, 20]))
+def test_terms_that_are_forgotten_between_transactions_change_nothing(
+    kind: str, events: list[Push | Beat | Place], ids: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        sweep_always(patch, ids)
+        play(kind, events)
 
 
 @pytest.mark.slow

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadrill.continuous.running import RunningQuery
 from quadrill.continuous.s2r.shared import SharedView
 
-from .engines import Bench, E, bench
+from .engines import Bench, E, bench, sweep_always
 
 TEXTS = (
     "SELECT ?x WHERE { STREAM :s [RANGE 7ms] { ?x :seen ?v } }",
@@ -93,6 +94,15 @@ def test_feeds_are_those_of_queries_that_share_nothing() -> None:
 
     law()
     assert most >= 2
+
+
+@settings(max_examples=15, deadline=None)
+@given(EVENTS, st.sampled_from(["drop", "admit"]), st.sampled_from([1, 4, 20]))
+def test_terms_that_are_forgotten_in_slices_change_nothing(events: list[Any], late: str, ids: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        sweep_always(patched, ids)
+        swept = run(events, late, 4)
+    assert swept == run(events, late, 4)
 
 
 def test_a_new_query_joins_when_nothing_older_than_itself_is_left_in_the_window() -> None:

@@ -113,3 +113,18 @@ def test_numbers_have_the_id_of_their_term_and_come_back_from_it(number: int) ->
     assert term_id == terms.encode(term_of(number))
     back = ValueTable(terms)[term_id]
     assert type(back) is type(number) and back == number
+
+
+def test_values_are_forgotten_with_their_ids() -> None:
+    terms = TermDictionary()
+    table = ValueTable(terms)
+    kept = terms.encode(Literal("a string that is kept"))
+    terms.pin([kept])
+    for term in (Literal("a string that goes"), typed("1.25", "decimal"), typed("7", "integer")):
+        assert table[terms.encode(term)] is not None
+    lone = table.id_of(Decimal18(5 * 10**17))
+    assert table[lone] == Decimal18(5 * 10**17)
+    assert table[kept] == "a string that is kept"
+    terms.sweep()
+    assert set(table) == {0, kept}
+    assert table[lone] == Decimal18(5 * 10**17)

@@ -26,6 +26,7 @@ from quadrill.continuous.reference.answer import EvaluationOptions
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads import QuadStore
 
+from ..engines import all_held_is_known, sweep_always
 from .random_queries import W1, W2, histories, queries
 
 History = list[tuple[set[Quad], set[Quad], set[Quad] | None]]
@@ -85,6 +86,7 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
         assert Counter(change.deleted) == before - after
         assert Counter(by_operators.inserted) == Counter(change.inserted)
         assert Counter(by_operators.deleted) == Counter(change.deleted)
+        all_held_is_known(native._terms.dictionary)
         before = after
     native.close()
 
@@ -95,6 +97,16 @@ def test_random_queries_agree_with_the_reference(
     query: ContinuousQuery, history: History, graphs: str
 ) -> None:
     agree_throughout(query, history, window_default_graph=graphs)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(queries(), histories, st.sampled_from([1, 5, 30]))
+def test_terms_that_are_forgotten_in_slices_change_nothing(
+    query: ContinuousQuery, history: History, ids: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        sweep_always(patch, ids)
+        agree_throughout(query, history)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -88,7 +88,7 @@ def test_constant_rows_are_given_once() -> None:
     assert operator.step() == {(1, 2): 2}
     assert operator.step() == {}
     assert operator.size() == 1
-    assert operator.held() == [(1, 2)]
+    assert list(operator.held()) == [(1, 2)]
 
 
 @settings(deadline=None)

@@ -1,0 +1,83 @@
+"""Forgetting terms in slices: a sweep of the dictionary that runs between transactions, a little at a time.
+
+A sweep marks what must stay, in two ways:
+
+- it walks the holders in order and marks every id that they name;
+- while it runs, every id that the dictionary gives for a term is marked when it is given, and so is every id
+  that is unpinned.
+
+Holders change between two slices, so each names its places in the order in which ids flow: an id is copied
+only from a place to one that comes later, or enters by being asked of the dictionary. Then nothing live is
+missed. What lies before the front of the walk was there when the front passed, or came from a place before
+it, or was asked for: it is marked. What lies behind the front will be met, or is gone by then. What leaves a
+place while it is worked off may be marked without need, no more.
+
+When all is marked, entries without a mark are dropped, in slices too; what is asked for again until then is
+marked in time. A mark lasts for one sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Set
+from itertools import chain, islice
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from .dictionary import TermDictionary
+
+Holder: TypeAlias = Callable[[], Iterable[Iterable[int]]]
+"""Names every id that it still needs, in rows. Its iterator goes on while what it reads changes."""
+
+# Dropping an id takes about as long as meeting this many.
+_DROP = 8
+
+
+class Sweep:
+    """One sweep; `work` is called when nobody holds ids that no holder names.
+
+    Attributes:
+        marked: ids that stay.
+    """
+
+    def __init__(self, terms: TermDictionary) -> None:
+        self.marked: set[int] = set()
+        self._terms = terms
+        self._steps = self._all_steps()
+        self._units = 0
+
+    def work(self, units: int) -> bool:
+        """Do a slice as long as it takes to meet ``units`` ids; True when the sweep is done."""
+        self._units = units
+        for done in self._steps:
+            self._units -= done
+            if self._units <= 0:
+                return False
+        return True
+
+    def _all_steps(self) -> Iterator[int]:
+        """The whole sweep; gives after each piece of work what it took."""
+        walked: set[Holder] = set()
+        while waiting := [each for each in self._terms.holders() if each not in walked]:
+            for holder in waiting:
+                walked.add(holder)
+                yield from self._mark(chain.from_iterable(holder()))
+        # What holds its term can always be made again, so no mark is asked for.
+        yield from self._drop(self._terms.take_inline(), frozenset())
+        yield from self._drop(self._terms.young(), self.marked)
+
+    def _mark(self, ids: Iterator[int]) -> Iterator[int]:
+        met = -1
+        while met:
+            # A loop in C over what the slice has left.
+            piece = list(islice(ids, self._units))
+            self.marked.update(piece)
+            met = len(piece)
+            yield max(met, 1)
+
+    def _drop(self, ids: list[int], kept: Set[int]) -> Iterator[int]:
+        begin = 0
+        while begin < len(ids):
+            piece = ids[begin : begin + max(1, self._units // _DROP)]
+            begin += len(piece)
+            self._terms.drop([each for each in piece if each not in kept])
+            yield _DROP * len(piece)

@@ -1,0 +1,194 @@
+"""Sweeps in slices: whatever happens between two slices, what somebody holds is never forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from pyoxigraph import Literal, NamedNode
+
+from quadrill.store import dictionary
+from quadrill.store.dictionary import Pins, Term, TermDictionary
+
+PLACES = 4
+NAMES: list[Term] = [NamedNode(f"http://e/{number}") for number in range(8)]
+# Ids that hold their term come and go with the rest.
+TERMS: list[Term] = [*NAMES, Literal("short"), Literal("longer than six")]
+
+places = st.integers(0, PLACES - 1)
+terms = st.sampled_from(TERMS)
+
+
+class SweepMachine(RuleBasedStateMachine):
+    """Ids flow from place to place as they do in an engine, from windows to operators to answers.
+
+    Law: an id that lies in some place or is pinned is known, by the term that it was given for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = TermDictionary()
+        self.places: list[dict[int, Term]] = [{} for _ in range(PLACES)]
+        self.late: list[dict[int, Term]] = []
+        self.pinned: list[tuple[int, Term]] = []
+        self.pins = Pins(self.table)
+        self.cache: dict[int, Term] = {}
+
+    @initialize(apart=st.booleans())
+    def register(self, apart: bool) -> None:
+        """Places are held by one holder each, or by one together."""
+        self.table.forget_with(self.cache)
+        if apart:
+            for place in self.places:
+                self.table.hold(lambda place=place: [list(place)])
+            return
+
+        def held() -> Iterator[list[int]]:
+            for place in self.places:
+                yield list(place)
+
+        self.table.hold(held)
+
+    @rule(place=places, term=terms)
+    def ask(self, place: int, term: Term) -> None:
+        """An element brings a term."""
+        self.places[place][self.table.ids[term]] = term
+
+    @rule(place=places, term=terms)
+    def ask_if_known(self, place: int, term: Term) -> None:
+        """Somebody takes an id only where there is one."""
+        if (term_id := self.table.ids.get(term)) is not None:
+            self.places[place][term_id] = term
+
+    @rule(source=places, steps=st.integers(1, PLACES - 1), move=st.booleans(), which=st.integers(0, 99))
+    def flow(self, source: int, steps: int, move: bool, which: int) -> None:
+        """A row is made from another, which may go at the same time."""
+        given = self.places[source]
+        if given:
+            term_id = sorted(given)[which % len(given)]
+            later = [*self.places, *self.late][source + steps :]
+            if later:
+                later[which % len(later)][term_id] = given[term_id]
+            if move:
+                del given[term_id]
+
+    @rule(place=places, which=st.integers(0, 99))
+    def leave(self, place: int, which: int) -> None:
+        """A row goes."""
+        given = self.places[place]
+        if given:
+            del given[sorted(given)[which % len(given)]]
+
+    @rule()
+    def new_holder(self) -> None:
+        """A query begins; what is made for it is behind everything else."""
+        place: dict[int, Term] = {}
+        self.late.append(place)
+        self.table.hold(lambda: [list(place)])
+
+    @rule(term=terms)
+    def pin(self, term: Term) -> None:
+        """A table takes a row."""
+        term_id = self.table.ids[term]
+        self.table.pin([term_id])
+        self.pinned.append((term_id, term))
+
+    @precondition(lambda self: self.pinned)
+    @rule(which=st.integers(0, 99), place=st.none() | places)
+    def unpin(self, which: int, place: int | None) -> None:
+        """A table gives a row up; some query may not have taken that change yet."""
+        term_id, term = self.pinned.pop(which % len(self.pinned))
+        if place is not None:
+            self.places[place][term_id] = term
+        self.table.unpin([term_id])
+
+    @rule(place=places)
+    def read(self, place: int) -> None:
+        """Somebody remembers something by id."""
+        for term_id in self.places[place]:
+            self.cache[term_id] = self.table.terms[term_id]
+
+    @rule(least=st.integers(1, 6))
+    def slice(self, least: int) -> None:
+        """A slice of a few ids, whether the dictionary has grown or not."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dictionary, "SLICE", least)
+            patch.setattr(dictionary, "_LEAST_SLICE", least)
+            patch.setattr(dictionary, "_PACE", 0)
+            self.table.sweep_slice()
+
+    @rule()
+    def whole(self) -> None:
+        """A whole sweep forgets all that nobody holds."""
+        self.table.sweep()
+        assert {each for each in self.table.terms if each > 0} == {each for each in self.held() if each > 0}
+        assert set(self.cache) <= set(self.table.terms)
+
+    def held(self) -> dict[int, Term]:
+        return {
+            term_id: term
+            for place in [*self.places, *self.late, dict(self.pinned)]
+            for term_id, term in place.items()
+        }
+
+    @invariant()
+    def what_is_held_is_known(self) -> None:
+        for term_id, term in self.held().items():
+            assert self.table.terms[term_id] == term
+            if term_id > 0:
+                assert dict.get(self.table.ids, term) == term_id
+
+    @invariant()
+    def both_mappings_agree(self) -> None:
+        for term, term_id in self.table.ids.items():
+            assert self.table.terms[term_id] == term
+
+
+SweepMachine.TestCase.settings = settings(deadline=None, max_examples=100, stateful_step_count=50)
+test_what_is_held_is_never_forgotten = SweepMachine.TestCase
+
+
+def test_a_slice_meets_few_ids_however_many_are_held() -> None:
+    table = TermDictionary()
+    held = [table.encode(NamedNode(f"http://e/{number}")) for number in range(30_000)]
+    met: list[int] = []
+
+    def rows() -> Iterator[tuple[int, ...]]:
+        for term_id in held:
+            met.append(term_id)
+            yield (term_id,)
+
+    table.hold(rows)
+    table.hold(list)
+    table._entered = 0
+    slices = 0
+    table.sweep_slice()
+    while table.sweeping:
+        before = len(met)
+        table.sweep_slice()
+        assert len(met) - before <= dictionary.SLICE // 2
+        slices += 1
+    assert slices > 14
+    assert len(table) == 30_000
+
+
+def test_a_sweep_that_is_fed_ends_before_the_dictionary_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dictionary, "SWEEP_FLOOR", 1000)
+    monkeypatch.setattr(dictionary, "SLICE", 1)
+    monkeypatch.setattr(dictionary, "_LEAST_SLICE", 1)
+    table = TermDictionary()
+    table._sweep_at = 1000
+    window: list[int] = []
+    table.hold(lambda: [tuple(window)])
+    largest = 0
+    for number in range(20_000):
+        window.append(table.encode(NamedNode(f"http://e/{number}")))
+        del window[:-400]
+        if table.due:
+            table.sweep_slice()
+        largest = max(largest, len(table))
+    assert table.forgotten > 18_000
+    assert largest < 2000
