@@ -178,6 +178,27 @@ def memory(found: dict[str, Any]) -> str:
     )
 
 
+def report2010(found: dict[str, Any]) -> str:
+    """Figure 5 of the report of 2010: static parts kept, evaluated anew, and no engine at all."""
+    lines = found["figures"]["lines"]
+    bar_plot(
+        "report2010",
+        [f"{line[1]}, {line[0]:,}/s" for line in lines],
+        {
+            "static parts kept": [line[2] for line in lines],
+            "Oxigraph polled": [line[5] for line in lines],
+            "static parts evaluated anew": [line[3] for line in lines],
+        },
+        title="Queries of the report of 2010: time of one event",
+        x=f"{found['figures']['triples']:,} static triples",
+        y="µs",
+        log_y=True,
+    )
+    head = ("events a second", "query", "kept", "anew", "anew / kept", "Oxigraph polled", "polled / kept",
+            "rows an event")  # fmt: skip
+    return table(head, lines) + "\n\n![Time of one event](plots/report2010.svg)"
+
+
 def routing(found: dict[str, Any]) -> str:
     """The policies of the papers."""
     return table(found["figures"]["columns"], found["figures"]["lines"])
@@ -241,6 +262,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "debs": debs,
     "ingest": ingest,
     "memory": memory,
+    "report2010": report2010,
     "routing": routing,
     "uncertainty": uncertainty,
     "experiments": experiments,
