@@ -164,6 +164,7 @@ def query_state(running: RunningQuery) -> dict[str, Any]:
         "timeline": timeline,
         "static_version": running.evaluated_version,
         "pins": running.prepared.pins(),
+        "looked_up": running.looked_up(),
         "totals": (running.inputs.total, running.results.total),
     }
 

@@ -53,6 +53,7 @@ class EvaluatorChoice:
             sources=prepared.sources,
             columnar=self._columnar_parts(registration.static_engine),
             static_tables=registration.static_tables,
+            looked_up=prepared.looked_up,
         )
         # Parts that look into fetched graphs and the store at once are read anew when either changes.
         follows = prepared.sources is None or not prepared.sources.remote_graphs

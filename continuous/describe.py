@@ -105,6 +105,7 @@ def describe_static(
             else f"read from disk at version {part.facts.from_disk}",
             "lookup": _lookup(part.facts.lookup),
             "held_because": part.facts.held_because,
+            "looked_up_because": part.facts.looked_up_because,
             "read_ms": None if part.facts.took_s is None else round(part.facts.took_s * 1000, 3),
         }
         for part in parts
@@ -318,6 +319,8 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
                 f"           {lookup['rows']} rows of {lookup['keys']} keys remembered, "
                 f"{lookup['found']} of {lookup['asked']} look-ups found there"
             )
+        if part.get("looked_up_because"):
+            lines.append(f"           looked up, not held: {part['looked_up_because']}")
         if part.get("held_because"):
             lines.append(f"           held, not looked up: {part['held_because']}")
         if part["engine_reason"]:

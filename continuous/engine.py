@@ -91,6 +91,7 @@ class Engine(StreamSide, QuerySide):
 
     def _between_inputs(self) -> None:
         self.life.restart_failed()
+        self.parts.residence.look()
         if self.keeper is not None:
             self.keeper.checkpoints.when_due()
 
@@ -193,11 +194,12 @@ class Engine(StreamSide, QuerySide):
                 raise TimeoutError(f"views were not written within {timeout} seconds")
 
     def tick(self) -> None:
-        """Look at the clock now: arrival-stamped streams, idle marks, refresh timers. For tests."""
+        """Look at the clock now: arrival-stamped streams, idle marks, timers, tables. For tests."""
         self.parts.turns.write_what_waits()
         self.life.restart_failed()
         self.parts.sources.run_due()
         self.parts.loop.call(self.parts.dispatcher.look_at_clock)
+        self.parts.loop.call(self.parts.residence.look)
         self.parts.loop.call(lambda: None)
 
 

@@ -54,6 +54,8 @@ class EngineFigures:
         idempotency_keys: remembered keys.
         graphs: the graphs of the store that change most often, by key.
         static_tables: tables of static parts in memory, and their rows.
+        static_lookups: static parts that are looked up instead.
+        static_moves: how often one has left memory, and come back.
         sources: how many things are fetched from other servers, and how many of them are stale.
         streams: by name.
         queries: in the order of registration.
@@ -65,6 +67,8 @@ class EngineFigures:
     idempotency_keys: int
     graphs: Mapping[str, Rate]
     static_tables: tuple[int, int]
+    static_lookups: int
+    static_moves: tuple[int, int]
     sources: tuple[int, int]
     streams: list[StreamFigures]
     queries: list[QueryFigures]
@@ -83,6 +87,8 @@ def figures_of(parts: EngineParts) -> EngineFigures:
     # Between two inputs, so that windows do not change while they are counted.
     with parts.loop.pause():
         queries = [_of_query(entry) for entry in parts.catalogue.entries()]
+        running = [each for entry in parts.catalogue.entries() if (each := entry.running) is not None]
+        lookups = sum(len(each.looked_up()) for each in running)
     return EngineFigures(
         parts.stages.items(),
         parts.loop.waiting,
@@ -90,6 +96,8 @@ def figures_of(parts: EngineParts) -> EngineFigures:
         parts.acceptor.key_count,
         parts.rates.liveliest(parts.clock.now_ms(), RATED_GRAPHS),
         (len(parts.statics.held()), parts.statics.rows()),
+        lookups,
+        (parts.residence.left, parts.residence.returned),
         parts.sources.figures(),
         sorted(streams, key=lambda each: each.name),
         queries,

@@ -14,6 +14,8 @@ A record is one line of JSON and N-Quads behind it. Kinds:
     attach, detach, state, registration, refresh, stream, unstream     what was asked of the engine
     behind    the rows of a static part are not known from a version on
     swap      they were read anew at a version
+    static    a static part of a query is to be looked up, or held again
+    moved     it is, from that turn on
     seen      which version a refresh of static parts read, where that is not the last commit's
 """
 

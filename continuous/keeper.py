@@ -14,6 +14,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from quadrill.store.changes import Commit
@@ -33,6 +34,7 @@ from .journal import Journal, JournalRecord
 from .parts import EngineParts
 from .prepare import Evaluator, PreparedQuery
 from .query_life import QueryLife, sentence_of
+from .reference.answer import Left
 from .registration import Registration
 from .running import RunningQuery
 from .static.catalogue import Past
@@ -56,6 +58,8 @@ class Keeper:
         self._closed = False
         self._seen: dict[tuple[int, str], int] = {}
         self._past = Past()
+        # Turns in which a static part left memory or came back; in others it could not.
+        self._moved: set[int] = set()
         # What the log of the server and its description say about the last start.
         self.report: dict[str, Any] = {}
 
@@ -168,6 +172,8 @@ class Keeper:
                 case "behind":
                     if record.number > processed:
                         self._past.behind.add((record.members["table"], record.members["version"]))
+                case "moved":
+                    self._moved.add(record.members["turn"])
                 case "derived":
                     if record.number <= last:
                         acceptor.replay_derived(record, stream)
@@ -228,6 +234,7 @@ class Keeper:
         try:
             prepared = self._life.prepare(_registration(kept)).under_name(kept["name"])
             prepared = self._life.with_sources(prepared, kept["sources"])
+            prepared = replace(prepared, looked_up=_looked_up((kept.get("query") or kept).get("looked_up")))
             with self._parts.sources.pinned((kept.get("query") or {}).get("pins", {})):
                 return prepared, self._life.evaluator(prepared)
         except Exception as error:
@@ -329,6 +336,8 @@ class Keeper:
             case "registration" if running is not None:
                 entry.registration = _registration({**_named(entry), "options": members["options"]})
                 return lambda: self._life.set_registration(running, entry.registration)
+            case "static" if running is not None and record.number in self._moved:
+                return lambda: parts.residence.repeat(running, members)
             case "refresh" if running is not None:
                 return lambda: dispatcher.refresh(running, members["cause"])
         return None
@@ -446,6 +455,13 @@ class Keeper:
                 self._life.make(entry, entry.pending)
         numbers = [entry.feed.number for entry in parts.catalogue.entries()]
         parts.loop.call(lambda: self._journal.results.keep_only(numbers))
+
+
+def _looked_up(kept: dict[Any, list[Any] | None] | None) -> dict[int, Left | None] | None:
+    """The static parts that were looked up; None of a journal that does not say."""
+    if kept is None:
+        return None
+    return {int(place): None if left is None else Left(*left) for place, left in kept.items()}
 
 
 def _registration(members: dict[str, Any]) -> Registration:

@@ -39,13 +39,13 @@ from .r2r.ordering import OrderKeys
 from .r2r.policies import Policy
 from .r2r.reifiers import CanonicalReifiers
 from .r2r.topk import TopK
-from .reference.answer import Answer, EvaluationOptions, StaticPart
+from .reference.answer import Answer, EvaluationOptions, Left, StaticPart
 from .reference.background import Background, projected
 from .reference.functions import Functions, instant_literal
 from .reference.parts import described, streams_of_variable
 from .reference.prepare import prepare
 from .reference.template import Template
-from .rows import Delta, merge
+from .rows import EMPTY, Delta, merge
 from .rows import Row as IdRow
 from .s2r.encoded import NOTHING, ElementCoder, EncodedContent, Predicates, Taken
 from .s2r.shared import SharedContent
@@ -53,6 +53,7 @@ from .sharing import WindowPool
 from .static.lookup import Lookup
 from .static.rows import Changes as StaticChanges
 from .static.rows import StaticRows
+from .static.table import SharedTable
 from .uncertainty import custom_functions
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class NativeEvaluator:
         self._template = Template(query.template, self._columns, options.name)
         with self._terms.planning:
             self._prepare_plan(with_clock(rest), order)
-        self.statics.open(self._unkeyed, options.static_tables)
+        self.statics.open(self._unkeyed, options.static_tables, options.looked_up)
         self._look_up()
         if self.statics.has_own or not self._parts:
             self.refresh()
@@ -240,7 +241,40 @@ class NativeEvaluator:
             for join, number in table_joins(self._plan, self._parts[place].name) or ():
                 self._lookups.append(self.statics.look_into(place))
                 join.look_up(number, self._lookups[-1])
-        if self._lookups and self._code is not None:
+        if self._lookups:
+            self._renew_code()
+
+    def look_up(self, place: int, left: Left) -> bool:
+        """A part that is held is looked up from the next step on; False when that cannot be just now."""
+        joins = table_joins(self._plan, self._parts[place].name) or ()
+        pending = self._pending.get(source_key("table", self._parts[place].name), EMPTY)
+        lookups = self.statics.leave(place, pending, len(joins), left)
+        if lookups is None:
+            return False
+        for (join, number), lookup in zip(joins, lookups, strict=True):
+            join.look_up(number, lookup)
+        self._lookups += lookups
+        self._renew_code()
+        return True
+
+    def hold(self, place: int, table: SharedTable) -> bool:
+        """A part that is looked up is held from the next step on, in a table with one user more.
+
+        False when that cannot be just now; the table is then let go.
+        """
+        lookups = list(self.statics.lookups(place))
+        pending = self._pending.get(source_key("table", self._parts[place].name), EMPTY)
+        rows = self.statics.come_back(place, pending, table)
+        if rows is None:
+            return False
+        for join, number in table_joins(self._plan, self._parts[place].name) or ():
+            join.hold(number, rows)
+        self._lookups = [each for each in self._lookups if each not in lookups]
+        self._renew_code()
+        return True
+
+    def _renew_code(self) -> None:
+        if self._code is not None:
             self._code.renew()
 
     # --- the surface of the reference ---------------------------------------------------------------

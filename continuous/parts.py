@@ -30,6 +30,7 @@ from .loop import Ticket, WorkLoop
 from .meters import Stages
 from .prepare import Evaluator, PreparedQuery
 from .remote.book import SourceBook
+from .residence import Residence
 from .running import RunningQuery
 from .settings import EngineSettings
 from .static.budget import StaticBudget
@@ -65,6 +66,7 @@ class EngineParts:
         dispatcher: gives inputs to the queries that read them.
         sources: what queries read from other servers.
         rates: how often each graph of the store changes.
+        residence: which static parts are in memory.
         views: graphs of the store that are kept equal to answers.
         loop: the queue and its thread.
         stages: how long inputs wait and take.
@@ -121,6 +123,13 @@ class EngineParts:
             changed=self.dispatcher.sources_changed,
         )
         self.statics.on_behind = lambda table, version: turns.note_behind(table.name, version)
+        self.residence = Residence(
+            self.statics,
+            lambda: [each.running for each in self.catalogue.entries() if each.running is not None],
+            turns,
+            clock,
+            threaded=settings.threaded,
+        )
         self.admin = threading.RLock()
         self.failed: deque[Entry] = deque()
         self.on_tick: Callable[[], None] = lambda: None

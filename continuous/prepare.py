@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -14,6 +14,7 @@ from .algebra.query import ContinuousQuery, Output, WindowDeclaration, WindowSpe
 from .element import Row
 from .errors import InputError
 from .inputs import Report
+from .reference.answer import Left
 from .registration import Profile, Registration
 from .remote.query import QuerySources
 from .remote.spec import SourceSpec
@@ -116,7 +117,8 @@ class PreparedQuery:
 
     ``result_iri`` names the stream of a CONSTRUCT query's output; for a SELECT it is the name of a feed that
     no window may read. ``base_iri`` completes the names of streams. ``sources`` are what it reads from other
-    servers, None when it reads nothing there.
+    servers, None when it reads nothing there. ``looked_up`` are the static parts that were looked up
+    before a restart, by their place; None decides it anew.
     """
 
     registration: Registration
@@ -131,6 +133,7 @@ class PreparedQuery:
     warnings: tuple[str, ...]
     base_iri: str
     sources: QuerySources | None = None
+    looked_up: Mapping[int, Left | None] | None = None
 
     @property
     def source_specs(self) -> tuple[SourceSpec, ...]:

@@ -135,6 +135,7 @@ class QueryLife:
         registration = prepared.registration
         start = registration.start_from if replay_from is None else replay_from
         members = {**members_of(entry, prepared), "paused": paused, "reset": reset}
+        members["looked_up"] = running.looked_up()
         if replay_from is not None:
             members["from"] = replay_from
         kept: dict[str, list[LogRecord]] = {}

@@ -71,7 +71,7 @@ class CompiledPlan:
         return delta
 
     def renew(self) -> None:
-        """An input of a join has become another; before the first step."""
+        """An input of a join has become another, between two steps."""
         self._generate()
 
     def _generate(self) -> None:

@@ -128,7 +128,16 @@ class Join:
         return True
 
     def look_up(self, place: int, arrangement: Arrangement) -> None:
-        """An input is looked up elsewhere; all its rows count as taken already."""
+        """An input is looked up elsewhere from now on; what the query has taken of it counts as taken."""
+        arrangements = list(self.arrangements)
+        arrangements[place] = arrangement
+        self.arrangements = tuple(arrangements)
+        self.replan()
+
+    def hold(self, place: int, rows: Delta) -> None:
+        """The rows of an input that was looked up are held from now on: all of them, as taken so far."""
+        arrangement = Arrangement(self._keys(self.routes)[place])
+        arrangement.update(rows)
         arrangements = list(self.arrangements)
         arrangements[place] = arrangement
         self.arrangements = tuple(arrangements)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
 
 from ..element import Row
+from ..rows import Delta
 
 if TYPE_CHECKING:
     from ..columnar import Choice, ColumnarParts
@@ -25,7 +27,8 @@ class EvaluationOptions:
     gives CQELS-QL SPARQL's own rule for FROM NAMED without FROM. ``quoted_asserted``: annotated triples
     count as asserted, on all streams or on those listed. ``sources`` are what the query reads from elsewhere,
     ``columnar`` evaluates static parts that are too large for the store. ``static_tables``: static parts are
-    held, or looked up where they can be; None leaves it to the limits of the memory.
+    held, or looked up where they can be; None leaves it to the limits of the memory. ``looked_up`` are the
+    places of those that were looked up before a restart, None without one.
     """
 
     name: str = ""
@@ -36,6 +39,7 @@ class EvaluationOptions:
     sources: QuerySources | None = None
     columnar: ColumnarParts | None = None
     static_tables: OneOf["table", "lookup"] | None = None
+    looked_up: Mapping[int, Left | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,23 @@ class Answer:
     rows: list[Row] = field(default_factory=list)
     ordered: bool = False
     boolean: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A part that is looked up to keep to a limit, or for another reason that is no wish of the registration.
+
+    ``rows`` is how many it has, None when that is not known; ``since_ms`` when it left memory.
+    """
+
+    rows: int | None
+    since_ms: int
+    why: str
+
+    def after(self, change: Delta, *, known: bool) -> Left:
+        """The same behind a change of the part, which may not be known."""
+        rows = None if self.rows is None or not known else self.rows + sum(change.values())
+        return replace(self, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +94,8 @@ class TableFacts:
     table. ``behind``: the first version that is not in the rows yet, while they are read anew. ``problem``:
     why that failed. ``took_s``: how long it took to read all rows, in seconds. ``choice``: by whom, and why.
     ``from_disk``: the version at which the rows were written, when they were read from disk at the start.
-    ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was wished.
+    ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was wished;
+    ``looked_up_because``: why they are not held.
     """
 
     rows: int
@@ -87,6 +109,7 @@ class TableFacts:
     from_disk: int | None = None
     lookup: LookupFacts | None = None
     held_because: str | None = None
+    looked_up_because: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

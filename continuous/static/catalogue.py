@@ -112,6 +112,10 @@ class StaticCatalogue:
         """The rows of all tables, those included that are being read."""
         return sum(table.count for table in self.tables())
 
+    def rows_that_stay(self) -> int:
+        """The rows of the tables that cannot leave memory, those included that are being read."""
+        return sum(table.count for table in self.tables() if not can_leave(table))
+
     @property
     def is_behind(self) -> bool:
         """True while the rows of some table that a query reads are read anew."""
@@ -222,6 +226,41 @@ class StaticCatalogue:
         """What one query's join uses to look into a part that is not held."""
         return Lookup(table, self._store, self._order)
 
+    def beside(self, table: SharedTable, form: Canonical) -> LookupTable | None:
+        """What stands for a table that a query stops to read; in the engine's thread, between two turns.
+
+        Returns:
+            It, with one user more; None while what commits change in the table is not known row by row.
+        """
+        with self._order:
+            self._let_go()
+            key = f"lookup {table.key}"
+            found = self._tables.get(key)
+            if found is None:
+                known = all(isinstance(each.change, RowChange) for each in table.waiting)
+                if self._loading or table.blind or not known:
+                    return None
+                found = LookupTable(
+                    key,
+                    form,
+                    table.part.name,
+                    table.triggers,
+                    table.new_background,
+                    self.terms,
+                    ordered=False,
+                )
+                found.begin(table.version)
+                for each in table.waiting:
+                    found.waiting.append(each)
+                    self._due.setdefault(each.version, []).append(found)
+                self._tables[key] = found
+                self._index.add(found)
+                found.ready.set()
+            assert isinstance(found, LookupTable)
+            found.users += 1
+        self.bring_up(found)
+        return found
+
     def _materialise(self, table: SharedTable, *, limited: bool) -> None:
         """Take all rows from disk or evaluate them; commits wait only until it is known of which version."""
         if isinstance(table, LookupTable):
@@ -234,7 +273,9 @@ class StaticCatalogue:
         with self._order:
             table.blind = True
             self._index.add(table)
-        fresh = self.recomputer.read(table, lambda rows: self.budget.limited(rows, table, self.rows, limited))
+        fresh = self.recomputer.read(
+            table, lambda rows: self.budget.limited(rows, table, self.rows, self.rows_that_stay, limited)
+        )
         table.load(fresh.rows, fresh.listed, fresh.version)
         table.ready.set()
 
@@ -488,6 +529,13 @@ class StaticCatalogue:
         for table in self.tables():
             if (table.name, version) in self._past.swaps and table.blind:
                 self._fresh[table.name, version] = self.recomputer.read(table)
+
+
+def can_leave(table: SharedTable) -> bool:
+    """True when all queries that read a table can look its rows up instead."""
+    if isinstance(table, LookupTable) or not table.readers:
+        return False
+    return all(reader.why_held(table) is None for reader in list(table.readers))
 
 
 def _nothing(*_: object) -> None:

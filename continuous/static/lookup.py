@@ -154,6 +154,16 @@ class Lookup(Arrangement):
                 for memo in self._memos.values():
                     memo.ahead_by(row, sign * weight)
 
+    def is_behind_by(self, change: Delta) -> None:
+        """The query has not taken these rows, which the store had when it began to look."""
+        terms = self.table.terms.terms
+        with self._order:
+            rows = {
+                tuple([terms[each] if each else None for each in row]): weight
+                for row, weight in change.items()
+            }
+            self._ahead_by(self._stretches[0], rows, 1)
+
     def renew(self) -> None:
         """The query takes commits that replaced everything, as many as `renewals`."""
         with self._order:
@@ -194,13 +204,7 @@ class Lookup(Arrangement):
     def update(self, change: Delta) -> None:
         """The query takes a change of the part."""
         self.recent.extend(change)
-        terms = self.table.terms.terms
-        with self._order:
-            taken = {
-                tuple([terms[each] if each else None for each in row]): weight
-                for row, weight in change.items()
-            }
-            self._ahead_by(self._stretches[0], taken, -1)
+        self.is_behind_by({row: -weight for row, weight in change.items()})
         for memo in self._memos.values():
             self._size += memo.update(change)
 

@@ -13,7 +13,7 @@ from ..algebra.row_order import has_order
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Row
-from ..reference.answer import LookupFacts, TableFacts
+from ..reference.answer import Left, LookupFacts, TableFacts
 from ..reference.background import Background
 from ..rows import Delta, difference
 from ..rows import Row as IdRow
@@ -136,6 +136,11 @@ class StaticRows:
         self._forms: list[Canonical | None] = []
         self._lookups: dict[int, list[Lookup]] = {}
         self._held_because: dict[int, str] = {}
+        self.left: dict[int, Left] = {}
+        """The places of parts that are looked up though nobody asked for it."""
+        self.used_ms = 0
+        self._unkeyed: Unkeyed | None = None
+        self._wish: str | None = None
         for part in parts:
             self._arrange(part)
 
@@ -153,16 +158,23 @@ class StaticRows:
         self.parts.append(replace(part, vars=tuple(own[name] for name in columns)))
         self._permutations.append(tuple(columns.index(form.names[each.name]) for each in part.vars))
 
-    def open(self, unkeyed: Unkeyed | None = None, wish: str | None = None) -> None:
+    def open(
+        self,
+        unkeyed: Unkeyed | None = None,
+        wish: str | None = None,
+        earlier: Mapping[int, Left | None] | None = None,
+    ) -> None:
         """Find the tables or make them, which may take as long as evaluating the parts.
 
         Args:
             unkeyed: tells why a part cannot be looked up by keys (None: it can) beside those that are.
             wish: ``lookup`` where it can be, never (``table``), or where it is too large to be held.
+            earlier: the places that were looked up before a restart, and are again; None decides it anew.
 
         Raises:
             QuadrillError: a part cannot be evaluated.
         """
+        self._unkeyed, self._wish = unkeyed, wish
         progress = active()
         progress.parts += len(self.parts)
         try:
@@ -171,24 +183,23 @@ class StaticRows:
                 if form is None or self._catalogue is None:
                     self.tables.append(OwnTable(self._terms))
                 else:
-                    self._open(place, form, unkeyed, wish)
+                    self._open(place, form, earlier)
                 progress.ready += 1
         except BaseException:
             self.close()
             raise
 
-    def _open(self, place: int, form: Canonical, unkeyed: Unkeyed | None, wish: str | None) -> None:
+    def _open(self, place: int, form: Canonical, earlier: Mapping[int, Left | None] | None) -> None:
         """The table of a part that follows the store, or what stands for one that is looked up."""
         assert self._catalogue is not None
-        part = self.parts[place]
-        reason = "the query is evaluated anew each time" if unkeyed is None else unfit(part)
-        if reason is None and unkeyed is not None:
-            reason = unkeyed(place, self._lookups.keys())
-        if wish == "lookup" and reason is None:
-            self._open_lookup(place, form)
+        part, wish = self.parts[place], self._wish
+        reason = self._why_unfit(place)
+        asked = wish == "lookup" if earlier is None else place in earlier
+        if asked and reason is None:
+            self._open_lookup(place, form, (earlier or {}).get(place))
             return
         ordered = self._whole and has_order(part.pattern)
-        may_fall_back = wish is None and reason is None
+        may_fall_back = wish is None and reason is None and earlier is None
         limited = active().limited or may_fall_back
         try:
             table = self._catalogue.table(part, form, self._new_background, ordered=ordered, limited=limited)
@@ -196,23 +207,30 @@ class StaticRows:
             if limited:
                 held = [each for each in self.tables if isinstance(each, SharedTable)]
                 self._catalogue.budget.check_query(held)
-        except LimitError:
+        except LimitError as error:
             if not may_fall_back:
                 raise
             if len(self.tables) > place:
                 self._catalogue.release(table)
                 self.tables.pop()
-            self._open_lookup(place, form)
+            self._open_lookup(place, form, Left(None, 0, error.message))
             return
         if wish == "lookup" and reason is not None:
             self._held_because[place] = reason
 
-    def _open_lookup(self, place: int, form: Canonical) -> None:
+    def _why_unfit(self, place: int) -> str | None:
+        if self._unkeyed is None:
+            return "the query is evaluated anew each time"
+        return unfit(self.parts[place]) or self._unkeyed(place, self._lookups.keys())
+
+    def _open_lookup(self, place: int, form: Canonical, left: Left | None) -> None:
         assert self._catalogue is not None
         part = self.parts[place]
         table = self._catalogue.table(part, form, self._new_background, ordered=False, held=False)
         self.tables.append(table)
         self._lookups[place] = []
+        if left is not None:
+            self.left[place] = left
 
     @property
     def looked_up(self) -> tuple[int, ...]:
@@ -322,7 +340,12 @@ class StaticRows:
             table.from_disk,
             lookup,
             self._held_because.get(place),
+            None if lookup is None else self._why_looked_up(place),
         )
+
+    def _why_looked_up(self, place: int) -> str:
+        left = self.left.get(place)
+        return "the registration asks for it" if left is None else left.why
 
     def _lookup_facts(self, place: int) -> LookupFacts | None:
         lookups = self._lookups.get(place)
@@ -464,6 +487,109 @@ class StaticRows:
             else:
                 del self._gaps[table]
 
+    # --- between memory and look-ups ------------------------------------------------------------
+
+    def why_held(self, table: SharedTable) -> str | None:
+        """See `table.Reader`."""
+        if self._wish == "table":
+            return "the registration asks for a table"
+        if not self._begun or table in self._gaps:
+            return "its rows are being read"
+        reasons = (self._why_unfit(place) for place, each in enumerate(self.tables) if each is table)
+        return next(filter(None, reasons), None)
+
+    def places_of(self, table: SharedTable) -> list[int]:
+        """Where the query reads a table."""
+        return [place for place, each in enumerate(self.tables) if each is table]
+
+    def untaken(self, place: int) -> TableChange:
+        """What the table of a part is ahead of the query."""
+        found = TableChange({})
+        for version in sorted(self._steps):
+            change = self._steps[version].changes.get(place)
+            if change is not None:
+                found = found.then(change)
+        return found
+
+    def leave(self, place: int, pending: Delta, number: int, left: Left) -> list[Lookup] | None:
+        """A part is looked up from now on, between two turns.
+
+        Args:
+            place: the part.
+            pending: changes that the query has taken and not evaluated.
+            number: how many joins look into it.
+            left: why.
+
+        Returns:
+            What they look into; None when it cannot be just now.
+        """
+        table, form = self.tables[place], self._forms[place]
+        assert self._catalogue is not None
+        if isinstance(table, LookupTable | OwnTable) or form is None or self.why_held(table) is not None:
+            return None
+        other = self._catalogue.beside(table, form)
+        if other is None:
+            return None
+        ahead = self.untaken(place).then(TableChange(pending)).delta
+        self._lookups[place] = []
+        self._exchange(place, other)
+        for _ in range(number):
+            lookup = self.look_into(place)
+            lookup.attach()
+            lookup.is_behind_by(ahead)
+        self.left[place] = left
+        return self._lookups[place]
+
+    def come_back(self, place: int, pending: Delta, table: SharedTable) -> Delta | None:
+        """A part is held from now on, between two turns.
+
+        Args:
+            place: the part.
+            pending: changes that the query has taken and not evaluated.
+            table: its rows, with one user more.
+
+        Returns:
+            The rows that the query has taken; None when it cannot be just now, the table is then let go.
+        """
+        assert self._catalogue is not None
+        untaken = self.untaken(place)
+        self._catalogue.bring_up(table)
+        renewed = untaken.renewals or any(each.renewals for each in self._lookups[place])
+        if renewed or table.behind is not None or table.version > self._catalogue.version:
+            self._catalogue.release(table)
+            return None
+        for each in self._lookups.pop(place):
+            each.detach()
+        self.left.pop(place, None)
+        self._exchange(place, table)
+        return difference(table.rows, untaken.then(TableChange(pending)).delta)
+
+    def read_again(self, place: int, *, limited: bool) -> SharedTable:
+        """The rows of a part that is looked up, as a table with one user more; in any thread.
+
+        Raises:
+            QuadrillError: they cannot be read, or (``limited``) are more than there is room for.
+        """
+        part, form = self.parts[place], self._forms[place]
+        assert self._catalogue is not None
+        assert form is not None
+        return self._catalogue.table(part, form, self._new_background, ordered=False, limited=limited)
+
+    def row_count(self) -> int:
+        """The rows of its tables."""
+        return sum(each.count for each in self.tables if not isinstance(each, LookupTable))
+
+    def _exchange(self, place: int, table: SharedTable) -> None:
+        before = self.tables[place]
+        assert isinstance(before, SharedTable)
+        assert self._catalogue is not None
+        self.tables[place] = table
+        if before not in self.tables and self in before.readers:
+            before.readers.remove(self)
+        if self not in table.readers:
+            table.readers.append(self)
+        self._catalogue.release(before)
+
     # --- what tables tell -----------------------------------------------------------------------
 
     def took(self, table: SharedTable, version: int, at_ms: int, change: TableChange) -> None:
@@ -474,6 +600,8 @@ class StaticRows:
         for place, each in enumerate(self.tables):
             if each is table:
                 _collect(step.changes, {place: change})
+                if place in self.left:
+                    self.left[place] = self.left[place].after(change.delta, known=not change.renewals)
 
     def fell_behind(self, table: SharedTable, version: int) -> None:
         """See `table.Reader`."""
