@@ -13,6 +13,7 @@ from pathlib import Path
 
 from . import create_app
 from .config import Settings
+from .garbage import YoungCollections
 from .server import Server
 from .shortcut import Shortcut
 from .wiring import Services, open_services
@@ -67,6 +68,9 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
         server.bind()
         stack.callback(_stop, server, found)
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+        garbage = YoungCollections()
+        stack.callback(garbage.stop)
+        garbage.start()
         services.start()
         server.start()
         found.url = server.url

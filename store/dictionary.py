@@ -173,9 +173,9 @@ class TermDictionary:
         has grown much; without new terms all holders together do `SLICE`.
         """
         with self._lock:
-            entered, self._entered = self._entered, 0
             if self._sweep is None:
                 self._begin()
+            entered, self._entered = self._entered, 0
             self._go_on(max(SLICE // (len(self._holders) or 1), _LEAST_SLICE, _PACE * entered))
 
     def sweep(self) -> int:
@@ -190,6 +190,8 @@ class TermDictionary:
 
     def _begin(self) -> None:
         self._sweep = Sweep(self)
+        # What came before it has no part in its pace.
+        self._entered = 0
         self._by_term.marked = self._sweep.marked
         self._by_term.__class__ = _MarkingIdsByTerm
 

@@ -1,0 +1,62 @@
+"""Python's search for cyclic garbage, so that it never stops the server for long.
+
+Python looks through everything that is old whenever a quarter more has become old; with large windows and
+tables that takes a second, during which nobody computes. Here what has survived a collection of the two young
+generations is set aside (`gc.freeze`), so that a collection looks at what came since. What is set aside and
+let go in cycles (queries that were dropped, connections) is found when all is looked through, every ten
+minutes.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+LOOK_THROUGH_SECONDS = 600.0
+_THRESHOLDS = (700, 2, 10)
+
+
+class YoungCollections:
+    """While started, collections of this process look at young objects, and at all of them now and then."""
+
+    def __init__(self, interval_s: float = LOOK_THROUGH_SECONDS) -> None:
+        """``interval_s``: seconds between two looks through everything."""
+        self._interval_s = interval_s
+        self._before: tuple[int, int, int] | None = None
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin; nothing happens at a second call."""
+        if self._before is not None:
+            return
+        self._before = gc.get_threshold()
+        gc.callbacks.append(self._collected)
+        gc.set_threshold(*_THRESHOLDS)
+        self._thread = threading.Thread(target=self._run, name="quadrill-garbage", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave everything as it was before."""
+        if self._before is None or self._thread is None:
+            return
+        self._stopping.set()
+        self._thread.join()
+        gc.callbacks.remove(self._collected)
+        gc.set_threshold(*self._before)
+        gc.unfreeze()
+        self._before = None
+
+    def look_through(self) -> int:
+        """Look through all objects, those that were set aside, too; how many were found to be garbage."""
+        gc.unfreeze()
+        return gc.collect()
+
+    def _collected(self, phase: str, info: dict[str, int]) -> None:
+        """Called by Python around each collection, in whichever thread it runs."""
+        if phase == "stop" and info["generation"]:
+            gc.freeze()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._interval_s):
+            self.look_through()

@@ -1,0 +1,81 @@
+"""Collections look at young objects alone, and still find all garbage in the end."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from quadrill.app.garbage import YoungCollections
+
+
+class Node:
+    """Something that can be part of a cycle."""
+
+    other: Node
+
+
+def cycle() -> Node:
+    one, two = Node(), Node()
+    one.other, two.other = two, one
+    return one
+
+
+@pytest.fixture
+def collections() -> Iterator[YoungCollections]:
+    made = YoungCollections()
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def test_what_was_set_aside_is_freed_by_its_last_reference(collections: YoungCollections) -> None:
+    held = [Node() for _ in range(100)]
+    gc.collect(1)
+    assert not {id(each) for each in held} & {id(each) for each in gc.get_objects()}
+    last = weakref.ref(held[-1])
+    held.clear()
+    assert last() is None
+
+
+def test_cycles_that_were_set_aside_are_found_by_a_look_through(collections: YoungCollections) -> None:
+    one = cycle()
+    gc.collect(1)
+    gone = weakref.ref(one)
+    del one
+    gc.collect()
+    assert gone() is not None, "nobody looks at what was set aside"
+    assert collections.look_through() >= 2
+    assert gone() is None
+
+
+def test_all_is_looked_through_now_and_then() -> None:
+    seen = threading.Event()
+    collections = YoungCollections(interval_s=0.01)
+    collections.look_through = seen.set  # type: ignore[method-assign,assignment]
+    collections.start()
+    try:
+        assert seen.wait(30)
+    finally:
+        collections.stop()
+
+
+def test_stopping_leaves_python_as_it_was() -> None:
+    before = gc.get_threshold(), list(gc.callbacks)
+    collections = YoungCollections()
+    collections.start()
+    collections.start()
+    held = cycle()
+    gc.collect(1)
+    collections.stop()
+    collections.stop()
+    assert (gc.get_threshold(), gc.callbacks) == before
+    gone = weakref.ref(held)
+    del held
+    gc.collect()
+    assert gone() is None
