@@ -182,7 +182,14 @@ class NativeEvaluator:
         self._template = Template(query.template, self._columns, options.name)
         with self._terms.planning:
             self._prepare_plan(with_clock(rest), order)
-        self.statics.open(self._unkeyed, options.static_tables, options.looked_up)
+        # The finalizer has the static parts: what they keep for later must not keep the evaluator alive.
+        unkeyed_later = weakref.WeakMethod(self._unkeyed)
+
+        def unkeyed_now(place: int, others: Collection[int]) -> str | None:
+            found = unkeyed_later()
+            return "the query has ended" if found is None else found(place, others)
+
+        self.statics.open(unkeyed_now, options.static_tables, options.looked_up)
         self._look_up()
         if self.statics.has_own or not self._parts:
             self.refresh()

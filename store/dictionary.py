@@ -33,8 +33,9 @@ SLICE = 4096
 """Ids that the slices of one turn meet, all holders together: less than a millisecond."""
 
 _LEAST_SLICE = 64
-# Ids met for each new term: a sweep over ten times as many ids as there are terms ends before they doubled.
-_PACE = 16
+# Ids met for each new term. Dropping an id counts as eight: a sweep ends before an eighth of its terms have
+# come anew, and the next begins at three times what is live or so.
+_PACE = 64
 _TYPE_MASK = (1 << TYPE_BITS) - 1
 _MOST = (1 << (VALUE_BITS - 1)) - 1
 _LEAST = -(1 << (VALUE_BITS - 1))
@@ -77,7 +78,7 @@ class TermDictionary:
     Whoever keeps ids across calls is a *holder* (`sweep.Holder`), registered with `hold`; holders whose ids
     others copy come first. Ids that must not be looked at again at each sweep (static tables) are pinned
     instead. A sweep drops the entries that no holder names: `sweep_slice` goes on with one, and begins one
-    when the dictionary has doubled, so that its cost per new term is constant; `sweep` makes a whole one.
+    when what is not pinned has doubled, so that its cost per new term is constant; `sweep` makes a whole one.
     """
 
     def __init__(self) -> None:
@@ -164,7 +165,7 @@ class TermDictionary:
     @property
     def due(self) -> bool:
         """True when there is a slice of a sweep to do."""
-        return self._sweep is not None or len(self.ids) >= self._sweep_at
+        return self._sweep is not None or self._to_sweep() >= self._sweep_at
 
     def sweep_slice(self) -> None:
         """Go on with the sweep that is under way, or begin one.
@@ -201,7 +202,11 @@ class TermDictionary:
             self._sweep = None
             self._by_term.__class__ = _IdsByTerm
             self._by_term.marked = set()
-            self._sweep_at = max(SWEEP_FLOOR, 2 * len(self.ids))
+            self._sweep_at = max(SWEEP_FLOOR, 2 * self._to_sweep())
+
+    def _to_sweep(self) -> int:
+        """How many ids a sweep looks at: not those that are pinned, however many there are."""
+        return len(self._young) + len(self._by_id.inline)
 
     def take_inline(self) -> list[int]:
         """The negative ids that mappings and caches remember; called by a sweep."""
