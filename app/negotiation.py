@@ -162,13 +162,16 @@ def prefixes_for(offer: Offer, prefixes: Mapping[str, str]) -> Mapping[str, str]
     return prefixes if prefixes and offer.name in PREFIXED else None
 
 
-def accepts(accept: str | None, media_type: str) -> bool:
-    """True when the header names ``media_type`` itself, not only by a wildcard, with a quality above 0."""
-    for part in _split(accept or "", ","):
-        parsed = _range(part)
-        if parsed is not None and parsed[0].essence == media_type and parsed[1] > 0:
-            return True
-    return False
+def accepts(accept: str | None, media_type: str, rivals: Sequence[Offer]) -> bool:
+    """True when the header names ``media_type`` itself, not only by a wildcard, with a quality above 0.
+
+    ``rivals`` are what else the resource has: none of them may be named with a greater quality.
+    """
+    ranges = [parsed for parsed in (_range(part) for part in _split(accept or "", ",")) if parsed is not None]
+    named = {parsed[0].essence: parsed[1] for parsed in ranges}
+    quality = named.get(media_type, 0.0)
+    others = (name for offer in rivals for name in (offer.media_type, *offer.aliases))
+    return quality > 0 and all(named.get(name, 0.0) <= quality for name in others)
 
 
 def short_name(name: str) -> Offer | None:
@@ -219,9 +222,9 @@ def content_media_type(content_type: str | None) -> MediaType:
     if not content_type:
         raise HttpError(
             415,
-            "the request has a body but no Content-Type",
+            "the request has no Content-Type",
             code="unsupported-media-type",
-            hint="Name the body's type in the Content-Type header.",
+            hint="Send a body, and name its type in the Content-Type header.",
         )
     media = parse_media_type(content_type)
     if media is None:

@@ -210,6 +210,6 @@ def _seconds(text: str | None, most: float) -> float:
         seconds = -1.0
     if not 0 < seconds < float("inf"):
         raise HttpError(
-            400, f"the parameter timeout must be a number of seconds, it is {text!r}", code="parameter"
+            400, f"the parameter timeout must be seconds, more than 0, it is {text!r}", code="parameter"
         )
     return min(seconds, most)

@@ -162,16 +162,22 @@ class RunningQuery:
                 self._tell_skipped(step)
             else:
                 self._evaluate(step, now_ms)
+                # One push may carry many times: the windows are looked at after each of them.
+                self._check_memory(self.timeline.window_size)
         if self._sharing is not None:
             self._sharing.meet(event)
         if self.statics is not None and self.timeline.taken > before:
             self.statics.used_ms = now_ms
         self.inputs.add(now_ms, self.timeline.taken - before)
+        self._check_memory(self.timeline.state_size)
+
+    def _check_memory(self, size_of: Callable[[], int]) -> None:
         memory = self.prepared.registration.memory
-        if memory is not None and self.timeline.state_size() > memory:
-            size = self.timeline.state_size()
+        if memory is not None and (size := size_of()) > memory:
             raise LimitError(
-                f"the windows of {self.name} hold {size} quads, its limit (memory) is {memory}", limit=memory
+                f"the windows of {self.name} hold {size} quads, its limit (memory) is {memory}; "
+                "make a window smaller or the limit greater",
+                limit=memory,
             )
 
     def commit(self, commit: Commit, now_ms: int) -> None:

@@ -223,11 +223,13 @@ class QueryTimeline:
             times.append(self._pending[0][0])
         return min(times, default=None)
 
+    def window_size(self) -> int:
+        """Quads held in windows."""
+        return sum(op.state_size() for op in self._operators.values())
+
     def state_size(self) -> int:
         """Quads held in windows and in waiting elements."""
-        return sum(op.state_size() for op in self._operators.values()) + sum(
-            len(entry[4].quads) for entry in self._pending
-        )
+        return self.window_size() + sum(len(entry[4].quads) for entry in self._pending)
 
     def lag_of(self, stream: str) -> int | None:
         """This query's view of the stream's watermark, None when it has had no input since registration."""

@@ -94,7 +94,7 @@ function spread(cell, width) {
 function sentence({ kind, data }) {
   if (kind === "progress") return `${count(data.skipped)} empty windows from ${instant(data.from)} to ${instant(data.to)}.`;
   if (kind === "reset") return `Older events are no longer kept${data.earliest ? `; the first kept one is ${data.earliest}` : ""}. The current answer follows.`;
-  return data.detail || data.message || data.title || JSON.stringify(data);
+  return data.error || JSON.stringify(data);
 }
 
 /** Show the current answer, of whatever form. */

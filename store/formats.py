@@ -135,14 +135,20 @@ def parse_rdf(
 def rdf_error(error: SyntaxError, kind: RdfType) -> RdfSyntaxError:
     """A parser's error as ours."""
     text = str(error.msg or error)
-    message = re.sub(r"^Parser error at line \d+ (?:column \d+)?[^:]*: ", "", text)
+    message, hint = advice(re.sub(r"^Parser error at line \d+ (?:column \d+)?[^:]*: ", "", text))
     place = f" at line {error.lineno}, column {error.offset}" if error.lineno is not None else ""
-    hint = None
-    if "IRI" in message and "scheme" in message:
-        hint = "relative IRIs need a base"
     return RdfSyntaxError(
         f"malformed {kind.name}{place}: {message}", line=error.lineno, column=error.offset, hint=hint
     )
+
+
+def advice(message: str) -> tuple[str, str | None]:
+    """What a parser says, in words for whoever sent the document, and a hint where one is known."""
+    if "LoadDocumentCallback" in message:
+        return "a context of another server is not fetched", "Put the context itself in place of its address."
+    if "IRI" in message and "scheme" in message:
+        return message, "relative IRIs need a base"
+    return message, None
 
 
 def check_document(body: bytes, kind: RdfType, limits: RdfLimits) -> None:

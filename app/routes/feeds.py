@@ -30,23 +30,26 @@ def results(name: str) -> Response:
     incoming.check_name(name, "the query name")
     accept = request.headers.get("Accept")
     try:
-        if negotiation.accepts(accept, EVENT_STREAM):
-            return _feed(name)
+        after_id, snapshot = _position()
+        if negotiation.accepts(accept, EVENT_STREAM, (*negotiation.RESULT_OFFERS, *negotiation.GRAPH_OFFERS)):
+            return _feed(name, after_id, snapshot=snapshot)
         return _current_answer(name, accept)
     except FeedGoneError:
         return Response(status=204)
 
 
-def _feed(name: str) -> Response:
+def _position() -> tuple[int | None, bool]:
+    """Where a feed is to begin: after which event, and whether with the current answer."""
     after = request.args.get("from")
-    resumed = request.headers.get("Last-Event-ID")
+    snapshot = incoming.flag("snapshot")
     # A browser keeps the address when it connects again: the header is the newer of the two.
-    if resumed:
-        after_id: int | None = incoming.whole_number("Last-Event-ID", resumed)
-    else:
-        after_id = None if after is None else incoming.whole_number("the parameter from", after)
+    if resumed := request.headers.get("Last-Event-ID"):
+        return incoming.whole_number("Last-Event-ID", resumed), False
+    return None if after is None else incoming.whole_number("the parameter from", after), snapshot
+
+
+def _feed(name: str, after_id: int | None, *, snapshot: bool) -> Response:
     feed = services().engine.feed(name)
-    snapshot = incoming.flag("snapshot") and not resumed
     return EventStream(
         FeedSource(feed, after_id, snapshot=snapshot),
         services().fanout,

@@ -40,7 +40,7 @@ def list_jobs() -> Response:
 def get_job(job_id: str) -> Response:
     """One job; as events while it goes on."""
     record = services().jobs.get(job_id)
-    if not negotiation.accepts(request.headers.get("Accept"), EVENT_STREAM):
+    if not negotiation.accepts(request.headers.get("Accept"), EVENT_STREAM, (negotiation.JSON_RESULTS,)):
         return incoming.json_response(describe(record))
     return EventStream(
         JobSource(services().jobs, job_id),

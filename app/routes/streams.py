@@ -51,7 +51,7 @@ def get_dead_letters(name: str) -> Response:
     """The dead letters of a stream, oldest first: as JSON, or as events that go on with what comes."""
     incoming.known_parameters(())
     incoming.check_name(name, "the stream name")
-    if not negotiation.accepts(request.headers.get("Accept"), EVENT_STREAM):
+    if not negotiation.accepts(request.headers.get("Accept"), EVENT_STREAM, (negotiation.JSON_RESULTS,)):
         return incoming.json_response({"letters": services().engine.dead_letters(name)})
     return EventStream(
         _Letters(services().engine.watch_dead_letters(name)),

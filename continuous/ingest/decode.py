@@ -24,6 +24,7 @@ from typing import Any
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
 
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
+from quadrill.store.formats import advice
 
 from ..errors import InputError, MediaTypeError
 from .messages import announces_messages, split_messages
@@ -328,18 +329,17 @@ class _Decoder:
             return list(parse(input=text, format=rdf_format, base_iri=self._base(rdf_format)))
         except SyntaxError as error:
             line, column = error.lineno, error.offset
-            message = re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error))
+            message, hint = advice(re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error)))
             if line is None:
-                raise RdfSyntaxError(f"{rdf_format.name}: {message}", line=within) from None
+                raise RdfSyntaxError(f"{rdf_format.name}: {message}", line=within, hint=hint) from None
             if within is not None:
-                raise RdfSyntaxError(
-                    f"line {within}, in its data at line {line}, column {column}: {message}", line=within
-                ) from None
+                where = f"line {within}, in its data at line {line}, column {column}"
+                raise RdfSyntaxError(f"{where}: {message}", line=within, hint=hint) from None
             if line == 1 and column is not None:
                 column = max(1, column - lead)
             line += first_line - 1
             where = f"line {line}, column {column}"
-            raise RdfSyntaxError(f"{where}: {message}", line=line, column=column) from None
+            raise RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint) from None
         except ValueError as error:
             raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=within) from None
 

@@ -299,6 +299,18 @@ def test_from_and_last_event_id_are_exclusive(bench: Bench) -> None:
         assert (event.id, rows_of(event.data)) == ("3", ["c"])
 
 
+def test_a_client_that_likes_the_answer_better_than_events_gets_the_answer(bench: Bench) -> None:
+    q = bench.register("SELECT ?s WHERE { ?s :p ?o }")
+    accept = {"Accept": "text/event-stream;q=0.5, text/csv"}
+    answer = bench.client.get(f"/queries/{q}/results", headers=accept)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "text/csv; charset=utf-8")
+
+
+def test_a_malformed_id_is_400_for_the_current_answer_too(bench: Bench) -> None:
+    q = bench.register("SELECT ?s WHERE { ?s :p ?o }")
+    problem(bench.client.get(f"/queries/{q}/results", params={"from": "abc"}), 400)
+
+
 @pytest.mark.parametrize("value", ["x", "-1", "1.5"])
 def test_a_malformed_id_is_400(bench: Bench, value: str) -> None:
     put(bench, "q", NOW % "http://e/s")

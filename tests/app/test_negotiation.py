@@ -57,11 +57,12 @@ def test_graphs_have_formats_of_their_own(accept: str | None, name: str) -> None
 
 
 def test_only_a_name_itself_asks_for_events() -> None:
-    assert negotiation.accepts("text/event-stream", "text/event-stream")
-    assert negotiation.accepts("text/html, text/event-stream;q=0.5", "text/event-stream")
-    assert not negotiation.accepts("*/*", "text/event-stream")
-    assert not negotiation.accepts("text/event-stream;q=0", "text/event-stream")
-    assert not negotiation.accepts(None, "text/event-stream")
+    events = "text/event-stream"
+    offers = negotiation.RESULT_OFFERS
+    for header in (events, f"text/html, {events};q=0.5", f"{events};q=0.5, */*", f"{events}, text/csv"):
+        assert negotiation.accepts(header, events, offers), header
+    for other in (None, "*/*", f"{events};q=0", f"{events};q=0.5, text/csv", f"{events};q=0.1, text/json"):
+        assert not negotiation.accepts(other, events, offers), other
 
 
 @pytest.mark.parametrize(

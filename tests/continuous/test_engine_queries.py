@@ -276,6 +276,18 @@ def test_a_report_that_never_comes_is_refused() -> None:
         b.register("q", NOW, report="on-window-close")
 
 
+def test_a_limit_of_memory_holds_inside_a_push_of_many_times() -> None:
+    with bench() as b:
+        b.register("small", RANGE, memory=2)
+        b.register("now", NOW, memory=2)
+        b.lines(*[(at, f"a{at}") for at in range(1, 9)])
+        inserted = [at for kind, at, *_ in b.told("small") if kind == "insert"]
+        assert inserted == [1, 2, 3]
+        assert "hold 3 quads" in b.engine.describe("small")["error"]
+        # What waits inside a push is not in the windows.
+        assert len(b.told("now")) == 8 and b.engine.describe("now")["state"] == "running"
+
+
 def test_a_failing_query_stops_alone() -> None:
     with bench() as b:
         b.register("small", RANGE, memory=2)

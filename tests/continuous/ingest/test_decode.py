@@ -94,6 +94,12 @@ def test_json_ld_is_read() -> None:
     assert sizes(read(json.dumps(document), "application/ld+json")) == [2]
 
 
+def test_a_context_of_another_server_is_not_fetched_and_the_hint_says_what_to_do() -> None:
+    with pytest.raises(RdfSyntaxError, match="a context of another server is not fetched") as caught:
+        read('{"@context": "http://example.org/context", "@id": "urn:a"}', "application/ld+json")
+    assert caught.value.hint == "Put the context itself in place of its address."
+
+
 def test_lines_have_their_own_times() -> None:
     data = f"<{E}a> <{E}b> <{E}c> ."
     lines = [
