@@ -328,10 +328,13 @@ class StaticRows:
             return TableFacts(table.count, self._own_version, choice=choice)
         lookup = self._lookup_facts(place)
         others = {each.name for each in table.readers if isinstance(each, StaticRows) and each is not self}
+        # What the query has not taken yet is in the table, but not among the rows that it reads.
+        waiting = [step.changes[place].delta for step in list(self._steps.values()) if place in step.changes]
+        count = table.count - sum(sum(delta.values()) for delta in waiting)
         return TableFacts(
-            table.count if lookup is None else lookup.rows,
+            count if lookup is None else lookup.rows,
             self.version,
-            True,
+            not self.held,
             tuple(sorted(others)),
             table.behind,
             table.problem,

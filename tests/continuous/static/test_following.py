@@ -179,9 +179,12 @@ def test_a_part_refreshed_by_hand_stays_until_it_is_asked(one: Bench) -> None:
     one.store.apply(add=[quad("a", "1")])
     one.store.apply(add=[quad("a", "2")], remove=[quad("a", "1")])
     assert told(one.engine, "q") == []
-    assert one.engine.describe("q")["version"] == 0
+    (part,) = one.engine.describe("q")["static_parts"]
+    assert (part["version"], part["rows"], part["follows"]) == (0, 0, False)
     one.engine.refresh("q")
     assert told(one.engine, "q") == [("insert", 2, ["2"])]
+    (part,) = one.engine.describe("q")["static_parts"]
+    assert (part["version"], part["rows"]) == (2, 1)
 
 
 def test_many_keys_are_asked_for_in_several_texts(one: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
