@@ -154,6 +154,9 @@ class Settings:
     max_query_static_rows: int = _setting(
         0, "rows", "Most rows of the static parts of one continuous query; 0 for no limit."
     )
+    static_delta_share: float = _setting(
+        0.5, "", "Part of writers' time that a static part may take before it is read anew; 0 for no limit."
+    )
     max_waiting_elements: int = _setting(
         1_000_000, "elements", "Elements kept at most for a query whose static parts are being read."
     )

@@ -106,6 +106,7 @@ def describe_static(
             "lookup": _lookup(part.facts.lookup),
             "held_because": part.facts.held_because,
             "looked_up_because": part.facts.looked_up_because,
+            "anew_because": part.facts.anew_because,
             "read_ms": None if part.facts.took_s is None else round(part.facts.took_s * 1000, 3),
         }
         for part in parts
@@ -321,6 +322,8 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
             )
         if part.get("looked_up_because"):
             lines.append(f"           looked up, not held: {part['looked_up_because']}")
+        if part.get("anew_because"):
+            lines.append(f"           last read anew: {part['anew_because']}")
         if part.get("held_because"):
             lines.append(f"           held, not looked up: {part['held_because']}")
         if part["engine_reason"]:

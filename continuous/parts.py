@@ -36,6 +36,7 @@ from .settings import EngineSettings
 from .static.budget import StaticBudget
 from .static.kept import KeptTables
 from .static.recompute import Swap
+from .static.steering import Steering
 from .streambook import StreamBook
 from .streams import StreamState
 from .turns import Turns
@@ -98,6 +99,7 @@ class EngineParts:
             shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)
             self.statics.kept = KeptTables(shelf, store, choice.terms, threaded=settings.threaded)
         self.rates = ChangeRates()
+        self.statics.steering = Steering(self.rates, settings.static_delta_share)
         self.views = ViewBook(store, threaded=settings.threaded)
         self.turns = turns = Turns(clock, journal)
         self.stages = turns.stages = Stages()

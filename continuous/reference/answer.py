@@ -95,7 +95,7 @@ class TableFacts:
     why that failed. ``took_s``: how long it took to read all rows, in seconds. ``choice``: by whom, and why.
     ``from_disk``: the version at which the rows were written, when they were read from disk at the start.
     ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was wished;
-    ``looked_up_because``: why they are not held.
+    ``looked_up_because``: why they are not held; ``anew_because``: why a commit was not taken as deltas.
     """
 
     rows: int
@@ -110,6 +110,7 @@ class TableFacts:
     lookup: LookupFacts | None = None
     held_because: str | None = None
     looked_up_because: str | None = None
+    anew_because: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

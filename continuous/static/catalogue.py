@@ -26,6 +26,7 @@ from .index import Touched, TriggerIndex
 from .lookup import Lookup, LookupTable
 from .progress import active
 from .recompute import Recomputer, Swap
+from .steering import Steering
 from .table import SharedTable
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class StaticCatalogue:
         self._past: Past | None = None
         self._fresh: dict[tuple[str, int], Swap] = {}
         self.budget = StaticBudget()
+        self.steering = Steering()
         self.version = store.version
         """The version whose turn came last."""
         self.on_behind: Callable[[SharedTable, int], None] = _nothing
@@ -368,7 +370,7 @@ class StaticCatalogue:
         with self._order:
             self._let_go()
             touched = self._index.touched(commit)
-            before = {table: self._before(table, each, commit.version) for table, each in touched.items()}
+            before = {table: self._before(table, each, commit) for table, each in touched.items()}
             yield
             self._made_at = commit.at_ms
             copy: FrozenReader | None = None
@@ -397,8 +399,9 @@ class StaticCatalogue:
             log.warning("what is looked up is lost at version %d: %s", commit.version, error.message)
             return None
 
-    def _before(self, table: SharedTable, touched: Touched, version: int) -> Counter[Row] | Change | None:
+    def _before(self, table: SharedTable, touched: Touched, commit: Commit) -> Counter[Row] | Change | None:
         """The rows that the commit may change; None when all are to be read behind it."""
+        version, at_ms = commit.version, commit.at_ms
         if isinstance(table, LookupTable):
             if touched.whole or touched.size > MOST_KEYS:
                 return Recompute()
@@ -408,8 +411,16 @@ class StaticCatalogue:
             return Recompute()
         limited = past is None
         if touched.whole:
-            return Recompute() if limited and table.took_s > QUICK_S else None
+            if not limited or table.took_s <= QUICK_S:
+                return None
+            table.anew_because = f"the commit of version {version} does not tell which rows change"
+            return Recompute()
         if limited and touched.size > MOST_KEYS:
+            table.anew_because = f"version {version} changed {touched.size} keys, the limit is {MOST_KEYS}"
+            return Recompute()
+        why = self.steering.why_anew(table, touched.size, KEY_S, at_ms) if limited else None
+        if why is not None:
+            table.anew_because = f"version {version}: {why}"
             return Recompute()
         if limited and touched.size * KEY_S > table.took_s <= QUICK_S and touched.size > _FEW_KEYS:
             return None
@@ -434,6 +445,7 @@ class StaticCatalogue:
             at_most = MOST_ROWS if limited else None
             return rows_with(self._store, table.background, table.part, touched.keys, at_most)
         except TooManyRowsError:
+            table.anew_because = f"a commit reached more than {MOST_ROWS} rows"
             return Recompute()
         except Exception as error:
             log.warning("the static part %s is read anew: %s", table.name, error)

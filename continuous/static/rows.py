@@ -344,6 +344,7 @@ class StaticRows:
             lookup,
             self._held_because.get(place),
             None if lookup is None else self._why_looked_up(place),
+            table.anew_because,
         )
 
     def _why_looked_up(self, place: int) -> str:

@@ -69,6 +69,7 @@ class SharedTable:
         live: some query reads it: its changes take their turns.
         behind: the first version that the rows do not reflect although its turn has come, None for none.
         problem: why reading the rows anew failed, while it does.
+        anew_because: why rows were read anew the last time, with the figures; None when they never were.
         choice: who evaluated all rows the last time, and why; None without a columnar engine.
         took_s: how long it took to evaluate all rows the last time, in seconds.
     """
@@ -105,6 +106,7 @@ class SharedTable:
         self.live = False
         self.behind: int | None = None
         self.problem: str | None = None
+        self.anew_because: str | None = None
         self.choice: Choice | None = None
         self.took_s = 0.0
         self.refreshes = 0
