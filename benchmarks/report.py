@@ -223,6 +223,34 @@ def uncertainty(found: dict[str, Any]) -> str:
     return table(head, lines) + "\n\n![Before or behind the join](plots/uncertainty.svg)"
 
 
+def tunnel(found: dict[str, Any]) -> str:
+    """Figures 1 and 2 of the RSP-QL* paper: filters early and late, probabilities inside and behind."""
+    figures = found["figures"]
+    filters, binds = figures["filters"], figures["binds"]
+    line_plot(
+        "tunnel",
+        {
+            f"{name}, {words}": [(line[1], line[place]) for line in filters if line[0] == name]
+            for name in dict.fromkeys(line[0] for line in filters)
+            for place, words in ((2, "early"), (3, "late"))
+        },
+        title=f"Queries of the tunnel, {figures['sectors']:,} sectors",
+        x="probability that a filter asks for",
+        y="ms an execution",
+        log_y=True,
+    )
+    first = table(("query", "probability", "filter early, ms", "late, ms", "rows"), filters)
+    head = ("query", "bound in the window, ms", "behind the joins, ms", "nothing remembered, ms", "rows")
+    return f"{first}\n\n{table(head, binds)}\n\n![Queries of the tunnel](plots/tunnel.svg)"
+
+
+def pauses(found: dict[str, Any]) -> str:
+    """The longest pauses, by who decides what a collection of garbage looks at."""
+    head = ("static rows", "collections by", "pushes", "median ms", "p99 ms", "longest ms",
+            "longest collection of old objects, ms", "such collections", "terms forgotten")  # fmt: skip
+    return table(head, found["figures"]["lines"])
+
+
 def experiments(found: dict[str, Any]) -> str:
     """Experiments 2 and 3 of 2011: static data of growing size, and many queries at a time."""
     figures = found["figures"]
@@ -265,6 +293,8 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "report2010": report2010,
     "routing": routing,
     "uncertainty": uncertainty,
+    "tunnel": tunnel,
+    "pauses": pauses,
     "experiments": experiments,
     "windows": windows,
     "latency": lambda found: report_server.latency(found, table),
