@@ -197,6 +197,8 @@ class Jobs:
 
     def _bring_mirror_up(self) -> None:
         assert self._mirror is not None
+        if any(each.kind == MIRROR and each.state == "queued" for each in self._registry.list_jobs()):
+            return  # several commits may have asked
         if self._mirror.is_due():
             self._submit(MIRROR, {"compact": True, "automatic": True})
 

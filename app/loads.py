@@ -84,6 +84,7 @@ def shown(progress: Progress) -> dict[str, Any]:
         "stage": progress.stage,
         "rows": progress.rows,
         "bytes": progress.bytes,
+        "read_bytes": progress.read,
         "total_bytes": progress.total,
         "bad_lines": progress.bad,
         "rate": round(progress.rows / max(progress.seconds, 1e-6)),

@@ -135,7 +135,7 @@ def parse_rdf(
 def rdf_error(error: SyntaxError, kind: RdfType) -> RdfSyntaxError:
     """A parser's error as ours."""
     text = str(error.msg or error)
-    message, hint = advice(re.sub(r"^Parser error at line \d+ (?:column \d+)?[^:]*: ", "", text))
+    message, hint = advice(re.sub(r"^Parser error (?:at|between) line \d+ [^:]*: ", "", text))
     place = f" at line {error.lineno}, column {error.offset}" if error.lineno is not None else ""
     return RdfSyntaxError(
         f"malformed {kind.name}{place}: {message}", line=error.lineno, column=error.offset, hint=hint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
@@ -239,7 +239,7 @@ class StoreWrites(StoreReads):
 
     def bulk_load(
         self,
-        source: Path | bytes,
+        source: Path | bytes | IO[bytes],
         kind: RdfType,
         *,
         graph: GraphName | None = None,
@@ -249,6 +249,7 @@ class StoreWrites(StoreReads):
         """Load a large document fast: one commit whose quads are counted, not listed (``exact`` False).
 
         The document is loaded whole or not at all. Readers of the dataset as a whole must read it anew.
+        Oxigraph reads, sorts and writes while other threads run. It gives blank nodes new labels.
 
         Raises:
             RdfSyntaxError: malformed.
@@ -272,6 +273,7 @@ class StoreWrites(StoreReads):
         """Add very many quads fast: one commit whose quads are counted, not listed (``exact`` False).
 
         All are added or, when ``quads`` raises, none. Blank nodes are the store's own of the same label.
+        While Oxigraph sorts and writes no other thread runs: some seconds for a million quads.
 
         Raises:
             StoreUnwritableError: the store cannot be written.

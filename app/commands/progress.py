@@ -10,6 +10,7 @@ from typing import Any
 from .connection import Connection
 
 _EVERY_SECONDS = 0.2
+_WIDTH = 24
 
 
 class ProgressLine:
@@ -26,7 +27,7 @@ class ProgressLine:
         if not progress or not self._on or now - self._last <= _EVERY_SECONDS:
             return
         self._last = now
-        text = f"{progress['stage']}: {progress['rows']:,} quads, {progress['rate']:,}/s"
+        text = f"{progress['stage']}: {_bar(progress)}{progress['rows']:,} quads, {progress['rate']:,}/s"
         if "bad_lines" in progress:
             text += f", {progress['bad_lines']:,} bad lines"
         print("\r" + text.ljust(self._shown), end="", file=sys.stderr, flush=True)
@@ -37,6 +38,15 @@ class ProgressLine:
         if self._shown:
             print("\r" + " " * self._shown + "\r", end="", file=sys.stderr, flush=True)
             self._shown = 0
+
+
+def _bar(progress: Mapping[str, Any]) -> str:
+    """How much of the sources is parsed; nothing for work whose end is not known."""
+    total = progress.get("total_bytes")
+    if progress["stage"] != "parse" or not total:
+        return ""
+    share = min(1.0, progress["read_bytes"] / total)
+    return f"[{'#' * round(share * _WIDTH):-<{_WIDTH}}] {share:4.0%}  "
 
 
 def followed(server: Connection, job: Mapping[str, Any]) -> Mapping[str, Any]:

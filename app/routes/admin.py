@@ -98,6 +98,13 @@ def store() -> AnyResponse:
     return _page("store", "store.html", _store_state)
 
 
+@blueprint.get("/ui/jobs")
+@needs(PUBLIC)
+def jobs() -> AnyResponse:
+    """Loads and other long work: progress, what was left out, a way to cancel."""
+    return _page("jobs", "jobs.html")
+
+
 @blueprint.get("/ui/processes")
 @needs(PUBLIC)
 def processes() -> AnyResponse:
@@ -202,6 +209,7 @@ def _pages() -> list[dict[str, str]]:
         ("streams", "Streams", "/ui/streams"),
         ("sparql", "SPARQL", "/ui/sparql"),
         ("store", "Store", "/ui/store"),
+        ("jobs", "Jobs", "/ui/jobs"),
     ]
     if any(rule.rule == PROCESSES for rule in current_app.url_map.iter_rules()):
         listed.append(("processes", "Running", "/ui/processes"))

@@ -9,24 +9,26 @@ so even a load that was cut off right after its commit ends in the same store.
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pyoxigraph import NamedNode, Quad, RdfFormat, parse
+from pyoxigraph import NamedNode
 
 from ..changes import Commit
 from ..errors import StoreUnwritableError, UnsupportedError
-from ..formats import RdfType
+from ..formats import RdfType, rdf_format
 from ..quads import QuadStore
 from .direct import prepare_direct
+from .parts import PartsStream, may_have_blank_nodes, quads_of
 from .purge import KEPT, Kept, purge
 from .sources import Source, cut, find_sources
 from .work import LoadCancelledError, LoadError, Work
@@ -76,7 +78,17 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a load is; ``total`` and ``bytes`` are those of the sources resp. of the parts made of them."""
+    """How far a load is.
+
+    Attributes:
+        stage: ``parse``, ``sort`` (Spark), ``commit``, ``optimize``, ``mirror``, ``done``.
+        rows: quads so far; in the mirror stage those of the mirror.
+        bytes: of the parts that were made.
+        total: bytes of the sources, as they are on disk.
+        bad: bad lines so far.
+        seconds: since the beginning.
+        read: bytes of the sources in the pieces that are parsed.
+    """
 
     stage: str
     rows: int
@@ -84,6 +96,7 @@ class Progress:
     total: int
     bad: int
     seconds: float
+    read: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +184,8 @@ class BulkLoader:
             latest = (rows, size, bad)
             if cancelled():
                 raise LoadCancelledError("the load was cancelled; nothing was loaded")
-            report(Progress(stage, rows, size, total, bad, time.monotonic() - started))
+            read = work.read_bytes() if stage == "parse" else total
+            report(Progress(stage, rows, size, total, bad, time.monotonic() - started, read))
 
         def staged(name: str) -> None:
             nonlocal stage
@@ -195,7 +209,7 @@ class BulkLoader:
         rows = sum(done.rows for _, done in work.finished())
         if rows >= _OPTIMIZE_ROWS and not self._store.in_memory:
             stage = "optimize"
-            report(Progress(stage, rows, latest[1], total, bad, time.monotonic() - started))
+            report(Progress(stage, rows, latest[1], total, bad, time.monotonic() - started, total))
             self._store.optimize()
         if options.mirror:
             stage = "mirror"
@@ -242,14 +256,12 @@ class BulkLoader:
         files = sorted(work.parts.glob("*.nq"))
         if sum(file.stat().st_size for file in files) <= options.exact_bytes and options.engine == "auto":
             return self._store.apply(add=quads_of(files), cause=cause)
-        return self._store.bulk_extend(quads_of(files), cause=cause)
-
-
-def quads_of(files: list[Path]) -> Iterator[Quad]:
-    """The quads of parts; blank nodes keep their labels."""
-    for file in files:
-        if file.stat().st_size:
-            yield from parse(path=file, format=RdfFormat.N_QUADS)
+        if may_have_blank_nodes(files):  # they have to keep their labels, and bulk_load gives new ones
+            return self._store.bulk_extend(quads_of(files), cause=cause)
+        kind = rdf_format("application/n-quads")
+        assert kind is not None
+        with io.BufferedReader(PartsStream(files)) as stream:
+            return self._store.bulk_load(stream, kind, cause=cause)
 
 
 def _never() -> bool:

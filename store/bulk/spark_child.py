@@ -73,11 +73,12 @@ def load(folder: Path, max_bad: int | None) -> None:
 def _parse_to_files(spark: Any, work: Work, stage: Path) -> None:
     """Parse each chunk to a Parquet file of its own; those that are there already are done."""
     stage.mkdir(exist_ok=True)
-    left = [chunk.index for chunk in work.chunks if not _parsed_file(stage, chunk.index).exists()]
+    left = [chunk.index for chunk in work.chunks if not work.parsed_file(chunk.index).exists()]
     if not left:
         return
     tell(stage="parse")
     sources, chunks, rules = work.sources, work.chunks, work.rules
+    files = {index: work.parsed_file(index) for index in left}
 
     def parse(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -85,7 +86,7 @@ def _parse_to_files(spark: Any, work: Work, stage: Path) -> None:
         for batch in batches:
             for place in batch.column(0).to_pylist():
                 index = left[place]
-                _write_rows(_parsed_file(stage, index), chunk_rows(sources, chunks[index], rules, False))
+                _write_rows(files[index], chunk_rows(sources, chunks[index], rules, False))
                 yield pa.RecordBatch.from_pydict({"chunk": pa.array([index], pa.int32())})
 
     ended = threading.Event()
@@ -109,10 +110,6 @@ def _write_rows(file: Path, batches: Iterator[Any]) -> None:
         for batch in batches:
             writer.write_batch(batch)
     os.replace(draft, file)
-
-
-def _parsed_file(stage: Path, index: int) -> Path:
-    return stage / f"{index:05d}.parquet"
 
 
 def _tell_parsed(stage: Path, ended: threading.Event) -> None:

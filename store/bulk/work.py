@@ -133,6 +133,18 @@ class Work:
         """Mark a chunk as finished; its part is complete on disk by then."""
         write_whole(self.parts / f"{index:05d}.json", json.dumps(asdict(done), ensure_ascii=False).encode())
 
+    def parsed_file(self, index: int) -> Path:
+        """The file of a chunk that Spark has parsed."""
+        return self.folder / "parsed" / f"{index:05d}.parquet"
+
+    def read_bytes(self) -> int:
+        """How many bytes of the sources, packed or plain, are in chunks that are parsed."""
+        return sum(
+            chunk.end - chunk.start if chunk.end else self.sources[chunk.source].size
+            for chunk in self.chunks
+            if (self.parts / f"{chunk.index:05d}.json").exists() or self.parsed_file(chunk.index).exists()
+        )
+
     def finished(self) -> Iterator[tuple[Chunk, Done]]:
         """The finished chunks in order."""
         for chunk in self.chunks:
