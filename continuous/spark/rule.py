@@ -25,10 +25,10 @@ from ..algebra.nodes import (
 from ..columnar import Choice
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
-SCAN_ROWS = 20_000_000
-"""Scans alone: on two cores the store took less processor time at every size measured (docs/bulk.md)."""
+SCAN_ROWS = 10_000_000
+"""Scans alone: the store is cheaper up to 3.3 million, as measured; drawn on to about nine (docs/bulk.md)."""
 JOIN_ROWS = 1_000_000
-"""A predicate joined with itself: about where Spark's start is earned back (docs/bulk.md)."""
+"""A predicate joined with itself: Spark's start is earned back between 0.5 and 1.8 million (docs/bulk.md)."""
 
 
 def choose(

@@ -86,6 +86,15 @@ def test_bad_lines_go_to_the_quarantine_with_their_exact_numbers(
     assert store.quad_count == 500 - 4 - 2
 
 
+def test_a_reason_names_a_column_and_no_line_but_that_of_the_file(store: QuadStore, tmp_path: Path) -> None:
+    (tmp_path / "a.nt").write_text(
+        '<urn:s> <urn:p> <urn:o> .\n<urn:s> <urn:p> "open .\n<urn:s> <urn:p> 1 .\n'
+    )
+    reasons = [each["reason"] for each in quarantined(load(store, tmp_path, tmp_path / "a.nt"))]
+    assert len(reasons) == 2
+    assert all(reason.startswith("column ") and "line" not in reason for reason in reasons), reasons
+
+
 def test_a_malformed_document_is_left_out_whole_and_others_are_loaded(
     store: QuadStore, tmp_path: Path
 ) -> None:
