@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from .results import rows_of
 from .rule import choose, refused
 
 _CHILD = "quadrill.continuous.spark.child"
+_WORK = "spark-part-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +119,7 @@ class SparkTables:
                 hint="make it anew: POST /mirror, or load --mirror",
             )
         reached, added, removed = changes
-        with tempfile.TemporaryDirectory(prefix="quadrill-spark-") as work:
-            folder = Path(work)
+        with _work(self.mirror.folder.parent) as folder:
             for name, quads in ((ADDED, added), (REMOVED, removed)):
                 (folder / name).write_bytes(serialize(quads, format=RdfFormat.N_QUADS) or b"")
             asked = [(pattern, tuple(columns)) for pattern, columns in parts]
@@ -132,6 +135,20 @@ class SparkTables:
                 seconds=self.seconds,
             )
             return reached, [_read(folder, number, len(columns)) for number, (_, columns) in enumerate(parts)]
+
+
+@contextmanager
+def _work(beside: Path) -> Iterator[Path]:
+    """A folder beside the mirror, which the workers of a cluster see as well.
+
+    Those of processes that were killed are removed; one process owns the data folder.
+    """
+    mine = f"{_WORK}{os.getpid()}-"
+    for left in beside.glob(f"{_WORK}*"):
+        if not left.name.startswith(mine):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=mine, dir=beside) as folder:
+        yield Path(folder)
 
 
 def _read(folder: Path, number: int, width: int) -> list[Row] | UnsupportedError:

@@ -311,6 +311,29 @@ def test_the_rule_gives_spark_scans_and_self_joins_and_the_store_look_ups() -> N
     assert choose(n.Service(NODES[0], scan), facts(9_000_000), "spark").engine == "oxigraph"
 
 
+def test_spark_works_beside_the_mirror_and_removes_what_a_killed_process_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / "spark-part-1-x"
+    left.mkdir()
+    seen: list[Path] = []
+
+    def run(arguments: list[str], *_: Any, **__: Any) -> None:
+        folder = Path(arguments[0])
+        seen.append(folder)
+        assert sorted(each.name for each in folder.iterdir()) == ["added.nq", "parts.pickle", "removed.nq"]
+        (folder / "0.refused").write_text("a test")
+
+    monkeypatch.setattr("quadrill.continuous.spark.evaluate.run_child", run)
+    store = QuadStore.open(None)
+    mirror = Mirror(tmp_path / "mirror", tmp_path / "mirror" / "quads", 0, {})
+    _, (told,) = SparkTables(mirror).tables(store, [(n.Bgp(), ())])
+    assert isinstance(told, UnsupportedError)
+    # The workers of a cluster see the data folder, not the driver's folder of temporary files.
+    assert [folder.parent for folder in seen] == [tmp_path]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_stale_or_missing_mirror_is_refused(tmp_path: Path) -> None:
     store = QuadStore.open(None)
     store.bulk_extend([Quad(NODES[0], PREDICATES[0], NODES[1])])
