@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -137,3 +139,32 @@ def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn(
         (part,) = one.engine.describe("q")["static_parts"]
         assert (part["version"], part["rows"]) == (1, 1)
         assert [asked[0] for asked in engine.asked] == [0, 1]
+
+
+def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("quadrill.continuous.static.catalogue.QUICK_S", -1.0)
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(Engine):
+        def rows(self, store: QuadStore, version: int, *given: Any) -> list[Row]:
+            if version:
+                begun.set()
+                assert go_on.wait(30)
+            return super().rows(store, version, *given)
+
+    graph = NamedNode("http://x/g")
+    with bench(columnar=Slow(), threaded=True) as one:
+        one.register("q", TEXT)
+        one.store.bulk_extend([Quad(NamedNode("urn:a"), NamedNode("http://x/name"), Literal("1"), graph)])
+        assert begun.wait(30)
+        (part,) = one.engine.describe("q")["static_parts"]
+        assert (part["version"], part["behind_since"], part["engine"]) == (0, 1, "spark")
+        assert "read anew since version 1, old rows serve" in str(one.engine.explain("q"))
+        go_on.set()
+        until = time.monotonic() + 30
+        while (part := one.engine.describe("q")["static_parts"][0])["version"] != 1:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert part["behind_since"] is None

@@ -94,6 +94,7 @@ def test_a_killed_compaction_leaves_the_old_mirror_or_the_new_one_and_completes_
         assert mirror is not None
         assert lines(mirror) == contents[mirror.version]
     with QuadStore.open(folder) as store:
+        store.apply(add=quads(99, 100, "urn:changed"))
         compacted = compact_mirror(store, folder / "mirror", memory="1g")
         assert compacted.version == store.version
         assert lines(compacted) == lines_of(store)
