@@ -157,6 +157,9 @@ class Settings:
     static_delta_share: float = _setting(
         0.5, "", "Part of writers' time that a static part may take before it is read anew; 0 for no limit."
     )
+    templates: bool = _setting(
+        True, "", "Queries that differ only in constants are evaluated together by one plan."
+    )
     max_waiting_elements: int = _setting(
         1_000_000, "elements", "Elements kept at most for a query whose static parts are being read."
     )

@@ -14,7 +14,6 @@ import pickle
 import struct
 import zlib
 from collections.abc import Mapping
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,10 +143,6 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
 
 # --- one query --------------------------------------------------------------------------------------
 
-_TIMELINE_KEPT = (
-    "_views", "_operators", "_by_order", "_pending", "_next_report", "_last_at", "_last_window", "instant",
-    "late", "behind", "taken",
-)  # fmt: skip
 _RUNNING_KEPT = (
     "state", "error", "_seen_version", "_stale", "_vars", "_previous", "_previous_quads", "_boolean",
     "_last_answer_id", "evaluations", "rows_inserted", "rows_deleted", "answers", "last_result",
@@ -157,11 +152,11 @@ _RUNNING_KEPT = (
 
 def query_state(running: RunningQuery) -> dict[str, Any]:
     """What a query has become since its registration: windows, waiting elements, last answer, counts."""
+    running.settle()
     kept = {name: getattr(running, name) for name in _RUNNING_KEPT}
-    timeline = {name: getattr(running.timeline, name) for name in _TIMELINE_KEPT}
     return {
         "running": kept,
-        "timeline": timeline,
+        "timeline": running.timeline_state(),
         "static_version": running.evaluated_version,
         "pins": running.prepared.pins(),
         "looked_up": running.looked_up(),
@@ -174,10 +169,7 @@ def restore_query(running: RunningQuery, state: Mapping[str, Any]) -> None:
 
     Its evaluator is given the contents that it had at the last evaluation, so that it goes on from there.
     """
-    for name in _TIMELINE_KEPT:
-        setattr(running.timeline, name, state["timeline"][name])
-    # Only the order of pushes matters: later ones come behind those that wait.
-    running.timeline._pushes = count(1 + max((entry[3] for entry in running.timeline._pending), default=-1))
+    running.timeline.restore(state["timeline"])
     for name in _RUNNING_KEPT:
         setattr(running, name, state["running"][name])
     running.inputs.total, running.results.total = state["totals"]

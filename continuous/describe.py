@@ -76,6 +76,7 @@ def describe_prepared(prepared: PreparedQuery, find: FindStream) -> dict[str, An
         "into_graph": None if prepared.into_graph is None else prepared.into_graph.value,
         "result_stream": prepared.result_iri if prepared.makes_stream else None,
         "sharing_group": None,
+        "template": None,
         "warnings": list(prepared.warnings),
     }
 
@@ -149,6 +150,8 @@ def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) ->
 def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict[str, Any]:
     """A registered query as GET /queries/{name} gives it."""
     timeline = query.timeline
+    query.settle()
+    taken, late, behind = query.counts()
     parts = describe_static(query.static_parts, query.last_refresh, now_ms)
     refresh = query.prepared.refresh
     sources = query.prepared.sources
@@ -171,12 +174,13 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         view=None if query.view is None else query.view.describe(),
         sources=[] if sources is None else sources.describe(),
         sharing_group=query.sharing_group,
+        template=None if query.membership is None else query.membership.describe(),
         state_size=timeline.state_size(),
         counters={
-            "elements": timeline.taken,
+            "elements": taken,
             "waiting": timeline.pending,
-            "late": timeline.late,
-            "behind": timeline.behind,
+            "late": late,
+            "behind": behind,
             "evaluations": query.evaluations,
             "refreshes": query.refreshes,
             "events": query.feed.last_id,
@@ -309,6 +313,10 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
         lines.append(f"window   <{window['name']}> on {_shown_stream(window['stream'])} {window['window']}")
     if document.get("sharing_group"):
         lines.append(f"sharing  windows are shared by {', '.join(document['sharing_group'])}")
+    if document.get("template"):
+        template = document["template"]
+        here = " ".join(template["constants"]) or "other rows of static parts"
+        lines.append(f"template {template['members']} queries are evaluated by one plan, here for {here}")
     for part in document.get("static_parts", []):
         names = " ".join("?" + name for name in part["variables"])
         version = part["version"]

@@ -22,6 +22,8 @@ from .running import RunningQuery
 from .static.rows import StaticRows
 from .streambook import StreamBook
 from .streams import StreamState
+from .templates.group import TemplateGroup
+from .templates.pool import TemplatePool
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -36,6 +38,10 @@ class Dispatcher:
         clock: Clock,
         failed: Callable[[RunningQuery], None],
         timed: Callable[[RunningQuery], None] | None = None,
+        *,
+        templates: bool = True,
+        limited: bool = False,
+        when_shown: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         """Make a dispatcher without queries.
 
@@ -45,6 +51,9 @@ class Dispatcher:
             clock: for timers and rates.
             failed: told about a query that failed.
             timed: told about a query whose static parts are to be refreshed now; by default it is done.
+            templates: queries that differ only in constants are evaluated together.
+            limited: tables of static parts may have to leave memory.
+            when_shown: does something when what was published is durable; by default at once.
         """
         self._acceptor = acceptor
         self._book = book
@@ -60,7 +69,11 @@ class Dispatcher:
         # Queries by their static rows, and those that have to be told of every commit.
         self._following: dict[StaticRows, str] = {}
         self._unfollowing: set[str] = set()
+        # Those that take inputs by themselves, and groups that do for their members.
         self._readers: dict[str, list[RunningQuery]] = {}
+        self._templates = TemplatePool(
+            self.fail, when_shown or _at_once, enabled=templates, limited=limited
+        )
         self._derived: deque[StreamInput] = deque()
         self._timers: dict[str, int] = {}
         # When something is due for a stream, as of the last look.
@@ -68,7 +81,12 @@ class Dispatcher:
 
     def readers(self, iri: str) -> list[RunningQuery]:
         """Who reads a stream. May be called from any thread."""
-        return list(self._readers.get(iri, ()))
+        found = list(self._readers.get(iri, ()))
+        members = [each for group in self._templates.groups(iri) for each in list(group.members.values())]
+        if members:
+            found += members
+            found.sort(key=lambda running: self._places.get(running.name, 0))
+        return found
 
     # --- queries --------------------------------------------------------------------------------
 
@@ -87,6 +105,7 @@ class Dispatcher:
             self._hand(running, event)
         if replay is None and running.state != "failed":
             running.share()
+            self._templates.enter(running)
         self._follow(running)
         self.set_timer(running)
         self._work_off_derived()
@@ -99,6 +118,7 @@ class Dispatcher:
             self._index(running)
             self.set_timer(running)
             running.share()
+            self._templates.enter(running)
 
     def _enter(self, running: RunningQuery) -> None:
         before = self._attached.get(running.name)
@@ -140,6 +160,8 @@ class Dispatcher:
         """The query gets no more inputs."""
         if self._attached.get(running.name) is running:
             del self._attached[running.name]
+            self._templates.leave(running)
+            self._take_parted()
             running.stop_sharing()
             del self._places[running.name]
             self._unfollowing.discard(running.name)
@@ -159,10 +181,29 @@ class Dispatcher:
 
     def set_state(self, running: RunningQuery, state: Any) -> None:
         """Pause or resume a query."""
+        self.part(running)
         running.state = state
         if state == "running":
             self._try(running, lambda: running.resume(self._clock.now_ms()))
             self._work_off_derived()
+
+    def part(self, running: RunningQuery) -> None:
+        """Whatever comes next for a query is not for others of its template."""
+        self._templates.part(running)
+        self._take_parted()
+
+    def _take_parted(self) -> None:
+        """Queries that have left a group get inputs by themselves."""
+        for running in self._templates.take_parted():
+            self._index(running)
+
+    def change(self, running: RunningQuery, work: Callable[[], None]) -> None:
+        """Let a query have other settings, which may make it fit for a template or not any more."""
+        self.part(running)
+        self._templates.leave(running)
+        work()
+        if self._attached.get(running.name) is running:
+            self._templates.enter(running)
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -174,7 +215,7 @@ class Dispatcher:
     def commit(self, commit: Commit, moved: Collection[StaticRows]) -> None:
         """A new version of the store is an input: of the queries whose tables it ``moved``."""
         now = self._clock.now_ms()
-        for running in self._in_order(moved, self._unfollowing):
+        for running in self._alone(self._in_order(moved, self._unfollowing), now):
             self._try(running, lambda running=running: running.commit(commit, now))  # type: ignore[misc]
             self._index(running)
         self._work_off_derived()
@@ -195,13 +236,37 @@ class Dispatcher:
     def step(self, moved: Collection[StaticRows]) -> None:
         """Tables have moved on without a commit taking its turn; queries that waited for that begin."""
         now = self._clock.now_ms()
-        for running in self._in_order(moved, ()):
+        for running in self._alone(self._in_order(moved, ()), now):
             self._try(running, lambda running=running: running.take_steps(now))  # type: ignore[misc]
             self._index(running)
         for pending in list(self._pending.values()):
             if pending.begin is not None:
                 pending.begin()
         self._work_off_derived()
+
+    def _alone(self, moved: list[RunningQuery], now: int) -> list[RunningQuery]:
+        """Let groups take the steps of their members; the queries that are left."""
+        groups: dict[TemplateGroup, list[RunningQuery]] = {}
+        for running in moved:
+            if running.membership is not None:
+                groups.setdefault(running.membership.group, []).append(running)
+        for group, members in groups.items():
+            self._together(group, lambda group=group, members=members: group.take_steps(members, now))  # type: ignore[misc]
+        together = {running for members in groups.values() for running in members}
+        return [running for running in moved if running not in together] if together else moved
+
+    def _together(
+        self, group: TemplateGroup, work: Callable[[], None], event: StreamInput | None = None
+    ) -> None:
+        """Something is done for all members of a group; when it fails, all do."""
+        try:
+            work()
+        except Exception as error:
+            log.exception("the queries %s ... failed together", ", ".join(group.names(3)))
+            for running in list(group.members.values()):
+                self.fail(running, error, event)
+        self._templates.gather(group)
+        self._take_parted()
 
     def _in_order(self, moved: Collection[StaticRows], others: Collection[str]) -> list[RunningQuery]:
         """The queries of these tables and the others by name, in the order of registration."""
@@ -211,6 +276,7 @@ class Dispatcher:
 
     def refresh(self, running: RunningQuery, cause: str) -> None:
         """Refresh a query's static parts and tell what follows."""
+        self.part(running)
         self._try(running, lambda: running.refresh_and_tell(self._clock.now_ms(), cause))
         self._index(running)
         self._work_off_derived()
@@ -224,18 +290,25 @@ class Dispatcher:
     def _deliver(self, event: StreamInput) -> None:
         for pending in self._pending.values():
             pending.take(event)
-        for running in self.readers(event.stream):
+        now = self._clock.now_ms()
+        # Who has to leave a group has taken this input there.
+        alone = list(self._readers.get(event.stream, ()))
+        for group in self._templates.groups(event.stream):
+            self._together(group, lambda group=group: group.handle(event, now), event)  # type: ignore[misc]
+        for running in alone:
             self._hand(running, event)
             self._follow(running)
+        if self._templates.meet(event.stream):
+            readers = self._readers[event.stream]
+            readers[:] = [running for running in readers if running.membership is None]
+        self._take_parted()
 
     def _hand(self, running: RunningQuery, event: StreamInput) -> None:
         if running.state == "failed":
             return
         self._try(running, lambda: running.handle(event, self._clock.now_ms()), event)
 
-    def _try(
-        self, running: RunningQuery, work: Callable[[], Any], event: StreamInput | None = None
-    ) -> None:
+    def _try(self, running: RunningQuery, work: Callable[[], Any], event: StreamInput | None = None) -> None:
         """A query that fails stops alone; the elements at which it did are kept as dead letters."""
         try:
             work()
@@ -254,7 +327,7 @@ class Dispatcher:
 
     def _index(self, running: RunningQuery) -> None:
         """Enter a query as a reader of its streams, those of variables as static data binds them now."""
-        if running.state == "failed":
+        if running.state == "failed" or running.membership is not None:
             return
         if running.timeline.reads_every_stream:
             for state in self._book:
@@ -332,10 +405,15 @@ class Dispatcher:
         self._due.clear()
         for state in self._book:
             if state.record.stamping == "arrival":
-                instants = [running.timeline.next_due() for running in self.readers(state.iri)]
+                readers = [*self._readers.get(state.iri, ()), *self._templates.groups(state.iri)]
+                instants = [reader.timeline.next_due() for reader in readers]
                 found = [instant + state.lateness_ms for instant in instants if instant is not None]
                 if found:
                     self._due[state.iri] = min(found)
             elif (left := state.idle_in(self._clock)) is not None:
                 self._due[state.iri] = now + left
         return max(1, min([*due, *self._due.values()]) - now)
+
+
+def _at_once(work: Callable[[], None]) -> None:
+    work()

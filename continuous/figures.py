@@ -110,5 +110,6 @@ def _of_query(entry: Entry) -> QueryFigures:
     if running is None:
         state = entry.state if entry.pending is None else "materialising"
         return QueryFigures(entry.name, state, 0, *told, 0)
+    running.settle()
     size = running.timeline.state_size()
     return QueryFigures(entry.name, running.state, running.evaluations, *told, size)

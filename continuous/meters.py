@@ -29,6 +29,11 @@ class Meter:
             if len(self._seconds) > self._span_ms // 1000 + 1:
                 self._seconds.popleft()
 
+    def follow(self, other: Meter, more: int) -> None:
+        """Another one has counted ``more`` for this one, too, and knows at which rate."""
+        self.total += more
+        self._seconds = deque(other._seconds)
+
     def per_second(self, now_ms: int) -> float:
         """The rate over the last ``span_ms``."""
         oldest = (now_ms - self._span_ms) // 1000

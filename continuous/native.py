@@ -7,50 +7,44 @@ takes the changes of the windows and gives the change of the answer, at a cost t
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyoxigraph import NamedNode, Quad
 
-from quadrill.store.dictionary import Pins, TermDictionary
+from quadrill.store.dictionary import TermDictionary
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.sweep import Holder
 
+from .algebra.build import all_nodes, expressions
 from .algebra.clock import with_clock
-from .algebra.nodes import Algebra, Var
+from .algebra.nodes import Var
 from .algebra.query import ContinuousQuery
 from .algebra.row_order import has_order
-from .algebra.static import is_static, split_static
+from .algebra.static import is_static, is_volatile, split_static
 from .algebra.variables import certain
 from .element import Row, WindowContent
-from .expressions.compile import ExpressionContext
-from .expressions.oxigraph import canonical
 from .expressions.values import ValueTable
-from .planner.compilation import Compilation, StaticTable
-from .planner.compiled import CompiledPlan
-from .planner.keyed import table_joins, unkeyed
-from .planner.physical import build_plan
-from .planner.plan import CLOCK_KEY, Plan, SourceKey, source_key
-from .planner.wanted import wanted_predicates
+from .native_plan import Encoded, PlanOptions, RunningPlan, WindowKey
+from .planner.compilation import StaticTable
+from .planner.template import Skeleton, skeleton
 from .r2r.ordering import OrderKeys
 from .r2r.policies import Policy
-from .r2r.reifiers import CanonicalReifiers
-from .r2r.topk import TopK
 from .reference.answer import Answer, EvaluationOptions, Left, StaticPart
 from .reference.background import Background, projected
-from .reference.functions import Functions, instant_literal
+from .reference.functions import Functions
 from .reference.parts import described, streams_of_variable
 from .reference.prepare import prepare
 from .reference.template import Template
-from .rows import EMPTY, Delta, merge
+from .rows import Delta, merge
 from .rows import Row as IdRow
-from .s2r.encoded import NOTHING, ElementCoder, EncodedContent, Predicates, Taken
-from .s2r.shared import SharedContent
+from .s2r.encoded import ElementCoder, EncodedContent
 from .sharing import WindowPool
-from .static.lookup import Lookup
 from .static.rows import Changes as StaticChanges
 from .static.rows import StaticRows
 from .static.table import SharedTable
@@ -62,11 +56,8 @@ if TYPE_CHECKING:
     from .static.catalogue import StaticCatalogue
 
 Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
-WindowKey = tuple[NamedNode, NamedNode | None]
 Changes = Mapping[WindowKey, Mapping[Quad, int]]
 """For each window (and stream, where that is a variable) the quads that entered (+1) and left (-1)."""
-Encoded = Iterable[tuple[WindowKey, EncodedContent | SharedContent]]
-"""The windows as the native engine holds them; their changes are taken from there."""
 
 
 class EngineTerms:
@@ -94,6 +85,16 @@ class EngineTerms:
                 self.planning.release()
 
 
+class Answering(Protocol):
+    """Who knows the answer after the newest change."""
+
+    vars: tuple[str, ...]
+
+    def rows_after(self, change: AnswerChange) -> list[Row]:
+        """The whole answer after a step that may not be the last; called in any thread."""
+        ...
+
+
 class AnswerChange:
     """What one step did to the answer, and the answer after it.
 
@@ -104,7 +105,7 @@ class AnswerChange:
 
     def __init__(
         self,
-        evaluator: NativeEvaluator,
+        evaluator: Answering,
         deleted: list[Row],
         inserted: list[Row],
         boolean: bool | None,
@@ -124,6 +125,22 @@ class AnswerChange:
         if self._rows is None:
             self._rows = self._evaluator.rows_after(self)
         return self._rows
+
+    def settle(self) -> None:
+        """Make the rows now: whoever knows the answer is about to forget it."""
+        self._rows = self.rows
+
+    def undone(self, rows: list[Row]) -> list[Row]:
+        """The answer after this step, made from the newest answer and the changes since."""
+        later = self.later
+        if later is None:
+            return rows
+        counted = Counter(rows)
+        while later is not None:
+            counted.subtract(later.inserted)
+            counted.update(later.deleted)
+            later = later.later
+        return list(counted.elements())
 
 
 class NativeEvaluator:
@@ -153,15 +170,13 @@ class NativeEvaluator:
         with ``costly_late`` filters that call extension functions come behind the joins of their group. All
         three are for tests and measurements.
         """
-        self._compile = compiled
-        self._costly_late = costly_late
+        self._plan_options = PlanOptions(order, compiled, costly_late)
         if query.form == "describe":
             raise UnsupportedError("DESCRIBE")
         if not query.windows:
             raise UnsupportedError("a query without windows", "a query without windows has nothing to keep")
         self._query = query
         self._options = options
-        self._union = options.window_default_graph == "union"
         self._terms = EngineTerms() if terms is None else terms
         self._functions = Functions(options.name, custom_functions())
         root = prepare(query)
@@ -180,8 +195,19 @@ class NativeEvaluator:
         )
         self._parts = self.statics.parts
         self._template = Template(query.template, self._columns, options.name)
+        self.rest = with_clock(rest)
+        # Held while the answer changes and while another thread reads it.
+        self._reading = threading.Lock()
+        # The contents that `step` and `answer` are given as quads.
+        self._own: dict[WindowKey, EncodedContent] = {}
+        self._held: dict[WindowKey, dict[Quad, int]] = {}
+        # Lets go of what the plan holds.
+        self._closers: list[Callable[[], object]] = []
         with self._terms.planning:
-            self._prepare_plan(with_clock(rest), order)
+            self._start_plan()
+            release = self._terms.dictionary.hold(weakly(self._held_rows))
+        # Also an evaluator that was only made to check a query lets go of its terms.
+        self.close = weakref.finalize(self, _let_go, release, self.statics, self._closers)
         # The finalizer has the static parts: what they keep for later must not keep the evaluator alive.
         unkeyed_later = weakref.WeakMethod(self._unkeyed)
 
@@ -190,78 +216,65 @@ class NativeEvaluator:
             return "the query has ended" if found is None else found(place, others)
 
         self.statics.open(unkeyed_now, options.static_tables, options.looked_up)
-        self._look_up()
+        self._running.look_up(self.statics)
         if self.statics.has_own or not self._parts:
             self.refresh()
 
-    def _prepare_plan(self, rest: Algebra, order: Sequence[int] | Policy | None) -> None:
-        self._plan = self._build(rest, order)
-        # The instant and the id of its term, where an expression asks for them.
-        self._asks_clock = any(node.source == CLOCK_KEY for node in self._plan.nodes)
-        self._instant: int | None = None
-        self._now = 0
-        self._places = [
-            self._plan.schema.vars.index(var.name) if var.name in self._plan.schema.vars else -1
-            for var in self._columns
-        ]
-        self._inputs = {
-            each.name: (source_key("triples", each.name), source_key("quads", each.name))
-            for each in self._query.windows
-        }
-        asked = wanted_predicates(self._plan)
-        self._wanted = {name: _both(asked, keys) for name, keys in self._inputs.items()}
-        # The contents that `step` and `answer` are given as quads, and those with canonical reifiers.
-        self._own: dict[WindowKey, EncodedContent] = {}
-        self._reified: dict[WindowKey, tuple[CanonicalReifiers, EncodedContent]] = {}
-        self._held: dict[WindowKey, dict[Quad, int]] = {}
-        self._pending: dict[SourceKey, Delta] = {}
+    def _start_plan(self) -> None:
+        """Make the operators, empty; nobody sweeps the dictionary meanwhile."""
+        self._at_work: RunningPlan | None = RunningPlan(
+            self.rest,
+            self._query,
+            self.tables,
+            self._options,
+            self._terms,
+            self._plan_options,
+            ordered=self._ordered,
+        )
+        self._closers[:] = [self._at_work.close]
+        self._places = self._at_work.places(var.name for var in self._columns)
         self._answer: Delta = {}
         self._newest: AnswerChange | None = None
         self._unchanged: AnswerChange | None = None
-        top = self._plan.nodes[self._plan.root].operator
-        # Its revision tells that the order of the answer is another, though no row came or went.
-        self._top = top if isinstance(top, TopK) else None
         self._shown_revision = -1
-        # Held while the answer changes and while another thread reads it.
-        self._reading = threading.Lock()
-        release = self._terms.dictionary.hold(_weakly(self._held_rows))
-        coder = self._terms.coder
-        for wanted in self._wanted.values():
-            coder.want(wanted)
-        # Also an evaluator that was only made to check a query lets go of its terms.
-        self.close = weakref.finalize(
-            self, _let_go, release, self.statics, self._pins, coder, list(self._wanted.values())
-        )
+
+    @property
+    def tables(self) -> dict[str, StaticTable]:
+        """What a planner must know of the static parts."""
+        return {
+            part.name: StaticTable(
+                part.name,
+                tuple(var.name for var in part.vars),
+                certain(part.pattern) & {var.name for var in part.vars},
+            )
+            for part in self._parts
+        }
+
+    @property
+    def _running(self) -> RunningPlan:
+        assert self._at_work is not None
+        return self._at_work
 
     def _unkeyed(self, place: int, others: Collection[int]) -> str | None:
         """Why a part cannot be looked up by keys beside others that are; None when it can."""
+        if self._at_work is None:
+            return "it is evaluated together with queries that differ in constants"
         part = self._parts[place]
         streams = {each.stream for each in self._query.windows}
         if any(var in streams for var in part.vars):
             return "it binds the stream of a window"
-        return unkeyed(self._plan, part.name, [self._parts[each].name for each in others])
-
-    def _look_up(self) -> None:
-        """Joins look into the parts that are not held."""
-        self._lookups: list[Lookup] = []
-        for place in self.statics.looked_up:
-            for join, number in table_joins(self._plan, self._parts[place].name) or ():
-                self._lookups.append(self.statics.look_into(place))
-                join.look_up(number, self._lookups[-1])
-        if self._lookups:
-            self._renew_code()
+        return self._running.unkeyed(part.name, [self._parts[each].name for each in others])
 
     def look_up(self, place: int, left: Left) -> bool:
         """A part that is held is looked up from the next step on; False when that cannot be just now."""
-        joins = table_joins(self._plan, self._parts[place].name) or ()
-        pending = self._pending.get(source_key("table", self._parts[place].name), EMPTY)
-        lookups = self.statics.leave(place, pending, len(joins), left)
+        if self._at_work is None:
+            return False
+        name = self._parts[place].name
+        joins = self._at_work.joins(name)
+        lookups = self.statics.leave(place, self._at_work.pending(name), len(joins), left)
         if lookups is None:
             return False
-        for (join, number), lookup in zip(joins, lookups, strict=True):
-            join.look_up(number, lookup)
-        self._lookups += lookups
-        self._renew_code()
+        self._at_work.leave(joins, lookups)
         return True
 
     def hold(self, place: int, table: SharedTable) -> bool:
@@ -270,19 +283,12 @@ class NativeEvaluator:
         False when that cannot be just now; the table is then let go.
         """
         lookups = list(self.statics.lookups(place))
-        pending = self._pending.get(source_key("table", self._parts[place].name), EMPTY)
-        rows = self.statics.come_back(place, pending, table)
+        name = self._parts[place].name
+        rows = self.statics.come_back(place, self._running.pending(name), table)
         if rows is None:
             return False
-        for join, number in table_joins(self._plan, self._parts[place].name) or ():
-            join.hold(number, rows)
-        self._lookups = [each for each in self._lookups if each not in lookups]
-        self._renew_code()
+        self._running.come_back(name, rows, lookups)
         return True
-
-    def _renew_code(self) -> None:
-        if self._code is not None:
-            self._code.renew()
 
     # --- the surface of the reference ---------------------------------------------------------------
 
@@ -299,20 +305,14 @@ class NativeEvaluator:
 
     def take(self, changes: StaticChanges) -> bool:
         """Take changes of static parts into the next step; True when any row changed."""
-        changed = False
+        taken = False
         for place, change in changes.items():
-            part = self._parts[place]
-            if part.name not in self._plan.tables or not (change.delta or change.renewals):
-                continue
-            changed = True
-            key = source_key("table", part.name)
             if change.renewals:
                 for lookup in self.statics.lookups(place):
                     lookup.renewals += change.renewals
-                self._pending.pop(key, None)
-            earlier = self._pending.get(key)
-            self._pending[key] = change.delta if earlier is None else merge(dict(earlier), change.delta)
-        return changed
+            name = self._parts[place].name
+            taken = self._running.take(name, change.delta, afresh=bool(change.renewals)) or taken
+        return taken
 
     @property
     def static_version(self) -> int:
@@ -345,9 +345,7 @@ class NativeEvaluator:
 
     def content_of(self, window: NamedNode) -> EncodedContent:
         """What a window of this query is to hold its content in, so that `advance` can take the changes."""
-        content = EncodedContent(self._terms.coder, self._wanted[window], union=self._union)
-        content.inputs = self._inputs[window]
-        return content
+        return self._running.content_of(window)
 
     def step(self, at: int, changes: Changes) -> AnswerChange:
         """Take the changes of one transaction; the change of the answer at instant ``at`` (milliseconds)."""
@@ -368,33 +366,9 @@ class NativeEvaluator:
 
         Without ``told`` nobody asks which rows came and went, only for the whole answer.
         """
-        for lookup in self._lookups:
-            lookup.check()
-        given, self._pending = self._pending, {}
-        if self._asks_clock and at != self._instant:
-            self._move_clock(at, given)
-        reifiers = self._terms.coder.met_reifier
-        for key, content in contents:
-            taken = content.take()
-            if taken is NOTHING:
-                continue
-            if reifiers:
-                taken = self._renamed(key, taken, content)
-            triples, quads, _ = taken
-            if key[1] is not None:
-                # The blocks of a variable stream have it as their last column.
-                last = self._terms.dictionary.ids[key[1]]
-                triples = {(*row, last): weight for row, weight in triples.items()}
-                quads = {(*row, last): weight for row, weight in quads.items()}
-            for_triples, for_quads = content.inputs
-            if triples:
-                given[for_triples] = {**given[for_triples], **triples} if for_triples in given else triples
-            if quads:
-                given[for_quads] = {**given[for_quads], **quads} if for_quads in given else quads
-        # The generated function is told changes row by row; the operators know of what was replaced.
-        step = self._plan.step if any(each.renewals for each in self._lookups) else self._step
+        given = self._running.gather(at, contents)
         with self._reading:
-            delta = step(given)
+            delta = self._running.step(given)
             if not delta and self._unchanged is not None and not self._reordered():
                 change = self._unchanged
             else:
@@ -405,14 +379,8 @@ class NativeEvaluator:
 
     def _reordered(self) -> bool:
         """True when the order of the answer may be another than that of the last one given."""
-        return self._top is not None and self._top.revision != self._shown_revision
-
-    def _move_clock(self, at: int, given: dict[SourceKey, Delta]) -> None:
-        """The row of the clock becomes the instant ``at``."""
-        change: Delta = {(self._now,): -1} if self._now else {}
-        self._instant, self._now = at, self._terms.dictionary.encode(canonical(instant_literal(at)))
-        change[(self._now,)] = 1
-        given[CLOCK_KEY] = change
+        top = self._running.top
+        return top is not None and top.revision != self._shown_revision
 
     def _changed(self, delta: Delta, *, told: bool) -> AnswerChange:
         """Apply a change to the answer."""
@@ -433,8 +401,8 @@ class NativeEvaluator:
         if self._newest is not None:
             self._newest.later = change
         self._newest = change
-        if self._top is not None:
-            self._shown_revision = self._top.revision
+        if self._running.top is not None:
+            self._shown_revision = self._running.top.revision
         # What steps that change nothing give until the next that does.
         self._unchanged = change if not delta else None
         return change
@@ -444,114 +412,107 @@ class NativeEvaluator:
 
         What has changed in them since is left to the next step.
         """
-        earlier = []
-        for key, content in contents:
-            held = EncodedContent(self._terms.coder, union=self._union)
-            held.inputs = content.inputs
-            held.begin(content.before())
-            earlier.append((key, held))
+        earlier = [(key, self._running.copy_of(content)) for key, content in contents]
         return self.advance(at, earlier, told=False)
 
     def rows_after(self, change: AnswerChange) -> list[Row]:
         """The whole answer after a step that may not be the last; called in any thread."""
         with self._reading:
-            rows = self._decoded(self._answer)
-            later = change.later
-            if later is None:
-                return rows
-            counted = Counter(rows)
-            while later is not None:
-                counted.subtract(later.inserted)
-                counted.update(later.deleted)
-                later = later.later
-            return list(counted.elements())
+            return change.undone(self._decoded(self._answer))
 
     def whole(self) -> Answer:
         """The whole answer after the last step."""
         if self._query.form == "ask":
             return Answer((), [], False, bool(self._answer))
-        operator = self._plan.nodes[self._plan.root].operator
-        if isinstance(operator, TopK):
-            return Answer(self.vars, [self._terms_of(row) for row in operator.rows()], self._ordered)
+        top = self._running.top
+        if top is not None:
+            return Answer(self.vars, [self._terms_of(row) for row in top.rows()], self._ordered)
         return Answer(self.vars, self._decoded(self._answer), self._ordered)
 
     def explain(self, *, analyze: bool = False) -> str:
         """The operators with the rows that they keep; with ``analyze`` also what they did."""
-        return self._plan.explain(analyze=analyze)
+        return self._running.plan.explain(analyze=analyze)
 
     def measured(self) -> dict[str, Any]:
         """Live figures: ``operators`` as in `Plan.measured`, ``steps`` taken and ``timed_steps`` of them."""
-        figures = self._plan.figures
-        return {
-            "operators": self._plan.measured(),
-            "steps": figures.steps,
-            "timed_steps": figures.timed_steps,
-        }
+        return self._running.measured()
 
     @property
     def code(self) -> str | None:
         """The generated function that runs the plan now, as text."""
-        return None if self._code is None else self._code.source
+        return self._running.code
 
     def state_size(self) -> int:
         """Rows kept by the operators."""
-        return self._plan.size()
+        return self._running.plan.size()
 
-    # --- preparation ------------------------------------------------------------------------------
+    # --- in a template ----------------------------------------------------------------------------
 
-    def _build(self, rest: Algebra, order: Sequence[int] | Policy | None) -> Plan:
-        tables = {
-            part.name: StaticTable(
-                part.name,
-                tuple(var.name for var in part.vars),
-                certain(part.pattern) & {var.name for var in part.vars},
-            )
-            for part in self._parts
-        }
-        context = ExpressionContext(self._terms.values, self._options.base_iri, custom_functions())
-        self._pins = Pins(self._terms.dictionary)
-        compilation = Compilation(
-            self._terms.dictionary,
-            self._pins,
-            context,
-            self._terms.keys,
-            self._query.windows,
-            tables,
-            self._union,
-            order,
-            self._costly_late,
-        )
-        plan = build_plan(rest, compilation, ordered=self._ordered)
-        self._code = CompiledPlan(plan, context) if self._compile else None
-        self._step = plan.step if self._code is None else self._code.step
-        return plan
+    @property
+    def form(self) -> str:
+        """The form of the query."""
+        return self._query.form
+
+    @property
+    def query(self) -> ContinuousQuery:
+        """What it evaluates."""
+        return self._query
+
+    @property
+    def options(self) -> EvaluationOptions:
+        """The options of the registration."""
+        return self._options
+
+    @property
+    def terms(self) -> EngineTerms:
+        """What it shares with all native queries of the engine."""
+        return self._terms
+
+    @cached_property
+    def skeleton(self) -> Skeleton:
+        """The query without its constants."""
+        return skeleton(self.rest)
+
+    @cached_property
+    def template(self) -> Hashable | None:
+        """Equal for queries that may be evaluated together; None for one that is evaluated alone."""
+        volatile = any(is_volatile(expr) for node in all_nodes(self.rest) for expr in expressions(node))
+        statics = self.statics
+        if self._ordered or volatile or self._plan_options != PlanOptions():
+            return None
+        if statics.has_own or not statics.shares:
+            return None
+        columns = tuple((each.name, frozenset(each.vars), each.certain) for each in self.tables.values())
+        text = hashlib.sha256(self.skeleton.text.encode()).digest()
+        options = self._options
+        kept = (options.window_default_graph, options.quoted_asserted, options.base_iri)
+        return (text, self._query.form, self.vars, self._query.windows, columns, kept)
+
+    def answer_ids(self) -> Delta:
+        """The rows of the answer, in ids and in its columns, with their weights."""
+        found: Delta = {}
+        for row, weight in self._answer.items():
+            own = tuple([row[place] if place >= 0 else 0 for place in self._places])
+            found[own] = found.get(own, 0) + weight
+        return found
+
+    def sleep(self) -> None:
+        """Others evaluate the query: operators and answer are let go of."""
+        if self._newest is not None:
+            # What was given out must not need them any more.
+            self._newest.settle()
+        for close in self._closers:
+            close()
+        self._at_work = self._newest = self._unchanged = None
+        self._answer = {}
+
+    def wake(self) -> None:
+        """Evaluate it here again, from `go_on`: the operators are empty but for static parts."""
+        with self._terms.planning:
+            self._start_plan()
+        self.take(self.statics.as_taken())
 
     # --- one step ---------------------------------------------------------------------------------
-
-    def _renamed(self, key: WindowKey, taken: Taken, content: EncodedContent | SharedContent) -> Taken:
-        """The change with canonical reifiers, from the first reifier in the window on."""
-        coder = self._terms.coder
-        canonical, renamed = self._reified.get(key, (None, None))
-        if canonical is None or renamed is None:
-            if not any(each[1] == coder.reifies for each in taken.keys):
-                return taken
-            # What was there before had no reifiers and was given out as it is.
-            earlier = content.before_change(taken)
-            canonical = CanonicalReifiers(self._asserts_quoted(key), map(coder.quad, earlier))
-            renamed = EncodedContent(coder, union=self._union)
-            for each in earlier:
-                renamed.enter(each)
-            renamed.take()
-            self._reified[key] = canonical, renamed
-        quads = {coder.quad(each): weight for each, weight in taken.keys.items()}
-        for quad, weight in canonical.change(quads).items():
-            if weight > 0:
-                renamed.enter(coder.key(quad))
-            else:
-                renamed.leave(coder.key(quad))
-        if not len(canonical):
-            del self._reified[key]
-        return renamed.take()
 
     def _differences(self, contents: Contents) -> dict[WindowKey, dict[Quad, int]]:
         """The changes that lead from the contents of the last call to these."""
@@ -572,40 +533,39 @@ class NativeEvaluator:
             self._held[key] = dict.fromkeys(new, 1)
         return changes
 
-    def _asserts_quoted(self, key: WindowKey) -> bool:
-        setting = self._options.quoted_asserted
-        if isinstance(setting, bool):
-            return setting
-        name, stream = key
-        streams = [stream] + [each.stream for each in self._query.windows if each.name == name]
-        return any(each in setting for each in streams)
-
     def _decoded(self, rows: Mapping[IdRow, int]) -> list[Row]:
         """Rows of terms in the columns of the answer, as often as their weight, in the answer's order."""
         ordered: Sequence[IdRow] = list(rows)
-        operator = self._plan.nodes[self._plan.root].operator
-        if self._ordered and isinstance(operator, TopK):
-            ordered = operator.sorted(ordered)
-        found: list[Row] = []
-        for row in ordered:
-            found += [self._terms_of(row)] * rows[row]
-        return found
+        top = self._running.top
+        if self._ordered and top is not None:
+            ordered = top.sorted(ordered)
+        return decoded_rows(self._running, rows, self._places, ordered)
 
     def _terms_of(self, row: IdRow) -> Row:
-        terms = self._terms.dictionary.terms
-        return tuple([terms[row[place]] if place >= 0 and row[place] else None for place in self._places])
+        return self._running.decoded(row, self._places)
 
     def _held_rows(self) -> Iterator[IdRow]:
         """In the order in which rows are made from others (`quadrill.store.sweep`)."""
         yield from self.statics.waiting()
-        yield (self._now,)
-        for change in list(self._pending.values()):
-            yield from list(change)
-        yield from self._plan.held()
+        if self._at_work is not None:
+            yield from self._at_work.held()
         yield from list(self._answer)
 
 
-def _weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
+def decoded_rows(
+    running: RunningPlan,
+    rows: Mapping[IdRow, int],
+    places: Sequence[int],
+    ordered: Sequence[IdRow] | None = None,
+) -> list[Row]:
+    """Some columns of a plan's rows as terms, each row as often as its weight; by default in their order."""
+    found: list[Row] = []
+    for row in rows if ordered is None else ordered:
+        found += [running.decoded(row, places)] * rows[row]
+    return found
+
+
+def weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
     """The method of an object that this keeps alive only while it is walked."""
     method = weakref.WeakMethod(held)
 
@@ -616,26 +576,10 @@ def _weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
     return rows
 
 
-def _both(asked: Mapping[SourceKey, Predicates], keys: Iterable[SourceKey]) -> Predicates:
-    """What the plan asks of a window, by its triples or by its named graphs."""
-    found: frozenset[int] = frozenset()
-    for key in keys:
-        wanted = asked.get(key, frozenset())
-        if wanted is None:
-            return None
-        found |= wanted
-    return found
-
-
 def _let_go(
-    release: Callable[[], None],
-    statics: StaticRows,
-    pins: Pins,
-    coder: ElementCoder,
-    wanted: Sequence[Predicates],
+    release: Callable[[], None], statics: StaticRows, closers: Sequence[Callable[[], object]]
 ) -> None:
     release()
-    pins.release()
-    for each in wanted:
-        coder.unwant(each)
+    for close in closers:
+        close()
     statics.abandon()

@@ -111,7 +111,16 @@ class EngineParts:
         self.book = StreamBook(registry, clock, settings, self.acceptor.lock)
         self.acceptor.on_stamped = self.book.stamp
         self.catalogue = QueryCatalogue(registry, clock, settings)
-        self.dispatcher = Dispatcher(self.acceptor, self.book, turns, self._query_failed, self._refresh_timed)
+        self.dispatcher = Dispatcher(
+            self.acceptor,
+            self.book,
+            turns,
+            self._query_failed,
+            self._refresh_timed,
+            templates=settings.templates,
+            limited=bool(settings.static_rows or settings.static_rows_per_query),
+            when_shown=turns.when_shown,
+        )
         remote = settings.remote
         self.sources = SourceBook(
             RemoteClient(

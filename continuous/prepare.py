@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -93,6 +93,19 @@ class IncrementalEvaluator(Evaluator, Protocol):
     @property
     def pool(self) -> Any:
         """Where windows of queries meet that have become the same."""
+        ...
+
+    @property
+    def template(self) -> Hashable | None:
+        """Equal for queries that can be evaluated together, differing in constants; None for others."""
+        ...
+
+    def sleep(self) -> None:
+        """Others evaluate the query."""
+        ...
+
+    def wake(self) -> None:
+        """They do no longer."""
         ...
 
     def content_of(self, window: NamedNode) -> Any:

@@ -448,7 +448,8 @@ class QueryLife:
 
     def set_registration(self, running: RunningQuery, registration: Registration) -> None:
         """In its turn: other settings."""
-        running.prepared = replace(running.prepared, registration=registration)
+        prepared = replace(running.prepared, registration=registration)
+        self.parts.dispatcher.change(running, lambda: setattr(running, "prepared", prepared))
         self.read_sources(running.name, running.prepared)
         self.parts.dispatcher.set_timer(running)
 

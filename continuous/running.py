@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from typing import Literal as OneOf
@@ -17,20 +17,25 @@ from .element import Row
 from .feeds import EventKind, Feed
 from .inputs import Evaluation, Skipped, StreamInput
 from .meters import Meter
+from .native_plan import HeldWindow, WindowKey
 from .prepare import AnswerLike, ChangedAnswer, Evaluator, IncrementalEvaluator, PreparedQuery
 from .r2s import difference, emit, emit_change
 from .results import in_fixed_order, one_line, quads_text, solutions, solutions_line
+from .rows import negate
 from .s2r.live import LiveContent
 from .s2r.operator import Interval
 from .settings import EngineSettings
 from .sharing import WindowSharing
+from .static.changes import TableChange
 from .static.rows import StaticRows, StaticStep
-from .timeline import QueryTimeline
+from .templates.membership import Membership
+from .timeline import SLIDING, QueryTimeline
 from .views.book import View
 
 State = OneOf["running", "paused", "failed"]
 EmitElement = Callable[[int, list[Quad], bool], None]
-WindowKey = tuple[NamedNode, NamedNode | None]
+_MOST_NAMES = 20
+"""Of a template's members at most so many are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +78,9 @@ class RunningQuery:
         self._emit_element = emit_element
         # True while retained elements are evaluated once more.
         self.repeats = False
-        self.timeline = QueryTimeline(
-            prepared.windows,
-            prepared.report,
-            t0_ms=prepared.t0_ms,
-            open_closed=prepared.open_closed,
-            non_empty=prepared.non_empty,
-            max_empty_windows=settings.max_empty_windows,
-            lateness_ms=prepared.registration.lateness,
-            variable_streams=self._streams_of_variable,
-        )
+        # Its part in a template group, while others evaluate it.
+        self.membership: Membership | None = None
+        self._own_timeline = self.new_timeline()
         # The windows by the keys of the evaluator, once there are any.
         self._windows: list[tuple[WindowKey, LiveContent]] = []
         self._built = -1
@@ -120,6 +118,11 @@ class RunningQuery:
         self.last_refresh: dict[str, Any] | None = None
         self.refreshes = 0
 
+    @property
+    def timeline(self) -> QueryTimeline:
+        """Its time; that of the group while it is a member of one."""
+        return self._own_timeline if self.membership is None else self.membership.group.timeline
+
     # --- inputs ---------------------------------------------------------------------------------
 
     def begin(self, now_ms: int) -> None:
@@ -149,6 +152,8 @@ class RunningQuery:
     @property
     def sharing_group(self) -> list[str] | None:
         """The queries that share a window with this one, itself included; None when none does."""
+        if self.membership is not None:
+            return self.membership.group.names(_MOST_NAMES)
         names = [] if self._sharing is None else self._sharing.group()
         return names if len(names) > 1 else None
 
@@ -159,7 +164,7 @@ class RunningQuery:
             if self.state == "paused":
                 continue
             if isinstance(step, Skipped):
-                self._tell_skipped(step)
+                self.tell_skipped(step)
             else:
                 self._evaluate(step, now_ms)
                 # One push may carry many times: the windows are looked at after each of them.
@@ -208,11 +213,19 @@ class RunningQuery:
         if self.statics is None or self.prepared.refresh != "trigger":
             return
         for step in self.statics.ready():
-            if not self._take(step):
-                continue
-            self._refreshed(now_ms, "trigger", changed=True)
-            if self._on_commit and self.state == "running":
-                self._after_refresh(step.at_ms, now_ms)
+            self.take_step(step, now_ms)
+
+    def take_step(self, step: StaticStep, now_ms: int) -> None:
+        """Static parts move to a version."""
+        if not self._take(step):
+            return
+        self.note_step(now_ms)
+        if self._on_commit and self.state == "running":
+            self._after_refresh(step.at_ms, now_ms)
+
+    def note_step(self, now_ms: int) -> None:
+        """The rows of static parts have changed with a commit."""
+        self._refreshed(now_ms, "trigger", changed=True)
 
     def absorb_steps(self) -> None:
         """Take the steps that there are without an evaluation: the next one tells what follows."""
@@ -296,18 +309,153 @@ class RunningQuery:
 
     def plan(self, *, analyze: bool = False) -> str | None:
         """The operators that keep the answer up to date, as text; None where it is recomputed."""
+        if self.membership is not None:
+            return self.membership.group.explain(analyze=analyze)
         show = getattr(self.evaluator, "explain", None)
         return None if show is None else str(show(analyze=analyze))
 
     def measured(self) -> dict[str, Any]:
         """Live figures of the operators; none where the answer is recomputed."""
+        if self.membership is not None:
+            return self.membership.group.measured()
         measured: Callable[[], dict[str, Any]] | None = getattr(self.evaluator, "measured", None)
         return {"operators": [], "steps": 0, "timed_steps": 0} if measured is None else measured()
 
     @property
     def code(self) -> str | None:
         """The generated function that keeps the answer up to date; None where it is recomputed."""
+        if self.membership is not None:
+            return self.membership.group.code
         return getattr(self.evaluator, "code", None)
+
+    # --- evaluated with others ------------------------------------------------------------------
+
+    @property
+    def template(self) -> Hashable | None:
+        """Equal for queries that can be evaluated together, differing in constants; None for others."""
+        prepared, evaluator = self.prepared, self._incremental
+        registration = prepared.registration
+        if (
+            evaluator is None
+            or self.view is not None
+            or registration.memory is not None
+            or prepared.sources is not None
+            or prepared.query.form not in ("select", "ask")
+            or prepared.report.kind != "on-content-change"
+            or prepared.refresh != "trigger"
+        ):
+            return None
+        shape: Hashable | None = evaluator.template
+        windows = [each.stream for each in prepared.windows]
+        kinds = {each.spec.kind for each in prepared.windows}
+        if shape is None or len(set(windows)) != 1 or not kinds <= SLIDING:
+            return None
+        kept = (prepared.output, prepared.non_empty, prepared.open_closed, registration.lateness)
+        return (windows[0], shape, *kept)
+
+    @property
+    def can_join(self) -> bool:
+        """True when nothing is in hand that a group would not know of."""
+        return (
+            self._sharing is not None
+            and self.membership is None
+            and self.state == "running"
+            and not self._stale
+            and self._unseen_from is None
+            and self.last_step is not None
+            and self.statics is not None
+            and self.statics.is_settled
+            and not self.statics.looked_up
+            and self.timeline.shared_windows() is not None
+        )
+
+    def join(self, membership: Membership, answer: AnswerLike) -> None:
+        """Others evaluate it from now on; ``answer`` is the present one, as they have it."""
+        assert self._incremental is not None
+        assert self.statics is not None
+        assert self.last_step is not None
+        self.stop_sharing()
+        self._own_timeline.let_go()
+        self.membership = membership
+        self.statics.before_news = membership.settle
+        self._incremental.sleep()
+        self.feed.publish([], self._current(self.last_step, answer))
+
+    def settle(self, told: int | None = None) -> None:
+        """Bring its figures to the newest evaluation of its group; the one numbered ``told`` is told next."""
+        if self.membership is not None:
+            self.membership.settle()
+            self.membership.seen = self.membership.seen if told is None else told
+
+    def settled(self, evaluations: int, step: Evaluation, version: int) -> None:
+        """There were evaluations that gave it no rows, the last one at this step and version."""
+        self.evaluations += evaluations
+        self.last_step, self.last_version, self._last_answer_id = step, version, None
+
+    def timeline_state(self) -> dict[str, Any]:
+        """What its timeline has become, for a checkpoint."""
+        return self.timeline.state() if self.membership is None else self.membership.timeline_state()
+
+    def counts(self) -> tuple[int, int, int]:
+        """Elements taken, late, and behind other streams, since it began."""
+        timeline = self.timeline
+        if self.membership is not None:
+            return self.membership.counts()
+        return timeline.taken, timeline.late, timeline.behind
+
+    def end_membership(self) -> Membership | None:
+        """The group evaluates it no longer."""
+        membership, self.membership = self.membership, None
+        if membership is not None and self.statics is not None:
+            membership.end()
+            self._own_timeline.restore(membership.timeline_state())
+            self.statics.before_news = _nothing
+        return membership
+
+    def go_alone(
+        self,
+        windows: Sequence[tuple[WindowKey, HeldWindow]] | None = None,
+        undone: StaticStep | None = None,
+    ) -> None:
+        """Evaluate it here again, from where its group is.
+
+        Args:
+            windows: what the windows held at the last evaluation; by default as they say themselves.
+            undone: a step of its static parts that the last evaluation had not seen.
+        """
+        assert self._incremental is not None
+        self.end_membership()
+        assert self.last_step is not None
+        self._built = -1
+        self._incremental.wake()
+        if undone is not None:
+            back = {place: TableChange(negate(each.delta)) for place, each in undone.changes.items()}
+            cast(Any, self.evaluator).take(back)
+        answer = self._incremental.go_on(self.last_step.at, self._contents() if windows is None else windows)
+        self.feed.publish([], self._current(self.last_step, answer))
+        self.share()
+
+    def stand(self, state: Mapping[str, Any]) -> None:
+        """Its windows are where these are."""
+        self.stop_sharing()
+        self._own_timeline.let_go()
+        self._own_timeline.restore(state)
+        self._built = -1
+        self.share()
+
+    def new_timeline(self) -> QueryTimeline:
+        """A timeline of the same windows, without inputs so far."""
+        prepared = self.prepared
+        return QueryTimeline(
+            prepared.windows,
+            prepared.report,
+            t0_ms=prepared.t0_ms,
+            open_closed=prepared.open_closed,
+            non_empty=prepared.non_empty,
+            max_empty_windows=self._settings.max_empty_windows,
+            lateness_ms=prepared.registration.lateness,
+            variable_streams=self._streams_of_variable,
+        )
 
     # --- what others ask ------------------------------------------------------------------------
 
@@ -361,6 +509,10 @@ class RunningQuery:
             answer: AnswerLike = self._incremental.advance(step.at, self._contents())
         else:
             answer = self.evaluator.answer(step.at, self.timeline.contents())
+        self.tell(step, answer, now_ms)
+
+    def tell(self, step: Evaluation, answer: AnswerLike, now_ms: int) -> None:
+        """Publish what follows from an answer."""
         self._take_view(step, answer)
         self._unseen_from = None
         self.last_step, self.last_version = step, self.version
@@ -525,23 +677,31 @@ class RunningQuery:
 
     def _current(self, step: Evaluation, answer: AnswerLike) -> Callable[[], str]:
         """The line of the current answer, made when somebody asks and then remembered."""
-        version = self.last_version
-        made: list[str] = []
+        told, version, membership = step, self.last_version, self.membership
+        number = 0 if membership is None else membership.seen
+        made: dict[tuple[Evaluation, int], str] = {}
 
         def line() -> str:
-            if not made:
-                head = self._head(step.at, step.window) | {"version": version}
-                match self.prepared.query.form:
-                    case "ask":
-                        made.append(one_line(head | {"head": {}, "boolean": answer.boolean}))
-                    case "construct":
-                        quads = self.evaluator.construct(self._listed(answer.rows), step.at)
-                        made.append(one_line(head | {"quads": quads_text(quads)}))
-                    case _:
-                        made.append(solutions_line(head, answer.vars, self._listed(answer.rows)))
-            return made[0]
+            newest = None if membership is None else membership.shown_after(number)
+            step, reflects = newest or (told, version)
+            if (step, reflects) not in made:
+                made.clear()
+                made[step, reflects] = self._line(step, reflects, answer)
+            return made[step, reflects]
 
         return line
+
+    def _line(self, step: Evaluation, version: int, answer: AnswerLike) -> str:
+        """An answer as it stands at an evaluation."""
+        head = self._head(step.at, step.window) | {"version": version}
+        match self.prepared.query.form:
+            case "ask":
+                return one_line(head | {"head": {}, "boolean": answer.boolean})
+            case "construct":
+                quads = self.evaluator.construct(self._listed(answer.rows), step.at)
+                return one_line(head | {"quads": quads_text(quads)})
+            case _:
+                return solutions_line(head, answer.vars, self._listed(answer.rows))
 
     def empty_answer(self) -> dict[str, Any]:
         """The current answer before the first evaluation."""
@@ -554,7 +714,8 @@ class RunningQuery:
             case _:
                 return head | solutions(self._vars, [])
 
-    def _tell_skipped(self, step: Skipped) -> None:
+    def tell_skipped(self, step: Skipped) -> None:
+        """A run of empty reports."""
         document = {"from": step.start, "to": step.end, "skipped": step.skipped}
         self.feed.publish([("progress", one_line(document))])
 

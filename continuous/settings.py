@@ -35,6 +35,7 @@ class EngineSettings:
         static_rows: rows of static parts in memory at which registrations are refused; 0 for no limit.
         static_rows_per_query: the same of the static parts of one query.
         static_delta_share: the part of writers' time that deltas of one table may take; 0 for no limit.
+        templates: queries that differ only in constants are evaluated together.
         waiting_elements: elements kept at most for a query whose static parts are being read.
         tick_ms: how often, at least, clock-driven streams are moved.
         checkpoint_ms: how often the state is written, when there is a journal and something happened.
@@ -63,6 +64,7 @@ class EngineSettings:
     static_rows: int = 0
     static_rows_per_query: int = 0
     static_delta_share: float = 0.5
+    templates: bool = True
     waiting_elements: int = 1_000_000
     tick_ms: int = 1_000
     checkpoint_ms: int = 30_000

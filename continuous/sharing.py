@@ -97,6 +97,14 @@ class WindowSharing:
                 self._read(key, leader._shared(name))
                 self._pool.leave(shape, self.owner, key[0])
 
+    def rename(self, owner: str) -> None:
+        """From now on it speaks for another query."""
+        self.owner = owner
+        for _, key in self._shapes:
+            operator = self._timeline.operators[key]
+            if isinstance(operator, SharedView):
+                operator.owner = owner
+
     def leave(self) -> None:
         """The query ends: it reads no shared window any more."""
         self.left = True

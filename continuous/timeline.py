@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 from pyoxigraph import NamedNode
 
@@ -24,14 +25,20 @@ from .algebra.query import WindowDeclaration
 from .element import Element, WindowContent
 from .inputs import Advance, Arrival, Cause, Evaluation, Idle, Report, Skipped, Step, StreamInput, StreamTime
 from .s2r.build import build_window
-from .s2r.encoded import EncodedContent
+from .s2r.encoded import NOTHING, EncodedContent
 from .s2r.grid import GridWindow
 from .s2r.live import LiveContent, LiveQuads
 from .s2r.operator import Interval, WindowOperator
 from .s2r.shared import SharedView
 
-_SLIDING = ("now", "range", "triples", "all")
+SLIDING = frozenset(("now", "range", "triples", "all"))
 """Kinds of windows that have no closes."""
+
+_KEPT = (
+    "_views", "_operators", "_by_order", "_pending", "_next_report", "_last_at", "_last_window", "instant",
+    "late", "behind", "taken",
+)  # fmt: skip
+"""What it has become since the registration."""
 
 
 def _quads(window: str) -> LiveContent:
@@ -102,7 +109,7 @@ class QueryTimeline:
         self._pending: list[tuple[int, int, int, int, Element]] = []
         self._pushes = count()
         self._slides = report.kind == "on-content-change" and all(
-            window.spec.kind in _SLIDING for window in self._windows
+            window.spec.kind in SLIDING for window in self._windows
         )
         self._next_report: int | None = None
         self._last_at: int | None = None
@@ -164,9 +171,64 @@ class QueryTimeline:
             content = operator.window.content if isinstance(operator, SharedView) else None
             if operator is not None and isinstance(operator.live, EncodedContent):
                 content = operator.live
-            if content is not None and declaration.spec.kind in _SLIDING:
+            if content is not None and declaration.spec.kind in SLIDING:
                 shape = (stream, declaration.spec, self._open_closed, view.lateness, content.shape)
                 yield shape, (declaration.name.value, stream)
+
+    # --- what it has become ---------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """What it has become since the registration, for a checkpoint."""
+        return {name: getattr(self, name) for name in _KEPT}
+
+    def fork(self, owner: str) -> dict[str, Any]:
+        """The same for another query, with views of its own of the windows, all of which are shared."""
+        views = {
+            key: each.fork(owner) for key, each in self._operators.items() if isinstance(each, SharedView)
+        }
+        of = {id(each): views[key] for key, each in self._operators.items()}
+        return self.state() | {
+            "_views": {stream: replace(view) for stream, view in self._views.items()},
+            "_operators": views,
+            "_by_order": [[of[id(each)] for each in operators] for operators in self._by_order],
+            "_pending": list(self._pending),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        for name in _KEPT:
+            setattr(self, name, state[name])
+        # Only the order of pushes matters: later ones come behind those that wait.
+        self._pushes = count(1 + max((entry[3] for entry in self._pending), default=-1))
+        self.rebuilds += 1
+
+    def let_go(self) -> None:
+        """Another timeline stands for this one, until `restore`: its windows are left."""
+        self.leave_windows()
+        self._operators, self._by_order, self._pending = {}, [], []
+
+    def leave_windows(self) -> None:
+        """Read no shared window any more."""
+        for operator in self._operators.values():
+            if isinstance(operator, SharedView):
+                operator.leave()
+
+    def shared_windows(self) -> tuple[int, ...] | None:
+        """The identities of the shared windows that it reads; None when it has one of its own, or news."""
+        found = []
+        for operator in self._operators.values():
+            if not isinstance(operator, SharedView) or operator.live.pending is not NOTHING:
+                return None
+            found.append(id(operator.window))
+        return tuple(found)
+
+    def is_like(self, other: QueryTimeline) -> bool:
+        """True when both, over the same windows, will say the same for every input to come."""
+        return (
+            self.stands_like(other)
+            and self._views == other._views
+            and (self._last_at, self._last_window) == (other._last_at, other._last_window)
+        )
 
     def stands_like(self, other: QueryTimeline) -> bool:
         """True when both are at one instant and the same elements wait."""

@@ -57,6 +57,8 @@ class Turns:
         self._at: int | None = None
         self._held: list[Feed] = []
         self._gone: list[int] = []
+        # What is to be done when all that was published is written and shown.
+        self._then: list[Callable[[], None]] = []
         self._named: list[tuple[int, str]] = []
         self._stopping = threading.Event()
         # How often results were written and how long that took, the wait for their inputs included.
@@ -180,6 +182,13 @@ class Turns:
         """A feed has events that wait."""
         self._held.append(feed)
 
+    def when_shown(self, work: Callable[[], None]) -> None:
+        """Do something when what was published so far is durable and shown; without a journal it is now."""
+        if self.journal is None:
+            work()
+        else:
+            self._then.append(work)
+
     def name_feed(self, feed: Feed) -> None:
         """Give a new feed its number: that of the turn."""
         if feed.number == 0 and self.journal is not None:
@@ -200,7 +209,7 @@ class Turns:
         Raises:
             StoreUnwritableError: the engine stops, or has no thread of its own to wait in.
         """
-        while self.journal is not None and (self._held or self._named or self._gone):
+        while self.journal is not None and (self._held or self._named or self._gone or self._then):
             began = time.perf_counter()
             try:
                 self._write(self.journal)
@@ -237,6 +246,9 @@ class Turns:
         held, self._held = self._held, []
         for feed in held:
             feed.release()
+        then, self._then = self._then, []
+        for work in then:
+            work()
         while self._gone:
             journal.results.drop(self._gone[-1])
             self._gone.pop()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pyoxigraph import Quad
 
 from ..element import Element
-from ..rows import Row, merge
+from ..rows import Delta, Row, merge
 from .encoded import NOTHING, EncodedContent, StoredContent, Taken
 from .operator import Interval, WindowOperator
 
@@ -61,7 +61,7 @@ class SharedWindow:
     def append(self, kind: str, what: int, result: bool) -> None:
         """Remember a move that was just made."""
         if len(self._moves) >= _LONG:
-            read = min((view.place for view in self.readers), default=self.end)
+            read = min((view.live.place for view in self.readers), default=self.end)
             del self._moves[: read - self._first]
             self._first = read
         content = self.content
@@ -71,6 +71,13 @@ class SharedWindow:
     def at(self, place: int) -> _Move:
         """The move at a place."""
         return self._moves[place - self._first]
+
+    def moved_since(self, place: int) -> Delta:
+        """What the moves from a place on changed together."""
+        change: Delta = {}
+        for move in self._moves[place - self._first :]:
+            merge(change, move.taken.keys)
+        return change
 
     def held(self) -> Iterator[Row]:
         """Keys that readers have not taken yet."""
@@ -95,6 +102,8 @@ class SharedContent:
         self.window = window
         self.pending = pending
         self.inputs = inputs
+        # The next move to read.
+        self.place = window.end
         self.occurrences = window.content.occurrences
         window.content.kept_by(window)
         window.content.kept_by(self)
@@ -118,8 +127,12 @@ class SharedContent:
 
     def before_change(self, taken: Taken) -> list[Row]:
         """The content as it was before what was taken last."""
-        stayed = [key for key in self.window.content.content if key not in taken.keys]
-        return stayed + [key for key, weight in taken.keys.items() if weight < 0]
+        change = taken.keys
+        if self.place != self.window.end:
+            # Other readers have moved it further already.
+            change = merge(self.window.moved_since(self.place), change)
+        stayed = [key for key in self.window.content.content if key not in change]
+        return stayed + [key for key, weight in change.items() if weight < 0]
 
     def held(self) -> Iterable[Row]:
         """Every key whose ids are still needed; those in the window are held by it."""
@@ -148,7 +161,6 @@ class SharedView:
         self._open(pending, inputs)
 
     def _open(self, pending: Taken, inputs: tuple[str, str]) -> None:
-        self.place = self.window.end
         self.live = SharedContent(self.window, pending, inputs)
         self._due = self.window.operator.next_due()
         self.window.readers.add(self)
@@ -217,14 +229,21 @@ class SharedView:
         """The query ends."""
         self.window.readers.discard(self)
 
+    def fork(self, owner: str) -> SharedView:
+        """A view that has seen the same, for another query."""
+        other = SharedView(self.window, owner, self.live.pending, self.live.inputs)
+        other._due, other.live.place = self._due, self.live.place
+        other.live.occurrences = self.live.occurrences
+        return other
+
     def _move(self, kind: str, what: int, work: Callable[[], bool]) -> bool:
         window = self.window
-        if self.place == window.end:
+        if self.live.place == window.end:
             window.append(kind, what, work())
-        move = window.at(self.place)
+        move = window.at(self.live.place)
         if move.kind != kind or move.what != what:
             raise RuntimeError(f"{kind} {what} where the shared window saw {move.kind} {move.what}")
-        self.place += 1
+        self.live.place += 1
         self._due = move.due
         self.live.occurrences = move.occurrences
         if move.taken is not NOTHING:

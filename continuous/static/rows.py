@@ -132,6 +132,8 @@ class StaticRows:
         self._stepping = False
         self.held = False
         """True while the query takes its steps only when it is told to: refreshed by hand or by a timer."""
+        # Called before the rows or the version may become others than at the last evaluation.
+        self.before_news: Callable[[], None] = _nobody
         self._whole = whole
         self._forms: list[Canonical | None] = []
         self._lookups: dict[int, list[Lookup]] = {}
@@ -311,9 +313,37 @@ class StaticRows:
             return self._own_version
         if not self._begun:
             return max([self._catalogue.version, *self._table_versions()])
+        return self.version_when(self._catalogue.version)
+
+    def version_when(self, passed: int) -> int:
+        """The version of its rows at the turn of version ``passed``, if nothing has come for it since."""
         if self.held or self._stepping or self._steps or self._gaps:
             return self._reached
-        return max(self._reached, self._catalogue.version)
+        return max(self._reached, passed)
+
+    @property
+    def passed(self) -> int:
+        """The newest version whose turn has come."""
+        return -1 if self._catalogue is None else self._catalogue.version
+
+    @property
+    def is_settled(self) -> bool:
+        """True when no step waits and all rows are known."""
+        return self._begun and not self._steps and not self._gaps and not self._stepping
+
+    @property
+    def behind(self) -> frozenset[int]:
+        """The places of parts whose rows are not known at some version that has passed."""
+        return frozenset(place for place, table in enumerate(self.tables) if table in self._gaps)
+
+    def as_taken(self) -> Changes:
+        """All rows of the parts that follow the store as the query has taken them, without waiting steps."""
+        found: dict[int, TableChange] = {}
+        for place, table in enumerate(self.tables):
+            if isinstance(table, OwnTable):
+                continue
+            found[place] = TableChange(difference(table.rows, self.untaken(place).delta))
+        return found
 
     @property
     def begun(self) -> bool:
@@ -599,6 +629,7 @@ class StaticRows:
     def took(self, table: SharedTable, version: int, at_ms: int, change: TableChange) -> None:
         """See `table.Reader`."""
         assert self._catalogue is not None
+        self.before_news()
         self._catalogue.moved[self] = None
         step = self._steps.setdefault(version, _Step(at_ms))
         for place, each in enumerate(self.tables):
@@ -609,12 +640,17 @@ class StaticRows:
 
     def fell_behind(self, table: SharedTable, version: int) -> None:
         """See `table.Reader`."""
+        self.before_news()
         self._gaps.setdefault(table, []).append(_Gap(version))
 
     def caught_up(self, table: SharedTable, version: int, at_ms: int, change: TableChange) -> None:
         """See `table.Reader`."""
         self._gaps[table][-1].end = version
         self.took(table, version, at_ms, change)
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""
 
 
 def _collect(into: dict[int, TableChange], changes: Changes) -> None:

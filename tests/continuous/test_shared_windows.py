@@ -121,7 +121,7 @@ def test_a_new_query_joins_when_nothing_older_than_itself_is_left_in_the_window(
 
 
 def test_the_content_of_a_shared_window_is_there_once() -> None:
-    with bench() as b:
+    with bench(templates=False) as b:
         for number in range(5):
             b.register(f"q{number}", TEXTS[number % 2])
         for at in range(5):

@@ -1,0 +1,270 @@
+"""Queries that differ only in constants as one pattern: their constants become columns of a table.
+
+Before, for two members:
+
+    Project(Join(Window(w, Bgp(?x :in :kitchen)), Table(0)), ?x)      member 1
+    Project(Join(Window(w, Bgp(?x :in :hall)), Table(0)), ?x)         member 2
+
+after, with the rows (1, :kitchen) and (2, :hall) in the table ``template``:
+
+    Project(Join(Table(template: ?member ?c0), Window(w, Bgp(?x :in ?c0)), Table(0)), ?x ?member ?c0)
+
+The solutions with a member's number are those of its own query: each operator below keeps the members
+apart, because all its inputs that differ between members bind the number. A constant stays where it is when
+that would not hold: in EXISTS, on the right of MINUS, in paths, VALUES and GRAPH, below LIMIT and below a
+GROUP BY without keys. What does not differ is the same for all members and is joined with them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from pyoxigraph import Literal, NamedNode, Triple
+
+from ..algebra.build import (
+    all_nodes,
+    conjuncts,
+    expressions,
+    join,
+    map_expression,
+    map_expressions,
+    sub_expressions,
+)
+from ..algebra.nodes import (
+    Algebra,
+    Bgp,
+    Call,
+    Constant,
+    Distinct,
+    Expr,
+    Extend,
+    Filter,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    Project,
+    Reduced,
+    Table,
+    Term,
+    TermPattern,
+    TriplePattern,
+    Union,
+    Var,
+    Window,
+)
+from ..expressions.oxigraph import canonical
+
+MEMBER = Var("_:member")
+"""Binds the number of a member."""
+PARAMETERS = "template"
+"""The table of the members: their numbers and constants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """A query with holes: equal texts are one template; ``constants`` fill the holes in order."""
+
+    text: str
+    constants: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """The pattern of all members; ``parameters`` are the columns behind `MEMBER` in the table of members."""
+
+    root: Algebra
+    parameters: tuple[Var, ...]
+
+
+def skeleton(root: Algebra) -> Skeleton:
+    """A query whose static parts are tables, with its constants taken out."""
+    constants: list[Term] = []
+
+    def take(term: Term) -> Var:
+        constants.append(term)
+        return _parameter(len(constants) - 1)
+
+    text = repr(_Holes(take).visit(root))
+    return Skeleton(text, tuple(constants))
+
+
+def bare_tables(root: Algebra) -> frozenset[str]:
+    """The static parts that stand where constants stay: they must be the same for all members."""
+    lifted: set[str] = set()
+    _Holes(lambda term: None, lifted.add).visit(root)
+    return frozenset(each.name for each in all_nodes(root) if isinstance(each, Table)) - lifted
+
+
+def lift(root: Algebra, varying: Collection[int], labelled: Collection[str]) -> Lifted:
+    """The pattern of all members of a template.
+
+    Args:
+        root: the query of one of them.
+        varying: the places of the constants that differ between members.
+        labelled: the names of the static parts that do; none of `bare_tables`.
+    """
+    place = -1
+
+    def change(term: Term) -> Var | None:
+        nonlocal place
+        place += 1
+        return _parameter(place) if place in varying else None
+
+    holed = _Holes(change).visit(root)
+    return _Labels(tuple(map(_parameter, sorted(varying))), frozenset(labelled)).label_root(holed)
+
+
+def _parameter(place: int) -> Var:
+    return Var(f"_:constant{place}")
+
+
+class _Holes:
+    """Visits constants in a fixed order; None leaves one where it is."""
+
+    def __init__(
+        self, change: Callable[[Term], Var | None], table: Callable[[str], object] = lambda name: None
+    ) -> None:
+        self._change = change
+        self._table = table
+
+    def visit(self, node: Algebra) -> Algebra:
+        match node:
+            case Bgp(patterns):
+                return Bgp(tuple(self._pattern(each) for each in patterns))
+            case Table():
+                self._table(node.name)
+                return node
+            case Join(left, right) | Union(left, right):
+                return replace(node, left=self.visit(left), right=self.visit(right))
+            case LeftJoin(left, right, _):
+                return self._expressions(replace(node, left=self.visit(left), right=self.visit(right)))
+            case Minus(left, _):
+                return replace(node, left=self.visit(left))
+            case Filter() | Extend():
+                return self._expressions(replace(node, input=self.visit(node.input)))
+            case Group(_, keys, aggregates) if keys and not any(_counts_rows(each) for _, each in aggregates):
+                return replace(node, input=self.visit(node.input))
+            case Project() | Distinct() | Reduced() | Window():
+                return replace(node, input=self.visit(node.input))
+            case _:
+                return node
+
+    def _pattern(self, pattern: TriplePattern) -> TriplePattern:
+        return replace(pattern, subject=self._term(pattern.subject), object=self._term(pattern.object))
+
+    def _term(self, term: TermPattern) -> TermPattern:
+        if not isinstance(term, NamedNode | Literal):
+            return term
+        return self._change(term) or term
+
+    def _expressions(self, node: Algebra) -> Algebra:
+        return map_expressions(node, self._expression)
+
+    def _expression(self, expr: Expr) -> Expr:
+        if any(not isinstance(each, Call | Constant | Var) for each in sub_expressions(expr)):
+            return expr
+        return map_expression(expr, self._constant)
+
+    def _constant(self, expr: Expr) -> Expr | None:
+        if not isinstance(expr, Constant):
+            return None
+        term = expr.term
+        # A table holds terms in the store's forms; another form could be told by STR.
+        if isinstance(term, Triple) or canonical(term) != term:
+            return expr
+        return self._change(term) or expr
+
+
+class _Labels:
+    """Makes every solution bind the member's number and its parameters."""
+
+    def __init__(self, parameters: tuple[Var, ...], labelled: frozenset[str]) -> None:
+        self._parameters = parameters
+        self._names = frozenset(var.name for var in parameters)
+        self._labelled = labelled
+        columns = (MEMBER, *parameters)
+        self._columns = columns
+        self._members = Table(PARAMETERS, columns, frozenset(var.name for var in columns))
+
+    def label_root(self, root: Algebra) -> Lifted:
+        return Lifted(self._label(root), self._parameters)
+
+    def _label(self, node: Algebra) -> Algebra:
+        """The node with `MEMBER` and the parameters bound in every solution."""
+        if not self._differs(node):
+            return join(self._members, node)
+        match node:
+            case Project(inner, names):
+                return Project(self._label(inner), (*names, *self._columns))
+            case Distinct() | Reduced() | Extend() | Filter():
+                return replace(node, input=self._label(node.input))
+            case Group(inner, keys, _):
+                return replace(node, input=self._label(inner), keys=(*keys, *self._columns))
+            case Union(left, right):
+                return Union(self._label(left), self._label(right))
+            case LeftJoin(left, right, _):
+                below = self._label(right) if self._differs(right) else right
+                return replace(node, left=self._label(left), right=below)
+            case Minus(left, _):
+                return replace(node, left=self._label(left))
+            case _:
+                return self._join(conjuncts(node))
+
+    def _join(self, operands: list[Algebra]) -> Algebra:
+        """Operands with holes are joined with the members here, others have been."""
+        labelled = False
+        joined: list[Algebra] = []
+        for each in operands:
+            if isinstance(each, Table) and each.name in self._labelled:
+                labelled = True
+                certain = each.certain | {MEMBER.name}
+                joined.append(replace(each, vars=(*each.vars, MEMBER), certain=certain))
+            elif not self._differs(each) or _is_open(each):
+                joined.append(each)
+            elif isinstance(each, Window):
+                labelled = True
+                joined.append(replace(each, input=self._label(each.input)))
+            else:
+                labelled = True
+                joined.append(self._label(each))
+        if self._parameters or not labelled:
+            joined.insert(0, self._members)
+        return join(*joined)
+
+    def _differs(self, node: Algebra) -> bool:
+        """True when something below differs between members."""
+        return any(self._differs_itself(each) for each in all_nodes(node))
+
+    def _differs_itself(self, node: Algebra) -> bool:
+        match node:
+            case Bgp(patterns):
+                return any(self._is_hole(term) for each in patterns for term in (each.subject, each.object))
+            case Table(name, _, _):
+                return name in self._labelled
+            case _:
+                return any(
+                    self._is_hole(each) for expr in expressions(node) for each in sub_expressions(expr)
+                )
+
+    def _is_hole(self, term: object) -> bool:
+        return isinstance(term, Var) and term.name in self._names
+
+
+def _is_open(node: Algebra) -> bool:
+    """True for patterns whose holes are bound by what they are joined with."""
+    match node:
+        case Bgp():
+            return True
+        case Join(left, right):
+            return _is_open(left) and _is_open(right)
+        case Window(_, inner, _):
+            return _is_open(inner)
+        case _:
+            return False
+
+
+def _counts_rows(aggregate: object) -> bool:
+    """True for COUNT(DISTINCT *), which looks at every column."""
+    return getattr(aggregate, "expr", None) is None and getattr(aggregate, "distinct", False)

@@ -1,0 +1,1 @@
+"""Template groups: queries that differ only in constants are evaluated together, see decision 0240."""
