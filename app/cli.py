@@ -20,8 +20,9 @@ OK, FAILED, USAGE = 0, 1, 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
+    options, unknown = build_parser().parse_known_args(arguments)
+    if unknown:
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         code: int = options.run(options)
     except QuadrillError as error:
@@ -52,6 +53,9 @@ def build_parser() -> argparse.ArgumentParser:
     mirror.add_commands(commands)
     offline.add_commands(commands)
     tokens.add_commands(commands)
+    for command in commands.choices.values():
+        # What a command does not know is told with its own usage, not with the list of all commands.
+        command.set_defaults(parser=command)
     return parser
 
 

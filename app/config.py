@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -255,6 +256,8 @@ def _table() -> tuple[Setting, ...]:
     return tuple(rows)
 
 
+_LAST_PORT = 65535
+_ABSOLUTE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|^`\\]*\Z")
 SETTINGS: tuple[Setting, ...] = _table()
 _BY_NAME = {row.name: row for row in SETTINGS}
 
@@ -329,7 +332,7 @@ def _parse(row: Setting, text: str, place: str) -> Any:
     if row.type is tuple:
         return tuple(part.strip() for part in text.split(",") if part.strip())
     if row.type is str:
-        return text
+        return _convert(row, text, place)
     try:
         number: int | float = int(text) if row.type is int else float(text)
     except ValueError as error:
@@ -349,9 +352,24 @@ def _convert(row: Setting, value: Any, place: str) -> Any:
         value = float(value)
     if type(value) is not row.type or row.type is tuple:
         raise _misfit(row, value, place)
-    if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
-        raise SettingsError(f"setting {row.name} {place} must not be negative or infinite, it is {value}")
+    if row.unit == "IRI" and not _ABSOLUTE_IRI.match(str(value)):
+        raise SettingsError(f"setting {row.name} {place} must be an absolute IRI, it is {value!r}")
+    if isinstance(value, (int, float)):
+        fault = _out_of_range(row, value)
+        if fault is not None:
+            raise SettingsError(f"setting {row.name} {place} must {fault}, it is {value}")
     return value
+
+
+def _out_of_range(row: Setting, value: float) -> str | None:
+    """What a number must be and is not."""
+    if not 0 <= value < float("inf"):
+        return "not be negative or infinite"
+    if row.unit == "port" and value > _LAST_PORT:
+        return f"be from 0 to {_LAST_PORT}"
+    if row.unit == "threads" and value < 1:
+        return "be at least 1"
+    return None
 
 
 def _misfit(row: Setting, value: Any, place: str) -> SettingsError:

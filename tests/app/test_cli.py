@@ -105,6 +105,12 @@ def test_usage_errors_are_2(capsys: pytest.CaptureFixture[str]) -> None:
             main(arguments)
         assert stopped.value.code == 2
     capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["register", "q.cqels", "--file", "q.cqels"])
+    told = capsys.readouterr().err
+    assert told.startswith("usage: quadrill register ") and "unrecognized arguments: --file" in told
+    assert main(["serve", "--port", "99999"]) == 1
+    assert "setting port given must be from 0 to 65535, it is 99999" in capsys.readouterr().err
 
 
 def test_queries_and_updates_are_clients_of_a_server(

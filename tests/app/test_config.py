@@ -41,6 +41,9 @@ def test_values_of_the_environment_are_read_by_their_type() -> None:
         ({"QUADRILL_READ_ONLY": "perhaps"}, "true or false"),
         ({"QUADRILL_QUERY_TIMEOUT": "-1"}, "negative"),
         ({"QUADRILL_QUERY_TIMEOUT": "nan"}, "negative or infinite"),
+        ({"QUADRILL_PORT": "65536"}, "from 0 to 65535"),
+        ({"QUADRILL_THREADS": "0"}, "at least 1"),
+        ({"QUADRILL_BASE_IRI": "nope"}, "an absolute IRI, it is 'nope'"),
     ],
 )
 def test_what_cannot_be_used_stops_the_start(environment: dict[str, str], words: str) -> None:
