@@ -24,6 +24,8 @@ _RULES: tuple[tuple[Dialect, str], ...] = (
     ("rspql", rf"\bREGISTER\s+STREAM\s*{_WORD}"),
     ("csparql", r"\bREGISTER\s+STREAM\b"),
     ("rspql", r"\bREGISTER\b"),
+    # Its window is missing, which is told better than a word that SPARQL does not have.
+    ("cqels", rf"(?<![\w?$:])STREAM\s*(?:{_WORD}|[?$]\w+)\s*\{{"),
 )
 
 

@@ -202,6 +202,36 @@ SLIPS: tuple[Slip, ...] = (
         ("cqels",),
     ),
     Slip(
+        "a window needs the word for what it measures",
+        "Write [RANGE 10s], [TRIPLES 10], [NOW] or [ALL].",
+        (
+            "SELECT * { STREAM <s> [10s] {} }",
+            "SELECT * { STREAM <s> [PT10S] {} }",
+            "SELECT * { STREAM <s> [10] {} }",
+        ),
+        ("cqels",),
+    ),
+    Slip(
+        "a window needs the word for what it measures",
+        "Write [RANGE PT10S STEP PT5S] or [ELEMENTS 10].",
+        (
+            "SELECT * FROM NAMED WINDOW <w> ON <s> [10s] {}",
+            "SELECT * FROM NAMED WINDOW <w> ON <s> [PT10S] {}",
+            "SELECT * FROM NAMED WINDOW <w> ON <s> [10] {}",
+        ),
+        ("rspql",),
+    ),
+    Slip(
+        "a window needs the word for what it measures",
+        "Write [RANGE 10s STEP 5s] or [RANGE TRIPLES 10].",
+        (
+            "SELECT * FROM STREAM <s> [10s] {}",
+            "SELECT * FROM STREAM <s> [PT10S] {}",
+            "SELECT * FROM STREAM <s> [10] {}",
+        ),
+        ("csparql",),
+    ),
+    Slip(
         "a STREAM block can stand only where a graph pattern can",
         "Put STREAM <stream> [window] {…} inside the braces of WHERE.",
         (

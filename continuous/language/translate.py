@@ -174,7 +174,7 @@ def _check_stream_variables(windows: Windows, root: Algebra, context: Context) -
             context.fault(
                 f"the stream ?{name} is bound by no pattern outside the windows",
                 windows.places[window.name],
-                f"Add a pattern on stored data, for instance ?x :hasStream ?{name} .",
+                f"Add a pattern on stored data, for instance ?thing :hasStream ?{name} .",
             )
 
 

@@ -172,6 +172,11 @@ SLIPS_OF_PEOPLE = {
     "missing-parameter": ("cqels", 'SELECT * { ?x <p> ▲"$First Name$" }', "the parameter First Name has no value", "First Name"),
     "path-in-template": ("sparql", "CONSTRUCT { ?x ▲<a>/<b> ?y } { ?x <p> ?y }", "a template cannot hold a property path", None),
     "literal-subject": ("sparql", "SELECT * { ▲1 <p> ?y }", "a literal cannot be the subject", None),
+    "block-without-window": (None, "SELECT ?s { STREAM <s> ▲{ ?s ?p ?o } }", "the window of a STREAM block is missing", "[NOW]"),
+    "variable-block-without-window": (None, "SELECT ?s { STREAM ?x ▲{ ?s ?p ?o } }", "the window of a STREAM block", "[ALL]"),
+    "window-without-word": ("cqels", "SELECT ?s { STREAM <s> [▲10s] { ?s ?p ?o } }", "needs the word", "[RANGE 10s]"),
+    "window-without-word-rspql": ("rspql", "SELECT ?s FROM NAMED WINDOW <w> ON <s> [▲PT5S] { }", "needs the word", "ELEMENTS"),
+    "window-without-word-csparql": ("csparql", "SELECT ?s FROM STREAM <s> [▲100] { ?s ?p ?o }", "needs the word", "TRIPLES"),
     "median-in-sparql": ("sparql", "SELECT (▲MEDIAN(?x) AS ?m) { ?a ?b ?x }", "unexpected", "urn:quadrill:aggregate:median"),
 }  # fmt: skip
 
