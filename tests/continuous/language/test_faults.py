@@ -174,6 +174,9 @@ SLIPS_OF_PEOPLE = {
     "literal-subject": ("sparql", "SELECT * { ▲1 <p> ?y }", "a literal cannot be the subject", None),
     "block-without-window": (None, "SELECT ?s { STREAM <s> ▲{ ?s ?p ?o } }", "the window of a STREAM block is missing", "[NOW]"),
     "variable-block-without-window": (None, "SELECT ?s { STREAM ?x ▲{ ?s ?p ?o } }", "the window of a STREAM block", "[ALL]"),
+    "window-of-another-language": (
+        "cqels", "SELECT ?s { STREAM <s> [▲ROWS 5] { ?s ?p ?o } }", "expected ALL, ELEMENTS, NOW, RANGE, SLIDING, TRIPLES", None,
+    ),
     "window-without-word": ("cqels", "SELECT ?s { STREAM <s> [▲10s] { ?s ?p ?o } }", "needs the word", "[RANGE 10s]"),
     "window-without-word-rspql": ("rspql", "SELECT ?s FROM NAMED WINDOW <w> ON <s> [▲PT5S] { }", "needs the word", "ELEMENTS"),
     "window-without-word-csparql": ("csparql", "SELECT ?s FROM STREAM <s> [▲100] { ?s ?p ?o }", "needs the word", "TRIPLES"),
