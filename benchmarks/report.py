@@ -293,6 +293,12 @@ def windows(found: dict[str, Any]) -> str:
     return table(head, found["figures"]["lines"])
 
 
+def slides(found: dict[str, Any]) -> str:
+    """Windows of one to many slides."""
+    head = ("things", "slides in a window", "µs a slide", "in the evaluator")
+    return table(head, found["figures"]["lines"])
+
+
 PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "native": native,
     "debs": debs,
@@ -306,6 +312,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "experiments": experiments,
     "instances": instances,
     "windows": windows,
+    "slides": slides,
     "latency": lambda found: report_server.latency(found, table),
     "fanout": lambda found: report_server.fanout(found, table),
     "recovery": lambda found: report_server.recovery(found, table),
