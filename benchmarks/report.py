@@ -128,6 +128,13 @@ def debs(found: dict[str, Any]) -> str:
     return table(head, rows) + "\n\n![Time of one report](plots/debs.svg) ![Delay](plots/debs-delay.svg)"
 
 
+def batches(found: dict[str, Any]) -> str:
+    """The whole engine by the size of a push."""
+    head = ("query", "items a push", "items/s", "CPU µs an item", "reading", "accepting", "in queries",
+            "p50", "p99")  # fmt: skip
+    return table(head, found["figures"]["lines"])
+
+
 def ingest(found: dict[str, Any]) -> str:
     """Rates of the formats."""
     figures = found["figures"]
@@ -302,6 +309,7 @@ def slides(found: dict[str, Any]) -> str:
 PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "native": native,
     "debs": debs,
+    "batches": batches,
     "ingest": ingest,
     "memory": memory,
     "report2010": report2010,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
@@ -24,6 +25,9 @@ _CANONICAL = {
         r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{0,5}[1-9])?Z\Z"
     ).match,
 }
+_DECIMAL = NamedNode("http://www.w3.org/2001/XMLSchema#decimal")
+# Prices and coordinates end with zeros again and again: these need not be asked for either.
+_PLAIN_DECIMAL = re.compile(r"(-?)0*([0-9]{1,9})(?:\.([0-9]{1,9}))?\Z").match
 _PROBE = NamedNode("urn:quadrill:probe")
 
 
@@ -49,12 +53,25 @@ class TermForms:
             return literal
         found = self._known.get(literal)
         if found is None:
-            form = in_store_form([Quad(_PROBE, _PROBE, literal)])[0].object
+            form: Any = _decimal(literal.value) if literal.datatype == _DECIMAL else None
+            if form is None:
+                form = in_store_form([Quad(_PROBE, _PROBE, literal)])[0].object
             assert isinstance(form, Literal)
             if len(self._known) >= self._max_remembered:
                 self._known.clear()
             found = self._known[literal] = form
         return found
+
+
+def _decimal(text: str) -> Literal | None:
+    """The store's form of a decimal of a few digits: no zeros in front or behind, no negative zero."""
+    match = _PLAIN_DECIMAL(text)
+    if match is None:
+        return None
+    sign, whole, fraction = match.groups("")
+    fraction = fraction.rstrip("0")
+    number = f"{whole}.{fraction}" if fraction else whole
+    return Literal(number if number == "0" else sign + number, datatype=_DECIMAL)
 
 
 class ElementTerms:
