@@ -68,9 +68,12 @@ def makes_of(prepared: PreparedQuery) -> list[Node]:
 
 def cycle(prepared: PreparedQuery, others: Iterable[PreparedQuery]) -> tuple[Node, Node] | None:
     """What a query makes and what it would read of it, over others perhaps; None when there is no cycle."""
+    own_made = makes_of(prepared)
+    if not own_made:
+        return None
     own = reads_of(prepared)
     edges = [(reads_of(other), makes_of(other)) for other in others]
-    for made in makes_of(prepared):
+    for made in own_made:
         reached, todo = set(), [made]
         while todo:
             node = todo.pop()
