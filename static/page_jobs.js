@@ -56,7 +56,7 @@ function row(job) {
 async function update() {
   try {
     const { jobs } = (await call("GET", "/jobs")).data;
-    if (!body.contains(document.activeElement)) put(body, jobs.slice(0, SHOWN).map(row));
+    if (!body.contains(document.activeElement)) put(body, jobs.slice(-SHOWN).reverse().map(row));
     byId("no-jobs").hidden = jobs.length > 0;
     const open = jobs.filter(isOpen).length;
     setText(byId("summary"), open === 0 ? "" : `${counted(open, "job")} at work or in line`);

@@ -193,9 +193,10 @@ def test_a_mirror_is_made_and_compacted_as_jobs(start_server: Start, tmp_path: P
     server = start_server(data=str(tmp_path / "data"), spark_memory="1g")
     insert(server, 0, 100)
     for rows, parameters in ((100, {}), (101, {"compact": "true"})):
-        assert server.client.post("/mirror", params=parameters).status_code == 202
+        asked = server.client.post("/mirror", params=parameters)
+        assert asked.status_code == 202
         until = time.monotonic() + 600
-        while (job := server.client.get("/jobs").json()["jobs"][0])["state"] in ("queued", "running"):
+        while (job := server.client.get(asked.headers["Location"]).json())["state"] in ("queued", "running"):
             assert time.monotonic() < until
             time.sleep(0.2)
         assert job["state"] == "done", job
