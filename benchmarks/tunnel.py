@@ -157,22 +157,22 @@ class Tunnel:
         bare = {name: function.__wrapped__ for name, function in functions.items()}
         with nullcontext() if remembered else patch.object(native, "custom_functions", lambda: bare):
             evaluator = NativeEvaluator(parse(text), self.store, EvaluationOptions(), costly_late=late)
-        names = {each.name: each.name.value.rpartition("/")[2] for each in parse(text).windows}
+        contents = [((each.name, None), evaluator.content_of(each.name)) for each in parse(text).windows]
         spent, rows = 0.0, 0
         held: set[int] = set()
         for execution in range(self.executions):
             end = every * (execution + 1)
             seconds = set(range(max(0, end - width), end))
-            weights = dict.fromkeys(held - seconds, -1) | dict.fromkeys(seconds - held, 1)
+            left, entered = held - seconds, seconds - held
             held = seconds
-            changes = {
-                (name, None): {
-                    quad: weight for second, weight in weights.items() for quad in self._seen[kind, second]
-                }
-                for name, kind in names.items()
-            }
             begin = time.thread_time()
-            evaluator.step(end * 1000, changes)
+            for (name, _), content in contents:
+                kind = name.value.rpartition("/")[2]
+                for quad in (quad for second in left for quad in self._seen[kind, second]):
+                    content.leave(content.key(quad))
+                for quad in (quad for second in entered for quad in self._seen[kind, second]):
+                    content.enter(content.key(quad))
+            evaluator.advance(end * 1000, contents)
             if execution >= WARM_UP:
                 spent += time.thread_time() - begin
                 rows += len(evaluator.whole().rows)

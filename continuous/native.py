@@ -1,7 +1,7 @@
 """The native evaluator: the answer kept up to date by deltas.
 
 It has the surface of `ReferenceEvaluator` and is exact in the same sense; what it cannot keep up to date
-it refuses at construction, and the query is then recomputed. On top of that surface stands `step`, which
+it refuses at construction, and the query is then recomputed. On top of that surface stands `advance`, which
 takes the changes of the windows and gives the change of the answer, at a cost that follows the change.
 """
 
@@ -23,24 +23,25 @@ from quadrill.store.sweep import Holder
 
 from .algebra.build import all_nodes, expressions
 from .algebra.clock import with_clock
-from .algebra.nodes import Var
+from .algebra.nodes import MERGED, Var, Window
 from .algebra.query import ContinuousQuery
 from .algebra.row_order import has_order
 from .algebra.static import is_static, is_volatile, split_static
 from .algebra.variables import certain
 from .element import Row, WindowContent
 from .expressions.values import ValueTable
-from .native_plan import Encoded, PlanOptions, RunningPlan, WindowKey
+from .native_plan import Encoded, PlanOptions, RunningPlan
 from .planner.compilation import StaticTable
 from .planner.template import Skeleton, skeleton
 from .r2r.ordering import OrderKeys
 from .r2r.policies import Policy
 from .reference.answer import Answer, EvaluationOptions, Left, StaticPart
-from .reference.background import Background, projected
+from .reference.background import Background, merged_background, projected
 from .reference.functions import Functions
 from .reference.parts import described, streams_of_variable
 from .reference.prepare import prepare
 from .reference.template import Template
+from .renaming import WindowKey
 from .rows import Delta, merge
 from .rows import Row as IdRow
 from .s2r.encoded import ElementCoder, EncodedContent
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
     from .static.catalogue import StaticCatalogue
 
 Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
-Changes = Mapping[WindowKey, Mapping[Quad, int]]
-"""For each window (and stream, where that is a variable) the quads that entered (+1) and left (-1)."""
 
 
 class EngineTerms:
@@ -186,6 +185,8 @@ class NativeEvaluator:
         self.vars = () if query.form == "ask" else tuple(var.name for var in self._columns)
         self._ordered = query.form != "ask" and has_order(root)
         rest, parts = split_static(root, frozenset(var.name for var in self._columns))
+        if any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(root)):
+            parts += (merged_background(root),)
         self.statics = StaticRows(
             options.name,
             parts,
@@ -200,7 +201,7 @@ class NativeEvaluator:
         self._reading = threading.Lock()
         # The contents that `step` and `answer` are given as quads.
         self._own: dict[WindowKey, EncodedContent] = {}
-        self._held: dict[WindowKey, dict[Quad, int]] = {}
+        self._held: dict[WindowKey, WindowContent] = {}
         # Lets go of what the plan holds.
         self._closers: list[Callable[[], object]] = []
         with self._terms.planning:
@@ -321,7 +322,7 @@ class NativeEvaluator:
 
     def answer(self, at: int, contents: Contents) -> Answer:
         """The whole answer over whole contents: they are compared with those of the last step."""
-        self.step(at, self._differences(contents))
+        self.move_to(at, contents)
         return self.whole()
 
     def construct(self, rows: Sequence[Row], at: int) -> list[Quad]:
@@ -347,24 +348,30 @@ class NativeEvaluator:
         """What a window of this query is to hold its content in, so that `advance` can take the changes."""
         return self._running.content_of(window)
 
-    def step(self, at: int, changes: Changes) -> AnswerChange:
-        """Take the changes of one transaction; the change of the answer at instant ``at`` (milliseconds)."""
+    def move_to(self, at: int, contents: Contents) -> AnswerChange:
+        """Compare whole contents with those of the last call and take what changed, at instant ``at``."""
         key_of = self._terms.coder.key
-        for window, quads in changes.items():
-            own = self._own.get(window)
+        given = self._by_stream(contents)
+        for key in given.keys() | self._held.keys():
+            own = self._own.get(key)
             if own is None:
-                own = self._own[window] = self.content_of(window[0])
-            for quad, weight in quads.items():
-                if weight > 0:
-                    own.enter(key_of(quad))
-                else:
+                own = self._own[key] = self.content_of(key[0])
+            new, old = given.get(key, {}), self._held.get(key, {})
+            timed = key[0] in self._running.timed
+            for quad, time in old.items():
+                if quad not in new or (timed and new[quad] != time):
                     own.leave(key_of(quad))
+            for quad, time in new.items():
+                if quad not in old or (timed and old[quad] != time):
+                    own.enter(key_of(quad), time)
+            self._held[key] = dict(new)
         return self.advance(at, self._own.items())
 
     def advance(self, at: int, contents: Encoded, *, told: bool = True) -> AnswerChange:
-        """`step` with the changes of windows that hold keys of this engine's terms.
+        """Take the changes of one transaction, at instant ``at`` (milliseconds); the change of the answer.
 
-        Without ``told`` nobody asks which rows came and went, only for the whole answer.
+        The windows hold keys of this engine's terms and tell what changed since the last call. Without
+        ``told`` nobody asks which rows came and went, only for the whole answer.
         """
         given = self._running.gather(at, contents)
         with self._reading:
@@ -514,8 +521,8 @@ class NativeEvaluator:
 
     # --- one step ---------------------------------------------------------------------------------
 
-    def _differences(self, contents: Contents) -> dict[WindowKey, dict[Quad, int]]:
-        """The changes that lead from the contents of the last call to these."""
+    def _by_stream(self, contents: Contents) -> dict[WindowKey, WindowContent]:
+        """The contents by window and, where that is a variable, stream."""
         given: dict[WindowKey, WindowContent] = {}
         for declaration in self._query.windows:
             content = contents.get(declaration.name, {})
@@ -524,14 +531,7 @@ class NativeEvaluator:
                     given[(declaration.name, stream)] = each  # type: ignore[index,assignment]
             else:
                 given[(declaration.name, None)] = content  # type: ignore[assignment]
-        changes: dict[WindowKey, dict[Quad, int]] = {}
-        for key in given.keys() | self._held.keys():
-            new, old = given.get(key, {}), self._held.get(key, {})
-            change = {quad: 1 for quad in new if quad not in old}
-            change |= {quad: -1 for quad in old if quad not in new}
-            changes[key] = change
-            self._held[key] = dict.fromkeys(new, 1)
-        return changes
+        return given
 
     def _decoded(self, rows: Mapping[IdRow, int]) -> list[Row]:
         """Rows of terms in the columns of the answer, as often as their weight, in the answer's order."""

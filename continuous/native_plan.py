@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode
 
@@ -13,6 +13,7 @@ from quadrill.store.dictionary import Pins
 
 from .algebra.nodes import Algebra
 from .algebra.query import ContinuousQuery
+from .algebra.timestamps import GREATEST
 from .expressions.compile import ExpressionContext
 from .expressions.oxigraph import canonical
 from .planner.compilation import Compilation, StaticTable
@@ -23,43 +24,20 @@ from .planner.plan import CLOCK_KEY, Plan, SourceKey, source_key
 from .planner.wanted import wanted_predicates
 from .r2r.join import Join
 from .r2r.policies import Policy
-from .r2r.reifiers import CanonicalReifiers
 from .r2r.topk import TopK
 from .reference.answer import EvaluationOptions
-from .reference.functions import instant_literal
+from .reference.functions import greatest, instant_literal
+from .renaming import HeldWindow, Renaming, WindowKey
 from .rows import EMPTY, Delta, merge
 from .rows import Row as IdRow
-from .s2r.encoded import NOTHING, ElementCoder, EncodedContent, Predicates, Taken
+from .s2r.encoded import ElementCoder, EncodedContent, Predicates
+from .s2r.timed import TimedContent
 from .uncertainty import custom_functions
 
 if TYPE_CHECKING:
     from .native import EngineTerms
     from .static.lookup import Lookup
     from .static.rows import StaticRows
-
-WindowKey = tuple[NamedNode, NamedNode | None]
-
-
-class HeldWindow(Protocol):
-    """A window's content in term ids."""
-
-    @property
-    def inputs(self) -> tuple[str, str]:
-        """The parts of a plan's input that its change is."""
-        ...
-
-    def take(self) -> Taken:
-        """The change since the last call."""
-        ...
-
-    def before(self) -> list[IdRow]:
-        """The content as it was at the last `take`."""
-        ...
-
-    def before_change(self, taken: Taken) -> list[IdRow]:
-        """The content as it was before what was taken last."""
-        ...
-
 
 Encoded = Iterable[tuple[WindowKey, HeldWindow]]
 """The windows as the native engine holds them; their changes are taken from there."""
@@ -111,7 +89,8 @@ class RunningPlan:
         self._evaluation = evaluation
         self._terms = terms
         self._union = evaluation.window_default_graph == "union"
-        context = ExpressionContext(terms.values, evaluation.base_iri, custom_functions())
+        functions = {**custom_functions(), GREATEST: greatest}
+        context = ExpressionContext(terms.values, evaluation.base_iri, functions)
         self.pins = Pins(terms.dictionary)
         compilation = Compilation(
             terms.dictionary,
@@ -135,8 +114,11 @@ class RunningPlan:
             for each in query.windows
         }
         asked = wanted_predicates(self.plan)
-        self.wanted = {name: _both(asked, keys) for name, keys in self.inputs.items()}
-        self._reified: dict[WindowKey, tuple[CanonicalReifiers, EncodedContent]] = {}
+        # The windows whose event times are asked for.
+        times = {each.name: source_key("times", each.name) for each in query.windows}
+        self.timed = {name: key for name, key in times.items() if key in asked}
+        self.wanted = {name: _of_all(asked, (*keys, times[name])) for name, keys in self.inputs.items()}
+        self._renaming = Renaming(terms.coder, union=self._union, asserts=self._asserts_quoted)
         self._pending: dict[SourceKey, Delta] = {}
         self._lookups: list[Lookup] = []
         top = self.plan.nodes[self.plan.root].operator
@@ -206,15 +188,21 @@ class RunningPlan:
 
     def content_of(self, window: NamedNode) -> EncodedContent:
         """What a window is to hold its content in."""
-        content = EncodedContent(self._terms.coder, self.wanted[window], union=self._union)
+        kind = TimedContent if window in self.timed else EncodedContent
+        content = kind(self._terms.coder, self.wanted[window], union=self._union)
         content.inputs = self.inputs[window]
         return content
 
     def copy_of(self, content: HeldWindow) -> EncodedContent:
         """What a window held when its change was taken last, as the change of an empty one."""
-        held = EncodedContent(self._terms.coder, union=self._union)
+        held: EncodedContent
+        if isinstance(content, TimedContent):
+            held = timed = TimedContent(self._terms.coder, union=self._union)
+            timed.begin_at(content.before(), content.times_before())
+        else:
+            held = EncodedContent(self._terms.coder, union=self._union)
+            held.begin(content.before())
         held.inputs = content.inputs
-        held.begin(content.before())
         return held
 
     def gather(self, at: int, contents: Encoded) -> dict[SourceKey, Delta]:
@@ -224,14 +212,10 @@ class RunningPlan:
         given, self._pending = self._pending, {}
         if self._asks_clock and at != self._instant:
             self._move_clock(at, given)
-        reifiers = self._terms.coder.met_reifier
         for key, content in contents:
-            taken = content.take()
-            if taken is NOTHING:
-                continue
-            if reifiers:
-                taken = self._renamed(key, taken, content)
-            triples, quads, _ = taken
+            triples, quads, _ = self._renaming.take(key, content)
+            if isinstance(content, TimedContent):
+                given[self.timed[key[0]]] = self._times_of(key, content)
             if key[1] is not None:
                 # The blocks of a variable stream have it as their last column.
                 last = self._terms.dictionary.ids[key[1]]
@@ -254,6 +238,7 @@ class RunningPlan:
     def held(self) -> Iterator[IdRow]:
         """The rows that the next steps need, in the order in which they are made from others."""
         yield (self._now,)
+        yield from self._renaming.held()
         for change in list(self._pending.values()):
             yield from list(change)
         yield from self.plan.held()
@@ -265,30 +250,16 @@ class RunningPlan:
         change[(self._now,)] = 1
         given[CLOCK_KEY] = change
 
-    def _renamed(self, key: WindowKey, taken: Taken, content: HeldWindow) -> Taken:
-        """The change with canonical reifiers, from the first reifier in the window on."""
-        coder = self._terms.coder
-        canonical, renamed = self._reified.get(key, (None, None))
-        if canonical is None or renamed is None:
-            if not any(each[1] == coder.reifies for each in taken.keys):
-                return taken
-            # What was there before had no reifiers and was given out as it is.
-            earlier = content.before_change(taken)
-            canonical = CanonicalReifiers(self._asserts_quoted(key), map(coder.quad, earlier))
-            renamed = EncodedContent(coder, union=self._union)
-            for each in earlier:
-                renamed.enter(each)
-            renamed.take()
-            self._reified[key] = canonical, renamed
-        quads = {coder.quad(each): weight for each, weight in taken.keys.items()}
-        for quad, weight in canonical.change(quads).items():
-            if weight > 0:
-                renamed.enter(coder.key(quad))
-            else:
-                renamed.leave(coder.key(quad))
-        if not len(canonical):
-            del self._reified[key]
-        return renamed.take()
+    def _times_of(self, key: WindowKey, content: TimedContent) -> Delta:
+        """The change of the triples of a window with their event times."""
+        id_of = self._terms.values.id_of
+        change: Delta = {}
+        for row, (old, new) in self._renaming.take_times(key, content).items():
+            if old is not None:
+                change[(*row, id_of(old))] = -1
+            if new is not None:
+                change[(*row, id_of(new))] = 1
+        return change
 
     def _asserts_quoted(self, key: WindowKey) -> bool:
         setting = self._evaluation.quoted_asserted
@@ -325,8 +296,8 @@ class RunningPlan:
         return None if self._code is None else self._code.source
 
 
-def _both(asked: Mapping[SourceKey, Predicates], keys: Iterable[SourceKey]) -> Predicates:
-    """What the plan asks of a window, by its triples or by its named graphs."""
+def _of_all(asked: Mapping[SourceKey, Predicates], keys: Iterable[SourceKey]) -> Predicates:
+    """What the plan asks of a window, by its triples, their times or its named graphs."""
     found: frozenset[int] = frozenset()
     for key in keys:
         wanted = asked.get(key, frozenset())

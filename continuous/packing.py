@@ -17,6 +17,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 from .element import Element
 from .s2r.encoded import EncodedContent, StoredContent
 from .s2r.live import LiveQuads
+from .s2r.timed import StoredTimes, TimedContent
 
 Term: TypeAlias = NamedNode | Literal | BlankNode | Triple
 TERMS = (NamedNode, Literal, BlankNode, Triple)
@@ -57,13 +58,19 @@ def packed(item: Any, table: Table, anchor: object) -> tuple[Any, ...] | None:
         anchor: stands for the list of quads where the function is called.
     """
     if type(item) is LiveQuads:
-        counts, latest, changes = item.parts()
+        counts, newest, changes = item.parts()
         numbers = table.numbers(counts)
-        return _live, (anchor, numbers, _whole(counts.values()), _whole(latest.values()), changes)
-    if type(item) is EncodedContent:
+        return _live, (anchor, numbers, _whole(counts.values()), _whole(newest.values()), changes)
+    if type(item) is EncodedContent or type(item) is TimedContent:
         stored = item.stored()
         numbers = table.numbers(stored.counts)
-        return _stored, (anchor, numbers, _whole(stored.counts.values()), stored.changes, stored.occurrences)
+        counted = _whole(stored.counts.values())
+        written = (anchor, numbers, counted, stored.changes, stored.occurrences)
+        if not isinstance(stored, StoredTimes):
+            return _stored, written
+        triples, times = table.numbers(stored.times), stored.times.values()
+        latest = _whole(each[1] for each in times)
+        return _timed, (*written, triples, _whole(each[0] for each in times), latest, stored.touched)
     if type(item) is deque and item and all(type(each) is Element for each in item):
         quads = table.numbers(quad for element in item for quad in element.quads)
         return _elements, (
@@ -92,6 +99,23 @@ def _stored(
 ) -> StoredContent:
     found = [quads[number >> 1] for number in _array("Q", numbers)]
     return StoredContent(dict(zip(found, _array("q", counts), strict=True)), changes, occurrences)
+
+
+def _timed(
+    quads: list[Quad],
+    numbers: bytes,
+    counts: bytes,
+    changes: dict[Quad, int],
+    occurrences: int,
+    triples: bytes,
+    occurring: bytes,
+    latest: bytes,
+    touched: dict[Quad, int | None],
+) -> StoredTimes:
+    plain = _stored(quads, numbers, counts, changes, occurrences)
+    found = [quads[number >> 1] for number in _array("Q", triples)]
+    times = zip(_array("q", occurring), _array("q", latest), strict=True)
+    return StoredTimes(plain.counts, changes, occurrences, dict(zip(found, times, strict=True)), touched)
 
 
 def _elements(quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, seqs: bytes) -> deque[Element]:

@@ -17,9 +17,9 @@ from .element import Row
 from .feeds import EventKind, Feed
 from .inputs import Evaluation, Skipped, StreamInput
 from .meters import Meter
-from .native_plan import HeldWindow, WindowKey
 from .prepare import AnswerLike, ChangedAnswer, Evaluator, IncrementalEvaluator, PreparedQuery
 from .r2s import difference, emit, emit_change
+from .renaming import HeldWindow, WindowKey
 from .results import in_fixed_order, one_line, quads_text, solutions, solutions_line
 from .rows import negate
 from .s2r.live import LiveContent

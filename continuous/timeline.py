@@ -169,7 +169,7 @@ class QueryTimeline:
         for declaration in self._windows:
             operator = self._operators.get((declaration.name.value, stream))
             content = operator.window.content if isinstance(operator, SharedView) else None
-            if operator is not None and isinstance(operator.live, EncodedContent):
+            if operator is not None and type(operator.live) is EncodedContent:
                 content = operator.live
             if content is not None and declaration.spec.kind in SLIDING:
                 shape = (stream, declaration.spec, self._open_closed, view.lateness, content.shape)

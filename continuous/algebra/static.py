@@ -62,6 +62,9 @@ from .variables import NO_NAMES, Names, certain, expression_variables, in_scope,
 VOLATILE = frozenset(("NOW", "RAND", "UUID", "STRUUID", "BNODE"))
 """Built-ins whose value depends on the evaluation."""
 
+MERGED_PART = "merged"
+"""The static part that holds the background of C-SPARQL's merged window."""
+
 VOLATILE_PREFIX = "urn:quadrill:function:"
 """Namespace of the functions that stand for them once they are rewritten."""
 

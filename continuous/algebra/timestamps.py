@@ -14,7 +14,8 @@ Sub-selects pass the hidden times on; a sub-query that groups can not, and paths
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 
 from pyoxigraph import NamedNode
@@ -66,6 +67,35 @@ def uses_timestamps(root: Algebra) -> bool:
         for expr in own_expressions(node)
         for each in sub_expressions(expr)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPattern:
+    """A basic graph pattern of a window whose solutions get event times.
+
+    ``marks`` are the variables of the times, innermost first, each with the triple patterns, as `triple_of`
+    writes them, of which it is the greatest event time.
+    """
+
+    pattern: Bgp
+    marks: tuple[tuple[Var, tuple[Expr, ...]], ...]
+
+
+def timed_pattern(node: Algebra) -> TimedPattern | None:
+    """The pattern below the times that `read_timestamps` has put over it; None for anything else."""
+    marks: list[tuple[Var, tuple[Expr, ...]]] = []
+    while isinstance(node, Extend) and isinstance(node.expr, FunctionCall) and node.expr.iri == EVENT_TIME:
+        _, *triples = node.expr.args
+        marks.insert(0, (node.var, tuple(triples)))
+        node = node.input
+    return TimedPattern(node, tuple(marks)) if marks and isinstance(node, Bgp) else None
+
+
+def greatest_of(times: Sequence[Var]) -> Expr:
+    """The greatest of some times; those that are unbound do not count."""
+    if len(times) == 1:
+        return times[0]
+    return FunctionCall(GREATEST, tuple(Call("COALESCE", (each, Constant(UNBOUND))) for each in times))
 
 
 def read_timestamps(root: Algebra) -> Algebra:
@@ -128,7 +158,7 @@ class _Timestamps:
         result: Algebra = node
         for variable in sorted(in_scope(node) & wanted):
             triples = [each for each in node.patterns if variable in triple_variables(each)]
-            time = FunctionCall(EVENT_TIME, (Constant(window), *map(_triple, triples)))
+            time = FunctionCall(EVENT_TIME, (Constant(window), *map(triple_of, triples)))
             result = Extend(result, Var(f"{_PREFIX}{variable}.{next(self._fresh)}"), time)
         return result
 
@@ -149,9 +179,7 @@ class _Timestamps:
                     " from a sub-query with GROUP BY or DISTINCT",
                     hint="call timestamp() inside the sub-query",
                 )
-            return FunctionCall(
-                GREATEST, tuple(Call("COALESCE", (Var(each), Constant(UNBOUND))) for each in names)
-            )
+            return greatest_of([Var(each) for each in names])
 
         node = map_expressions(node, lambda expr: map_expression(expr, change))
         node = map_expressions(node, lambda expr: map_patterns(expr, self.replace_calls))
@@ -167,7 +195,8 @@ def _has_time(node: Algebra, variable: str) -> bool:
     )
 
 
-def _triple(pattern: TriplePattern | TripleTerm) -> Expr:
+def triple_of(pattern: TriplePattern | TripleTerm) -> Expr:
+    """The triple that a pattern matches, as an expression."""
     return Call("TRIPLE", (_term(pattern.subject), _term(pattern.predicate), _term(pattern.object)))
 
 
@@ -175,5 +204,5 @@ def _term(term: TermPattern | NamedNode) -> Expr:
     if isinstance(term, Var):
         return term
     if isinstance(term, TripleTerm):
-        return _triple(term)
+        return triple_of(term)
     return Constant(term)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyoxigraph import BlankNode, NamedNode
 
@@ -43,6 +44,9 @@ from ..r2r.star import Star
 from ..rows import Schema
 from .plan import Built, PlanBuilder
 
+if TYPE_CHECKING:
+    from .sources import Sources
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -66,13 +70,13 @@ class Patterns:
         terms: TermDictionary,
         pins: Pins,
         builder: PlanBuilder,
-        source: Callable[[Scope, bool], Built],
+        sources: Sources,
         fresh: Iterator[int],
     ) -> None:
         self._terms = terms
         self._pins = pins
         self._builder = builder
-        self._source = source
+        self._sources = sources
         self._fresh = fresh
 
     def basic(self, patterns: Sequence[TriplePattern], scope: Scope) -> list[Built]:
@@ -107,15 +111,22 @@ class Patterns:
             )
         return [*members, *(self.pattern(each, scope) for each in single)]
 
-    def pattern(self, pattern: TriplePattern, scope: Scope) -> Built:
-        """One triple pattern."""
+    def pattern(self, pattern: TriplePattern, scope: Scope, time: Var | None = None) -> Built:
+        """One triple pattern; with ``time`` as a column the event time of its triple, if there is one."""
         positions = [self._constant(each) for each in (pattern.subject, pattern.predicate, pattern.object)]
-        operator = Scan([*positions, *self._extra(scope)], self._terms, self._pins)
-        return self._builder.add("scan", operator, [self._triples(scope)], _shown(pattern))
+        if time is None:
+            operator = Scan([*positions, *self._extra(scope)], self._terms, self._pins)
+            return self._builder.add("scan", operator, [self._triples(scope)], _shown(pattern))
+        if scope.graph is not None:
+            raise UnsupportedError("timestamp() in a GRAPH block of a window")
+        source = self._sources.times(scope)
+        loose = frozenset() if "time" in source.schema.certain else frozenset((time.name,))
+        operator = Scan([*positions, time], self._terms, self._pins, loose)
+        return self._builder.add("scan", operator, [source], f"{_shown(pattern)} at {_term(time)}")
 
     def graph_names(self, name: Var, scope: Scope) -> Built:
         """The names of the graphs in the window, each once."""
-        source = self._source(scope, True)
+        source = self._sources.quads(scope)
         columns = source.schema.vars[3:]
         names = (name.name, *((scope.stream,) if scope.stream else ()))
         schema = Schema(names, frozenset(names))
@@ -126,7 +137,7 @@ class Patterns:
 
     def graph_exists(self, name: NamedNode, scope: Scope) -> Built:
         """One row that binds nothing while the window has a graph of this name."""
-        source = self._source(scope, True)
+        source = self._sources.quads(scope)
         graph = self._terms.ids[name]
         self._pins.pin([graph])
         chosen = self._builder.add(
@@ -241,8 +252,8 @@ class Patterns:
     def _triples(self, scope: Scope) -> Built:
         """The triples that a pattern in this scope ranges over, with its context columns behind them."""
         if scope.graph is None:
-            return self._source(scope, False)
-        source = self._source(scope, True)
+            return self._sources.triples(scope)
+        source = self._sources.quads(scope)
         if isinstance(scope.graph, Var):
             return source
         graph = self._terms.ids[scope.graph]

@@ -18,8 +18,8 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
 from ..algebra.build import sub_expressions
-from ..algebra.clock import CLOCK
 from ..algebra.nodes import (
+    MERGED,
     Algebra,
     Bgp,
     Distinct,
@@ -40,11 +40,13 @@ from ..algebra.nodes import (
     Service,
     Slice,
     Table,
+    TriplePattern,
     Union,
     Values,
     Var,
     Window,
 )
+from ..algebra.timestamps import TimedPattern, greatest_of, timed_pattern, triple_of
 from ..algebra.variables import expression_variables
 from ..expressions.compile import compile_condition
 from ..r2r import linear
@@ -56,8 +58,9 @@ from .compilation import NO_NAMES, Compilation, Names
 from .exists import correlation, has_exists
 from .modifiers import Modifiers
 from .patterns import Patterns, Scope, touches_graph
-from .plan import CLOCK_KEY, Built, Plan, PlanBuilder, pin_tables, source_key
+from .plan import Built, Plan, PlanBuilder, pin_tables
 from .solutions import Solutions
+from .sources import Sources
 
 
 @dataclass(slots=True)
@@ -90,21 +93,20 @@ def build_plan(root: Algebra, compilation: Compilation, *, ordered: bool) -> Pla
     planner = _Planner(compilation)
     built = planner.ordered_root(root) if ordered else planner.build(root, Scope())
     pin_tables(planner.builder.nodes)
-    return Plan(planner.builder.nodes, built.place, planner.tables)
+    return Plan(planner.builder.nodes, built.place, planner.sources.tables)
 
 
 class _Planner:
     def __init__(self, compilation: Compilation) -> None:
         self.compilation = compilation
         self.builder = PlanBuilder()
-        self.tables: set[str] = set()
         self._solutions = Solutions(compilation, self.builder)
         self._modifiers = Modifiers(self._solutions)
         self._fresh = count(1)
+        self.sources = Sources(compilation, self.builder)
         self._patterns = Patterns(
-            compilation.terms, compilation.pins, self.builder, self._source, self._fresh
+            compilation.terms, compilation.pins, self.builder, self.sources, self._fresh
         )
-        self._declared = {each.name: each for each in compilation.windows}
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -125,6 +127,9 @@ class _Planner:
                     "minus", Match("minus", a.schema, b.schema, ignored=scope.context), [a, b]
                 )
             case Extend(inner, var, expr):
+                timed = timed_pattern(node)
+                if timed is not None:
+                    return self._timed(timed, scope)
                 return self._extend(self.build(inner, scope), var.name, expr, scope)
             case Project(inner, variables):
                 names = [each.name for each in variables]
@@ -175,7 +180,7 @@ class _Planner:
                     raise UnsupportedError("GRAPH outside a window in a part that is not static")
                 group.members += self._graph(name, inner, scope, group)
             case Table(name, _):
-                group.members.append(self._table(name))
+                group.members.append(self.sources.table(name))
             case Values(variables, rows):
                 group.members.append(self._solutions.values(variables, rows))
             case Filter(condition, inner):
@@ -217,7 +222,7 @@ class _Planner:
         if isinstance(node.name, Var):
             variable = node.name
             branches = []
-            for name in self._declared:
+            for name in self.sources.declared:
                 branch = Join(replace(node, name=name), Values((variable,), ((name,),)))
                 branches.append(self.build(branch, scope))
             if not branches:
@@ -227,10 +232,10 @@ class _Planner:
                 built = self._solutions.union(built, branch_built)
             group.members.append(built)
             return
-        declaration = self._declared.get(node.name)
-        if declaration is None:
-            raise UnsupportedError("a window over all windows (C-SPARQL)")
-        stream = declaration.stream
+        if node.name == MERGED:
+            self._flatten(node.input, Scope(MERGED), group)
+            return
+        stream = self.sources.declared[node.name].stream
         variable_stream = stream.name if isinstance(stream, Var) else None
         inside = Scope(
             node.name, None, variable_stream, frozenset((variable_stream,)) if variable_stream else NO_NAMES
@@ -259,6 +264,27 @@ class _Planner:
         if name.name in built.schema.certain:
             return [built]
         return [built, self._patterns.graph_names(name, scope)]
+
+    def _timed(self, timed: TimedPattern, scope: Scope) -> Built:
+        """A basic graph pattern with the greatest event times of its triples as columns."""
+        asked = {triple for _, triples in timed.marks for triple in triples}
+        times: dict[Expr, Var] = {}
+        group = _Group()
+        plain: list[TriplePattern] = []
+        for pattern in dict.fromkeys(timed.pattern.patterns):
+            triple = triple_of(pattern)
+            if triple not in asked:
+                plain.append(pattern)
+                continue
+            times[triple] = Var(f"_:at{next(self._fresh)}")
+            group.members.append(self._patterns.pattern(pattern, scope, times[triple]))
+        group.members += self._patterns.basic(plain, scope)
+        built = self._finish(group)
+        names = [*built.schema.vars, *(var.name for var, _ in timed.marks)]
+        for var, triples in timed.marks:
+            built = self._solutions.extend(built, var.name, greatest_of([times[each] for each in triples]))
+        hidden = {var.name for var in times.values()}
+        return self._solutions.project(built, [name for name in names if name not in hidden])
 
     def _is_costly(self, condition: Expr) -> bool:
         functions = self.compilation.context.functions
@@ -295,28 +321,6 @@ class _Planner:
         for condition in late:
             built = self._solutions.filter(built, condition)
         return built
-
-    # --- leaves ---------------------------------------------------------------------------------
-
-    def _source(self, scope: Scope, quads: bool) -> Built:
-        """The changes of a window: its triples, or the quads of its named graphs."""
-        assert scope.window is not None
-        names = ("s", "p", "o", *(("g",) if quads else ()), *(("stream",) if scope.stream else ()))
-        key = source_key("quads" if quads else "triples", scope.window)
-        declaration = self._declared[scope.window]
-        stream = declaration.stream
-        shown = f"?{stream.name}" if isinstance(stream, Var) else str(stream)
-        detail = f"{shown} ({'quads' if quads else 'triples'})"
-        return self.builder.source(key, Schema(names, frozenset(names)), "window", detail)
-
-    def _table(self, name: str) -> Built:
-        if name == CLOCK.name:
-            schema = Schema(tuple(var.name for var in CLOCK.vars), CLOCK.certain)
-            return self.builder.source(CLOCK_KEY, schema, "clock")
-        table = self.compilation.tables[name]
-        schema = Schema(table.vars, table.certain)
-        self.tables.add(name)
-        return self.builder.source(source_key("table", name), schema, "table", name)
 
     # --- rows -----------------------------------------------------------------------------------
 

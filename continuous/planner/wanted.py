@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..r2r.merge import Merge, TimedMerge
 from ..r2r.scan import Scan, Select
 from ..r2r.star import Star
 from ..s2r.encoded import Predicates
@@ -38,5 +39,7 @@ def _of_operator(plan: Plan, node: PlanNode) -> Predicates:
     if isinstance(operator, Star):
         return frozenset(operator.places)
     if isinstance(operator, Select) and operator.schema.vars[:3] == ("s", "p", "o"):
+        return _asked(plan, plan.nodes.index(node))
+    if isinstance(operator, Merge | TimedMerge):
         return _asked(plan, plan.nodes.index(node))
     return None

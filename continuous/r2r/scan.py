@@ -23,13 +23,24 @@ class Scan:
     """
 
     def __init__(
-        self, positions: Sequence[TermPattern | NamedNode], terms: TermDictionary, pins: Pins
+        self,
+        positions: Sequence[TermPattern | NamedNode],
+        terms: TermDictionary,
+        pins: Pins,
+        loose: frozenset[str] = frozenset(),
     ) -> None:
-        """``positions``: patterns for s, p, o and, over quads, g; ``pins`` keeps the ids of constants."""
+        """Make one.
+
+        Args:
+            positions: patterns for s, p, o and the columns behind them.
+            terms: the dictionary.
+            pins: keeps the ids of constants.
+            loose: variables of columns that may be unbound.
+        """
         self.positions = tuple(positions)
         names = [name for position in self.positions for name in variables(position)]
         unique = tuple(dict.fromkeys(names))
-        self.schema = Schema(unique, frozenset(unique))
+        self.schema = Schema(unique, frozenset(unique) - loose)
         self._terms = terms
         self.constants = [
             (place, terms.ids[position])

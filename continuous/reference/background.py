@@ -34,7 +34,7 @@ from ..algebra.nodes import (
 )
 from ..algebra.predicates import predicates_of
 from ..algebra.query import ContinuousQuery
-from ..algebra.static import StaticPattern
+from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.text import SparqlText, row_text
 from ..algebra.variables import in_scope
 from ..columnar import Choice, Graphs
@@ -56,8 +56,6 @@ Reader: TypeAlias = Union["QuadStore", "SnapshotReader", "ScratchReader", "Froze
 """The store as it is, one version of it, one with remote graphs beside it, or a copy."""
 
 _ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
-MERGED_PART = "merged"
-"""The part that holds the background of C-SPARQL's merged window."""
 _COMMITS_READ = 1000
 
 

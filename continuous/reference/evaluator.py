@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyoxigraph import NamedNode, Quad, Triple
+from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
 from quadrill.store.errors import UnsupportedError
 
@@ -234,7 +234,8 @@ class ReferenceEvaluator:
             self._windows[key].load(content, self._workspace)
             if self._uses_times:
                 for name in (key[0], MERGED):
-                    _add_times(times.setdefault(name, {}), content)
+                    union = self._options.window_default_graph == "union"
+                    _add_times(times.setdefault(name, {}), content, union=union)
         return times
 
     def _keyed(self, contents: Contents) -> list[tuple[WindowKey, WindowContent]]:
@@ -296,9 +297,11 @@ class ReferenceEvaluator:
         return result
 
 
-def _add_times(times: dict[Triple, int], content: WindowContent) -> None:
-    """Keep the greatest event time of each triple, whatever graph it is in."""
+def _add_times(times: dict[Triple, int], content: WindowContent, *, union: bool) -> None:
+    """Keep the greatest event time of each triple, whatever graph patterns outside GRAPH match it in."""
     for quad, time in content.items():
         triple = quad.triple
+        if not union and not isinstance(quad.graph_name, DefaultGraph):
+            continue
         if time > times.get(triple, time - 1):
             times[triple] = time

@@ -59,7 +59,7 @@ class Functions:
             NamedNode(VOLATILE_PREFIX + "BNODE"): lambda *row: BlankNode("b" + self._digest(row)[:32]),
             NamedNode(VOLATILE_PREFIX + "BNODE:named"): self._named_blank_node,
             EVENT_TIME: self._event_time,
-            GREATEST: _greatest,
+            GREATEST: greatest,
         }
 
     def begin(self, at_ms: int, times: Mapping[NamedNode, Mapping[Triple, int]]) -> None:
@@ -125,7 +125,8 @@ class Functions:
         return BlankNode("b" + self._hash(row, 0)[:32])
 
 
-def _greatest(*times: Term) -> Term | None:
+def greatest(*times: Term) -> Term | None:
+    """The greatest of some event times; None when none is known."""
     found = [int(term.value) for term in times if isinstance(term, Literal) and term != UNBOUND]
     return Literal(str(max(found)), datatype=NamedNode(XSD + "integer")) if found else None
 

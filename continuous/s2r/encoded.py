@@ -249,6 +249,18 @@ class EncodedContent:
         self.occurrences = len(keys)
         self._named = any(len(key) == 4 for key in keys)
 
+    def take_over(self, counts: Mapping[Quad, int], latest: Mapping[Quad, int]) -> None:
+        """Hold what a window held in quads; that is no change.
+
+        So it is after a restart, when another version of this program evaluated the query by definition.
+        """
+        for quad, count in counts.items():
+            key = self.key(quad)
+            wanted = self._wanted is None or key[1] in self._wanted
+            for _ in range(count):
+                self.enter(key if wanted else None, latest[quad])
+        self.take()
+
     def leave(self, key: Row | None) -> None:
         """Let one occurrence of a quad leave."""
         self.occurrences -= 1

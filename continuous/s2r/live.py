@@ -179,6 +179,9 @@ class Holding:
         content.track_changes()
         if isinstance(stored, StoredContent) and isinstance(content, EncodedContent):
             content.fill(stored)
+        elif isinstance(stored, LiveQuads) and isinstance(content, EncodedContent):
+            counts, latest, _ = stored.parts()
+            content.take_over(counts, latest)
         self.live = content
 
     def take_changes(self) -> dict[Any, int]:

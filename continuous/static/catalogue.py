@@ -15,10 +15,10 @@ from quadrill.store.changes import Commit
 from quadrill.store.errors import ConflictError, QuadrillError
 
 from ..algebra.canonical import Canonical
-from ..algebra.static import StaticPattern
+from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Row
-from ..reference.background import MERGED_PART, Background
+from ..reference.background import Background
 from .budget import StaticBudget
 from .changes import AllRows, Change, Recompute, Replaced, RowChange, VersionedChange
 from .deltas import TooManyRowsError, difference, rows_with

@@ -12,7 +12,7 @@ from pyoxigraph import NamedNode
 from ..inputs import Evaluation, Skipped, StreamInput
 from ..meters import Meter
 from ..native import AnswerChange, NativeEvaluator
-from ..native_plan import WindowKey
+from ..renaming import WindowKey
 from ..rows import Row
 from ..s2r.encoded import NOTHING, Taken
 from ..s2r.shared import SharedContent

@@ -73,9 +73,8 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
             assert native.refresh() == reference.refresh() == twin.refresh()
         contents = {W1: dict.fromkeys(first, at), W2: dict.fromkeys(second, at)}
         expected = reference.answer(at, contents)
-        changes = native._differences(contents)
-        change = native.step(at, changes)
-        by_operators = twin.step(at, changes)
+        change = native.move_to(at, contents)
+        by_operators = twin.move_to(at, contents)
         answer = native.whole()
         assert answer.vars == expected.vars
         assert Counter(answer.rows) == Counter(expected.rows)

@@ -22,6 +22,7 @@ from quadrill.continuous.r2r.closure import Closure
 from quadrill.continuous.r2r.join import Join
 from quadrill.continuous.r2r.linear import Constant, Distinct, Extend, Filter, Project, Union
 from quadrill.continuous.r2r.matching import Match, Mode
+from quadrill.continuous.r2r.merge import Merge, TimedMerge
 from quadrill.continuous.r2r.ordering import Descending, OrderKeys
 from quadrill.continuous.r2r.scan import Scan, Select, excludes
 from quadrill.continuous.r2r.star import Star
@@ -394,6 +395,27 @@ def test_closure(zero: bool, many: bool, constants: tuple[int, ...]) -> None:
         obeys_its_law(lambda: Closure(schema, zero=zero, many=many, constants=constants), whole, states)
 
     law()
+
+
+@settings(deadline=None)
+@given(histories(sets([True] * 3), sets([True] * 3), sets([True] * 3)))
+def test_merge(states: list[tuple[Delta, ...]]) -> None:
+    def whole(first: Delta, second: Delta, background: Delta) -> Delta:
+        return dict.fromkeys([*first, *second, *(row[::-1] for row in background)], 1)
+
+    obeys_its_law(lambda: Merge([(0, 1, 2), (0, 1, 2), (2, 1, 0)]), whole, states)
+
+
+@settings(deadline=None)
+@given(histories(sets([True] * 4), sets([True] * 4), sets([True] * 3)))
+def test_timed_merge(states: list[tuple[Delta, ...]]) -> None:
+    def whole(first: Delta, second: Delta, background: Delta) -> Delta:
+        times = dict.fromkeys((row[::-1] for row in background), 0)
+        for row in (*first, *second):
+            times[row[:3]] = max(times.get(row[:3], 0), row[3])
+        return {(*triple, time): 1 for triple, time in times.items()}
+
+    obeys_its_law(lambda: TimedMerge((2, 1, 0), lambda time: time), whole, states)
 
 
 TERMS: list[Literal | NamedNode | BlankNode] = [

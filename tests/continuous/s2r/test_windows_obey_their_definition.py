@@ -7,11 +7,15 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.continuous.element import Element
+from quadrill.continuous.rows import Row
 from quadrill.continuous.s2r.counting import BatchWindow, ElementsWindow, TriplesWindow
+from quadrill.continuous.s2r.encoded import ElementCoder
 from quadrill.continuous.s2r.grid import GridWindow
 from quadrill.continuous.s2r.live import LiveQuads
 from quadrill.continuous.s2r.operator import WindowOperator
 from quadrill.continuous.s2r.sliding import AllWindow, RangeWindow
+from quadrill.continuous.s2r.timed import TimedContent
+from quadrill.store.dictionary import TermDictionary
 
 P = NamedNode("http://example.org/p")
 
@@ -37,6 +41,39 @@ def merged(items: list[Element]) -> dict[Quad, int]:
         for one in element.quads:
             content[one] = max(element.event_time, content.get(one, element.event_time))
     return content
+
+
+@given(elements(), st.lists(st.integers(0, 3), max_size=12), st.booleans())
+def test_a_timed_content_gives_the_latest_occurrence_of_each_triple(
+    items: list[Element], leaving: list[int], taken_over: bool
+) -> None:
+    coder = ElementCoder(TermDictionary())
+    coder.want(None)
+    live, content = LiveQuads(), TimedContent(coder)
+    told: dict[Row, int] = {}
+    inside: list[Element] = []
+    for number, element in enumerate(items):
+        live.add(element)
+        inside.append(element)
+        if taken_over and number == len(items) // 2:
+            content = TimedContent(coder)
+            counts, latest, _ = live.parts()
+            content.take_over(counts, latest)
+            assert not content.take_changes() and not content.take_times()
+            told = content.times()
+        else:
+            content.add(element)
+        for _ in range(leaving[number] if number < len(leaving) else 0):
+            if inside:
+                live.remove(inside[0])
+                content.remove(inside.pop(0))
+        for row, (before, now) in content.take_times().items():
+            assert told.pop(row, None) == before
+            if now is not None:
+                told[row] = now
+        expected = {coder.key(quad): time for quad, time in live.content.items()}
+        assert told == content.times() == content.times_before() == expected
+        assert content.occurrences == live.occurrences
 
 
 class Follower:
