@@ -220,6 +220,8 @@ class _Planner:
         if scope.window is not None:
             raise QueryTextError("a window inside a window is an error")
         if isinstance(node.name, Var):
+            # The branches are built apart, so no filter in them can wait for the row of EXISTS.
+            correlation(node, group.outer)
             variable = node.name
             branches = []
             for name in self.sources.declared:
