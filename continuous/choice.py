@@ -58,9 +58,9 @@ class EvaluatorChoice:
         # Parts that look into fetched graphs and the store at once are read anew when either changes.
         follows = prepared.sources is None or not prepared.sources.remote_graphs
         statics = self._statics(prepared, store, options) if follows else None
-        if not prepared.query.windows:
-            return ReferenceEvaluator(prepared.query, store, options, statics)
         try:
+            if not prepared.query.windows and prepared.sources is not None:
+                raise UnsupportedError("a query without windows that reads other servers")
             shared = self.statics if follows else None
             return NativeEvaluator(prepared.query, store, options, self.terms, statics=shared)
         except UnsupportedError as reason:

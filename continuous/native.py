@@ -172,18 +172,17 @@ class NativeEvaluator:
         self._plan_options = PlanOptions(order, compiled, costly_late)
         if query.form == "describe":
             raise UnsupportedError("DESCRIBE")
-        if not query.windows:
-            raise UnsupportedError("a query without windows", "a query without windows has nothing to keep")
         self._query = query
         self._options = options
         self._terms = EngineTerms() if terms is None else terms
         self._functions = Functions(options.name, custom_functions())
         root = prepare(query)
-        if is_static(root):
-            raise UnsupportedError("a query without windows", "a query without windows has nothing to keep")
         self._columns = query.columns if query.form == "select" else projected(root)
         self.vars = () if query.form == "ask" else tuple(var.name for var in self._columns)
         self._ordered = query.form != "ask" and has_order(root)
+        if self._ordered and is_static(root):
+            # The store reads the first rows without anybody holding the others.
+            raise UnsupportedError("ORDER BY or LIMIT of a query without windows")
         rest, parts = split_static(root, frozenset(var.name for var in self._columns))
         if any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(root)):
             parts += (merged_background(root),)
@@ -487,7 +486,7 @@ class NativeEvaluator:
         statics = self.statics
         if self._ordered or volatile or self._plan_options != PlanOptions():
             return None
-        if statics.has_own or not statics.shares:
+        if statics.has_own or not statics.shares or is_static(self.rest):
             return None
         columns = tuple((each.name, frozenset(each.vars), each.certain) for each in self.tables.values())
         text = hashlib.sha256(self.skeleton.text.encode()).digest()

@@ -118,6 +118,10 @@ class RunningPlan:
         times = {each.name: source_key("times", each.name) for each in query.windows}
         self.timed = {name: key for name, key in times.items() if key in asked}
         self.wanted = {name: _of_all(asked, (*keys, times[name])) for name, keys in self.inputs.items()}
+        # The variable streams whose names are asked for, and those that have been met.
+        names = {each.name: source_key("streams", each.name) for each in query.windows}
+        self._streams = {name: key for name, key in names.items() if key in asked}
+        self._streams_met: set[WindowKey] = set()
         self._renaming = Renaming(terms.coder, union=self._union, asserts=self._asserts_quoted)
         self._pending: dict[SourceKey, Delta] = {}
         self._lookups: list[Lookup] = []
@@ -213,6 +217,10 @@ class RunningPlan:
         if self._asks_clock and at != self._instant:
             self._move_clock(at, given)
         for key, content in contents:
+            if key[0] in self._streams and key not in self._streams_met:
+                self._streams_met.add(key)
+                met: Delta = {(self._terms.dictionary.encode(key[1]),): 1}
+                given[self._streams[key[0]]] = {**given.get(self._streams[key[0]], {}), **met}
             triples, quads, _ = self._renaming.take(key, content)
             if isinstance(content, TimedContent):
                 given[self.timed[key[0]]] = self._times_of(key, content)
@@ -238,6 +246,8 @@ class RunningPlan:
     def held(self) -> Iterator[IdRow]:
         """The rows that the next steps need, in the order in which they are made from others."""
         yield (self._now,)
+        for _, stream in list(self._streams_met):
+            yield (self._terms.dictionary.encode(stream),)
         yield from self._renaming.held()
         for change in list(self._pending.values()):
             yield from list(change)

@@ -53,7 +53,7 @@ def evaluates_by_graph(inner: Algebra, variable: Var | None) -> bool:
 
     ``variable`` None: a variable that occurs nowhere in ``inner``.
     """
-    if variable is not None and variable.name in mentioned(inner) and not _only_matches(inner):
+    if variable is not None and variable.name in mentioned(inner) and not only_matches(inner):
         return False
     return _pure(inner) and _touches_graph(inner)
 
@@ -74,13 +74,13 @@ def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
     return map_children(node, lambda child: expand(child, graphs))
 
 
-def _only_matches(node: Algebra) -> bool:
+def only_matches(node: Algebra) -> bool:
     """Joins of patterns alone: the order in which ?g is bound makes no difference."""
     match node:
         case Bgp() | Path():
             return True
         case Join(left, right):
-            return _only_matches(left) and _only_matches(right)
+            return only_matches(left) and only_matches(right)
         case _:
             return False
 

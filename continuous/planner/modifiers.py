@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
-
-from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import (
     Algebra,
@@ -23,7 +22,8 @@ from ..algebra.variables import expression_variables, in_scope
 from ..expressions.compile import compile_value
 from ..r2r import linear
 from ..r2r.aggregate import Aggregate, Aggregation
-from ..r2r.topk import SortKey, TopK
+from ..r2r.first import First
+from ..r2r.topk import SortKey, TopK, TopKEach
 from ..rows import Row, Schema
 from .compilation import NO_NAMES, Grouping, columns_of
 from .exists import has_exists
@@ -42,9 +42,15 @@ class Modifiers:
         self.compilation = solutions.compilation
         self.builder = solutions.builder
 
-    def group_by(self, node: Group, built: Built, marked: Marked) -> Built:
-        """GROUP BY over rows that are planned; ``marked`` turns EXISTS in an expression to a column."""
-        visible = [name for name in built.schema.vars if not name.startswith("_:")]
+    def group_by(self, node: Group, built: Built, marked: Marked, context: Built | None = None) -> Built:
+        """GROUP BY over rows that are planned; ``marked`` turns EXISTS in an expression to a column.
+
+        In a block that is evaluated graph by graph or stream by stream ``context`` has a row for each of
+        these; the rows that are planned bind its columns, which are keys, too. Without keys of its own there
+        is a group for each of them, also over nothing.
+        """
+        around = () if context is None else context.schema.vars
+        visible = [name for name in built.schema.vars if not name.startswith("_:") or name in around]
         if any(each.expr is None and each.distinct for _, each in node.aggregates):
             built = self._solutions.project(built, visible)
         aggregations = []
@@ -67,23 +73,37 @@ class Modifiers:
             else:
                 compute = compile_value(expr, built.schema.vars, self.compilation.context)
                 aggregations.append(Aggregation(new, compute=compute))
-        keys = [each.name for each in node.keys]
+        keys = [*around, *(each.name for each in node.keys)]
         results = [var.name for var, _ in node.aggregates]
         counts = {var.name for var, each in node.aggregates if each.name == "COUNT"}
         schema = Schema((*keys, *results), (built.schema.certain & frozenset(keys)) | counts)
         operator = Aggregate(
             schema, columns_of(built.schema, keys), aggregations, self.compilation.context.values
         )
-        return self.builder.add(
-            "group",
-            operator,
-            [built],
-            f"by ({' '.join('?' + each for each in keys)})",
-            extra=Grouping(node.aggregates, exprs),
+        shown = f"by ({' '.join('?' + each for each in keys)})"
+        grouped = self.builder.add(
+            "group", operator, [built], shown, extra=Grouping(node.aggregates, exprs)
         )
+        if context is None or node.keys:
+            return grouped
+        empty = self._solutions.without(context, self._solutions.project(grouped, around))
+        values = self.compilation.context.values
+        for name, each in zip(results, aggregations, strict=True):
+            empty = self._solutions.constant(empty, name, each.new().result_id(values))
+        return self._solutions.union(grouped, empty)
 
-    def top_k(self, node: Algebra, build: Callable[[Algebra], Built]) -> Built:
-        """Slice over DISTINCT over projection over ORDER BY, with ties by the projected columns."""
+    def top_k(
+        self,
+        node: Algebra,
+        build: Callable[[Algebra], Built],
+        marked: Marked,
+        context: Sequence[str] = (),
+    ) -> Built:
+        """Slice over DISTINCT over projection over ORDER BY, with ties by the projected columns.
+
+        ``marked`` turns EXISTS in an expression to a column; for each value of the columns ``context`` the
+        rows are ordered and cut on their own.
+        """
         offset, limit = 0, None
         if isinstance(node, Slice):
             offset, limit, node = node.offset, node.limit, node.input
@@ -99,22 +119,31 @@ class Modifiers:
         if columns is None:
             columns = tuple(sorted(name for name in in_scope(node)))
         built = build(node)
-        for condition in conditions:
+        columns = (*columns, *(name for name in context if name not in columns))
+        for place, condition in enumerate(conditions):
             if has_exists(condition.expr):
-                raise UnsupportedError("EXISTS in ORDER BY")
+                built, expr = marked(built, condition.expr)
+                changed = OrderCondition(expr, condition.descending)
+                conditions = (*conditions[:place], changed, *conditions[place + 1 :])
         if distinct:
-            outside = NO_NAMES.union(*(expression_variables(each.expr) for each in conditions)) - set(columns)
-            if outside:
-                raise UnsupportedError("ORDER BY a variable that SELECT DISTINCT does not show")
-            built = self._solutions.project(built, columns)
-            built = self.builder.add("distinct", linear.Distinct(built.schema), [built])
+            asked = NO_NAMES.union(*(expression_variables(each.expr) for each in conditions))
+            if asked <= set(columns):
+                built = self._solutions.project(built, columns)
+                built = self.builder.add("distinct", linear.Distinct(built.schema), [built])
+            else:
+                places = columns_of(built.schema, columns)
+                key = self._sort_key(built.schema.vars, conditions, places)
+                built = self.builder.add("first", First(built.schema, places, key), [built])
         schema = Schema(columns, built.schema.certain & frozenset(columns))
         places = columns_of(built.schema, columns)
         key = self._sort_key(built.schema.vars, conditions, places)
         shown = f"offset {offset} limit {'all' if limit is None else limit}"
-        return self.builder.add(
-            "order", TopK(schema, places, key, offset, limit), [built], shown, extra=conditions
-        )
+        operator: TopK | TopKEach = TopK(schema, places, key, offset, limit)
+        if context:
+            new = partial(TopK, schema, places, key, offset, limit)
+            operator = TopKEach(schema, built.schema.positions(context), new)
+            shown += f" for each ({' '.join('?' + each for each in context)})"
+        return self.builder.add("order", operator, [built], shown, extra=conditions)
 
     def _sort_key(
         self, names: tuple[str, ...], conditions: Sequence[OrderCondition], columns: Sequence[int]

@@ -136,14 +136,17 @@ class Patterns:
         return self._builder.add("distinct", linear.Distinct(schema), [chosen])
 
     def graph_exists(self, name: NamedNode, scope: Scope) -> Built:
-        """One row that binds nothing while the window has a graph of this name."""
+        """One row, for each stream of a variable one, while the window has a graph of this name."""
         source = self._sources.quads(scope)
         graph = self._terms.ids[name]
         self._pins.pin([graph])
+        names = (scope.stream,) if scope.stream else ()
+        schema = Schema(names, frozenset(names))
+        columns = range(4, 4 + len(names))
         chosen = self._builder.add(
-            "graph", Select(Schema(()), (), lambda row: row[3] == graph), [source], str(name)
+            "graph", Select(schema, columns, lambda row: row[3] == graph), [source], str(name)
         )
-        return self._builder.add("distinct", linear.Distinct(Schema(())), [chosen])
+        return self._builder.add("distinct", linear.Distinct(schema), [chosen])
 
     # --- paths ----------------------------------------------------------------------------------
 
@@ -212,19 +215,23 @@ class Patterns:
         zero: bool,
         many: bool,
     ) -> Built:
-        if scope.context:
-            raise UnsupportedError(
-                "a path of any length inside GRAPH ?variable or a block of a variable stream"
-            )
-        start, end = self._variable(), self._variable()
-        edges = self._ordered(self.path(start, inner, end, scope), (start.name, end.name))
-        constants = [self._terms.ids[canonical(each)] for each in (subject, object_) if _is_constant(each)]
+        start, end, extra = self._variable(), self._variable(), self._extra(scope)
+        names = (start.name, end.name, *(each.name for each in extra))
+        edges = self._ordered(self.path(start, inner, end, scope), names)
+        ends = dict.fromkeys(each for each in (subject, object_) if _is_constant(each))
+        constants = [self._terms.ids[canonical(each)] for each in ends]
         self._pins.pin(constants)
-        schema = Schema((start.name, end.name), frozenset((start.name, end.name)))
-        operator = Closure(schema, zero=zero, many=many, constants=constants)
-        pairs = self._builder.add("closure", operator, [edges, self._triples(scope)])
-        # The pairs are read like triples whose predicate is their own subject column.
-        positions = [self._constant(subject), self._constant(object_)]
+        schema = Schema(names, frozenset(names))
+        operator = Closure(schema, zero=zero, many=many, constants=constants, by_context=bool(extra))
+        inputs = [edges, self._triples(scope)]
+        if extra:
+            by_graph = isinstance(scope.graph, Var)
+            inputs.append(
+                self.graph_names(extra[0], scope) if by_graph else self._sources.streams(scope)
+            )
+        pairs = self._builder.add("closure", operator, inputs)
+        # The pairs are read like triples without a predicate.
+        positions = [self._constant(subject), self._constant(object_), *extra]
         return self._builder.add("scan", Scan(positions, self._terms, self._pins), [pairs])
 
     def _once(self, built: Built) -> Built:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -17,11 +18,13 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
-from ..algebra.build import sub_expressions
+from ..algebra.build import map_expression, sub_expressions
 from ..algebra.nodes import (
     MERGED,
     Algebra,
     Bgp,
+    Call,
+    Constant,
     Distinct,
     Exists,
     Expr,
@@ -48,12 +51,14 @@ from ..algebra.nodes import (
 )
 from ..algebra.timestamps import TimedPattern, greatest_of, timed_pattern, triple_of
 from ..algebra.variables import expression_variables
+from ..algebra.volatile import UNBOUND
 from ..expressions.compile import compile_condition
 from ..r2r import linear
 from ..r2r.join import Join as JoinOperator
 from ..r2r.matching import Match
 from ..r2r.policies import Policy
 from ..rows import Schema
+from .blocks import Blocks
 from .compilation import NO_NAMES, Compilation, Names
 from .exists import correlation, has_exists
 from .modifiers import Modifiers
@@ -107,6 +112,7 @@ class _Planner:
         self._patterns = Patterns(
             compilation.terms, compilation.pins, self.builder, self.sources, self._fresh
         )
+        self._blocks = Blocks(self._patterns, self.sources, self._solutions, self._fresh)
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -118,11 +124,11 @@ class _Planner:
                 self._flatten(node, scope, group)
                 return self._finish(group)
             case LeftJoin(left, right, condition):
-                return self._solutions.left_join(self.build(left, scope), self.build(right, scope), condition)
+                return self._left_join(self._whole(left, scope), self.build(right, scope), condition, scope)
             case Union(left, right):
                 return self._solutions.union(self.build(left, scope), self.build(right, scope))
             case Minus(left, right):
-                a, b = self.build(left, scope), self.build(right, scope)
+                a, b = self._whole(left, scope), self.build(right, scope)
                 return self.builder.add(
                     "minus", Match("minus", a.schema, b.schema, ignored=scope.context), [a, b]
                 )
@@ -144,20 +150,27 @@ class _Planner:
             case OrderBy(inner, _):
                 return self.build(inner, scope)
             case Slice():
-                self._refuse_context(scope, "LIMIT")
-                return self._modifiers.top_k(node, lambda inner: self.build(inner, scope))
+                return self._top_k(node, scope)
             case Group():
-                self._refuse_context(scope, "GROUP BY")
-                built = self.build(node.input, scope)
-                return self._modifiers.group_by(
-                    node, built, lambda below, expr: self._marked(below, expr, scope)
-                )
+                built = self._whole(node.input, scope)
+                context = self._blocks.context(scope) if scope.context else None
+                return self._modifiers.group_by(node, built, partial(self._marked, scope=scope), context)
             case Service():
                 raise UnsupportedError("SERVICE beside a window")
 
     def ordered_root(self, node: Algebra) -> Built:
         """The root of a query whose rows have an order."""
-        return self._modifiers.top_k(node, lambda inner: self.build(inner, Scope()))
+        return self._top_k(node, Scope())
+
+    def _whole(self, node: Algebra, scope: Scope) -> Built:
+        """The operator of a node whose rows tell for which graph or stream of a block they are."""
+        return self._blocks.in_context(self.build(node, scope), scope)
+
+    def _top_k(self, node: Algebra, scope: Scope) -> Built:
+        marked = partial(self._marked, scope=scope)
+        return self._modifiers.top_k(
+            node, lambda inner: self._whole(inner, scope), marked, sorted(scope.context)
+        )
 
     # --- groups ---------------------------------------------------------------------------------
 
@@ -239,17 +252,14 @@ class _Planner:
             return
         stream = self.sources.declared[node.name].stream
         variable_stream = stream.name if isinstance(stream, Var) else None
-        inside = Scope(
-            node.name, None, variable_stream, frozenset((variable_stream,)) if variable_stream else NO_NAMES
-        )
         if variable_stream is None:
-            self._flatten(node.input, inside, group)
+            self._flatten(node.input, Scope(node.name), group)
             return
         correlation(node, group.outer)
-        built = self.build(node.input, inside)
-        if variable_stream not in built.schema.certain:
-            raise UnsupportedError("a block of a variable stream without a triple pattern in every solution")
-        group.members.append(built)
+        hidden = self._blocks.inside_name(variable_stream, node.input, group.outer)
+        inside = Scope(node.name, None, hidden, frozenset((hidden,)))
+        built = self._whole(node.input, inside)
+        group.members.append(self._blocks.renamed(built, hidden, variable_stream, inside))
 
     def _graph(self, name: NamedNode | Var, inner: Algebra, scope: Scope, group: _Group) -> list[Built]:
         if not isinstance(name, Var):
@@ -258,14 +268,15 @@ class _Planner:
             group.residual += below.residual
             apart = [self._finish(below)]
             return apart if touches_graph(inner) else [*apart, self._patterns.graph_exists(name, scope)]
-        inside = replace(scope, graph=name, context=scope.context | {name.name})
+        hidden = self._blocks.inside_name(name.name, inner, group.outer)
+        inside = replace(scope, graph=Var(hidden), context=scope.context | {hidden})
         below = _Group(outer=group.outer)
         self._flatten(inner, inside, below)
         group.residual += below.residual
         built = self._finish(below)
-        if name.name in built.schema.certain:
-            return [built]
-        return [built, self._patterns.graph_names(name, scope)]
+        if hidden != name.name:
+            return [self._blocks.renamed(self._blocks.in_context(built, inside), hidden, name.name, inside)]
+        return [built] if hidden in built.schema.certain else [built, self._blocks.context(inside)]
 
     def _timed(self, timed: TimedPattern, scope: Scope) -> Built:
         """A basic graph pattern with the greatest event times of its triples as columns."""
@@ -328,6 +339,7 @@ class _Planner:
 
     def _with_condition(self, built: Built, condition: Expr, scope: Scope) -> Built:
         """A filter whose condition has EXISTS in it."""
+        built = self._blocks.in_context(built, scope)
         if isinstance(condition, Exists):
             right, residual = self._exists_side(condition, built.schema, scope)
             mode = "anti" if condition.negated else "semi"
@@ -339,9 +351,7 @@ class _Planner:
 
     def _marked(self, built: Built, expr: Expr, scope: Scope) -> tuple[Built, Expr]:
         """Each EXISTS in the expression as a boolean column of the rows."""
-        from ..algebra.build import map_expression
-
-        places: list[Built] = [built]
+        places: list[Built] = [self._blocks.in_context(built, scope)]
 
         def change(each: Expr) -> Expr | None:
             if not isinstance(each, Exists):
@@ -367,11 +377,37 @@ class _Planner:
         return places[0], changed
 
     def _extend(self, built: Built, name: str, expr: Expr, scope: Scope) -> Built:
+        if has_exists(expr):
+            built = self._blocks.in_context(built, scope)
         names = built.schema.vars
         if has_exists(expr):
             built, expr = self._marked(built, expr, scope)
         extended = self._solutions.extend(built, name, expr)
         return extended if built.schema.vars == names else self._solutions.project(extended, [*names, name])
+
+    def _left_join(self, left: Built, right: Built, condition: Expr | None, scope: Scope) -> Built:
+        """OPTIONAL. With EXISTS in its condition: the joined rows that pass, and the left rows without one.
+
+        Joining may bind a variable that the left row leaves unbound, so those are told apart by copies.
+        """
+        if condition is None or not has_exists(condition):
+            return self._solutions.left_join(left, right, condition)
+        names = left.schema.vars
+        told = [name for name in names if name in left.schema.certain]
+        for name in names:
+            if name not in left.schema.certain:
+                told.append(f"_:left{next(self._fresh)}")
+                copy = Call("COALESCE", (Var(name), Constant(UNBOUND)))
+                left = self._solutions.extend(left, told[-1], copy)
+        joined = self._with_condition(self._solutions.join(left, right), condition, scope)
+        absent = self._solutions.without(
+            self._solutions.project(left, [*told, *(each for each in left.schema.vars if each not in told)]),
+            self._solutions.project(joined, told),
+        )
+        shown = (*names, *(name for name in right.schema.vars if name not in names))
+        return self._solutions.union(
+            self._solutions.project(joined, shown), self._solutions.project(absent, names)
+        )
 
     def _exists_side(self, exists: Exists, left: Schema, scope: Scope) -> tuple[Built, Any]:
         """The right side of EXISTS, and the test of the merged row for filters that see both sides."""
@@ -385,11 +421,6 @@ class _Planner:
         return right, (tests[0] if len(tests) == 1 else lambda row: all(test(row) for test in tests))
 
     # --- refusals -------------------------------------------------------------------------------
-
-    @staticmethod
-    def _refuse_context(scope: Scope, construct: str) -> None:
-        if scope.context:
-            raise UnsupportedError(f"{construct} inside GRAPH ?variable or a block of a variable stream")
 
     @staticmethod
     def _refuse_outside(scope: Scope, patterns: bool) -> None:

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quadrill.store.errors import UnsupportedError
-
-from ..algebra.nodes import (
-    Expr,
-    Var,
-)
+from ..algebra.nodes import Call, Constant, Expr, Var
 from ..expressions.compile import compile_condition, compile_value
 from ..expressions.oxigraph import canonical
 from ..r2r import linear
+from ..r2r.join import Join
 from ..r2r.matching import Match
 from ..rows import Row, Schema
 from .compilation import Compilation, columns_of
-from .exists import has_exists
 from .implied import bound_when_true
 from .plan import Built, PlanBuilder
 
@@ -50,15 +45,29 @@ class Solutions:
         return self.builder.add("filter", linear.Filter(schema, test), [built], expr=condition)
 
     def left_join(self, left: Built, right: Built, condition: Expr | None) -> Built:
-        """OPTIONAL."""
+        """OPTIONAL with a condition without EXISTS."""
         residual = None
         if condition is not None:
-            if has_exists(condition):
-                raise UnsupportedError("EXISTS in the condition of OPTIONAL")
             added = [name for name in right.schema.vars if name not in left.schema.vars]
             residual = compile_condition(condition, (*left.schema.vars, *added), self.compilation.context)
         operator = Match("left", left.schema, right.schema, residual)
         return self.builder.add("optional", operator, [left, right], expr=condition)
+
+    def without(self, left: Built, right: Built) -> Built:
+        """The rows of the left side for which the right side, over the same columns, has none."""
+        return self.builder.add("absent", Match("anti", left.schema, right.schema), [left, right])
+
+    def constant(self, built: Built, name: str, term_id: int) -> Built:
+        """One more column with one term in it; 0 for an unbound one."""
+        names, certain = (*built.schema.vars, name), built.schema.certain | ({name} if term_id else set())
+        self.compilation.pins.pin([term_id])
+        operator = linear.Extend(Schema(names, certain), lambda row: term_id)
+        return self.builder.add("constant", operator, [built], f"?{name}")
+
+    def join(self, *inputs: Built) -> Built:
+        """The joined rows of some inputs."""
+        operator = Join([each.schema for each in inputs], None)
+        return self.builder.add("join", operator, inputs)
 
     def union(self, left: Built, right: Built) -> Built:
         """The rows of both."""
@@ -72,7 +81,7 @@ class Solutions:
         vars_ = built.schema.vars
         compute = self.id_of(expr, vars_)
         certain = built.schema.certain
-        if isinstance(expr, Var) and expr.name in certain:
+        if (isinstance(expr, Var) and expr.name in certain) or _always_bound(expr):
             certain |= {name}
         operator = linear.Extend(Schema((*vars_, name), certain), compute)
         return self.builder.add("extend", operator, [built], f"?{name}", expr)
@@ -94,3 +103,13 @@ class Solutions:
         operator = linear.Project(schema, columns_of(built.schema, names))
         return self.builder.add("project", operator, [built])
 
+
+def _always_bound(expr: Expr) -> bool:
+    """True for an expression that has a value in every row."""
+    match expr:
+        case Constant():
+            return True
+        case Call("COALESCE", args):
+            return any(map(_always_bound, args))
+        case _:
+            return False

@@ -9,6 +9,7 @@ from ..algebra.nodes import MERGED, Var
 from ..algebra.query import WindowDeclaration
 from ..algebra.static import MERGED_PART
 from ..r2r.merge import TRIPLE, Merge, TimedMerge
+from ..r2r.scan import Select
 from ..rows import Schema
 from .compilation import Compilation, columns_of
 from .patterns import Scope
@@ -37,6 +38,14 @@ class Sources:
     def times(self, scope: Scope) -> Built:
         """The triples that patterns outside GRAPH match with their event times, (s, p, o, time)."""
         return self._merge(True) if scope.window == MERGED else self._window("times", ("time",), scope)
+
+    def streams(self, scope: Scope) -> Built:
+        """The streams of a window whose stream is a variable, under the name that they have in the scope."""
+        assert scope.window is not None and scope.stream is not None
+        key = source_key("streams", scope.window)
+        given = self._builder.source(key, Schema(("stream",), frozenset(("stream",))), "streams")
+        schema = Schema((scope.stream,), frozenset((scope.stream,)))
+        return self._builder.add("named", Select(schema, (0,), lambda row: True), [given])
 
     def table(self, name: str) -> Built:
         """A static table, or the clock."""

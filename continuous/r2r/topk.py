@@ -125,3 +125,40 @@ class TopK:
             if self._end is not None and place >= self._end:
                 self._bar = key
                 break
+
+
+class TopKEach:
+    """A `TopK` of its own for the rows of each group: LIMIT in a block that is evaluated graph by graph.
+
+    Law: out = union over the groups of slice(sort(integrate(in))).
+    """
+
+    def __init__(self, schema: Schema, keys: Sequence[int], new: Callable[[], TopK]) -> None:
+        """``keys``: places in the input of the columns that tell groups apart, which ``new`` shows, too."""
+        self.schema = schema
+        self._keys = tuple(keys)
+        self._new = new
+        self._groups: dict[Row, TopK] = {}
+
+    def step(self, *changes: Delta) -> Delta:
+        """The change of the rows shown, of all groups."""
+        parts: dict[Row, Delta] = {}
+        for row, weight in changes[0].items():
+            parts.setdefault(tuple([row[key] for key in self._keys]), {})[row] = weight
+        out: Delta = {}
+        for key, part in parts.items():
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = self._new()
+            out.update(group.step(part))
+            if not group.size():
+                del self._groups[key]
+        return out or EMPTY
+
+    def held(self) -> list[Row]:
+        """The rows of the input, as shown."""
+        return [row for group in self._groups.values() for row in group.held()]
+
+    def size(self) -> int:
+        """How many rows it keeps."""
+        return sum(group.size() for group in self._groups.values())

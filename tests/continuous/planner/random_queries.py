@@ -124,6 +124,7 @@ def blocks(depth: int) -> st.SearchStrategy[Algebra]:
         st.builds(n.Minus, inner, inner),
         st.builds(n.Filter, expressions(inner), inner),
         st.builds(n.Graph, graph, inner),
+        st.builds(n.Graph, graph, st.one_of(inner.flatmap(grouped), inner.flatmap(sliced))),
         inner.flatmap(lambda each: extended(each, expressions(None))),
     )
 
@@ -171,16 +172,16 @@ def projected(node: Algebra) -> st.SearchStrategy[Algebra]:
     )
 
 
-def sliced(node: Algebra) -> st.SearchStrategy[Algebra]:
+def sliced(node: Algebra, exists: st.SearchStrategy[Expr] | None = None) -> st.SearchStrategy[Algebra]:
     names = sorted(name for name in in_scope(node) if not name.startswith("_:"))
     if not names:
         return st.just(node)
-    condition = st.builds(n.OrderCondition, st.sampled_from(names).map(Var), st.booleans())
+    keys = st.sampled_from(names).map(Var)
+    order = keys if exists is None else st.one_of(keys, keys, keys, exists)
+    condition = st.builds(n.OrderCondition, order, st.booleans())
     return st.builds(
         lambda conditions, kept, distinct, offset, limit: n.Slice(
-            n.Distinct(project(node, conditions if distinct else [], kept, conditions))
-            if distinct
-            else project(node, [], kept, conditions),
+            n.Distinct(project(node, kept, conditions)) if distinct else project(node, kept, conditions),
             offset,
             limit,
         ),
@@ -192,12 +193,9 @@ def sliced(node: Algebra) -> st.SearchStrategy[Algebra]:
     )
 
 
-def project(
-    node: Algebra, needed: list[n.OrderCondition], kept: list[str], conditions: list[n.OrderCondition]
-) -> Algebra:
-    columns = list(dict.fromkeys([*kept, *(each.expr.name for each in needed if isinstance(each.expr, Var))]))
+def project(node: Algebra, kept: list[str], conditions: list[n.OrderCondition]) -> Algebra:
     inner: Algebra = n.OrderBy(node, tuple(conditions)) if conditions else node
-    return n.Project(inner, tuple(map(Var, columns)))
+    return n.Project(inner, tuple(map(Var, kept)))
 
 
 def patterns(depth: int) -> st.SearchStrategy[Algebra]:
@@ -206,17 +204,18 @@ def patterns(depth: int) -> st.SearchStrategy[Algebra]:
     if not depth:
         return leaves
     inner = patterns(depth - 1)
+    exists = st.builds(n.Exists, inner, st.booleans())
     return st.one_of(
         windows(2),
         st.builds(n.Join, inner, inner),
-        st.builds(n.LeftJoin, inner, inner, st.one_of(st.none(), expressions(None))),
+        st.builds(n.LeftJoin, inner, inner, st.one_of(st.none(), expressions(inner))),
         st.builds(n.Union, inner, inner),
         st.builds(n.Minus, inner, inner),
         st.builds(n.Filter, expressions(inner), inner),
         inner.flatmap(lambda each: extended(each, expressions(inner))),
         inner.flatmap(projected),
         inner.flatmap(grouped),
-        inner.flatmap(sliced),
+        inner.flatmap(lambda each: sliced(each, exists)),
         inner.flatmap(projected).map(lambda each: n.Distinct(each) if isinstance(each, n.Project) else each),
     )
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from pyoxigraph import Literal, Quad
+from pyoxigraph import Literal, NamedNode, Quad
 
+from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.build import (
     all_nodes,
     map_children,
@@ -16,8 +17,8 @@ from quadrill.continuous.algebra.build import (
     map_expressions,
     map_patterns,
 )
-from quadrill.continuous.algebra.nodes import Algebra, Call, Constant, Expr, Path
-from quadrill.continuous.algebra.query import ContinuousQuery
+from quadrill.continuous.algebra.nodes import Algebra, Call, Constant, Expr, Path, Var
+from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
 from quadrill.continuous.native import NativeEvaluator
 from quadrill.continuous.planner import compiled
 from quadrill.continuous.r2r.policies import POLICIES, Policy
@@ -27,7 +28,22 @@ from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads import QuadStore
 
 from ..engines import all_held_is_known, sweep_always
-from .random_queries import W1, W2, histories, queries
+from .random_queries import (
+    W1,
+    W2,
+    basic,
+    blocks,
+    contents,
+    expressions,
+    extended,
+    grouped,
+    histories,
+    path_patterns,
+    queries,
+    query_of,
+    sliced,
+    values,
+)
 
 History = list[tuple[set[Quad], set[Quad], set[Quad] | None]]
 
@@ -128,6 +144,68 @@ def test_the_order_of_look_ups_changes_nothing(order: list[int]) -> None:
         agree_throughout(query, history, order=order)
 
     law()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.one_of(blocks(2), blocks(1).flatmap(grouped)), histories)
+def test_queries_without_windows_agree(node: Algebra, history: History) -> None:
+    agree_throughout(replace(query_of(node), windows=()), history)
+
+
+def by_graph(depth: int) -> st.SearchStrategy[Algebra]:
+    """Blocks that count or cut rows, follow paths or ask for absence graph by graph."""
+    inner = blocks(depth)
+    return st.one_of(
+        inner.flatmap(grouped),
+        inner.flatmap(sliced),
+        path_patterns,
+        values,
+        st.builds(n.Join, inner, inner.flatmap(grouped)),
+        st.builds(n.LeftJoin, inner, inner, st.one_of(st.none(), expressions(inner))),
+        st.builds(n.Minus, inner, inner),
+        st.builds(n.Filter, expressions(inner), inner),
+        inner.flatmap(lambda each: extended(each, expressions(inner))),
+    )
+
+
+graph_blocks = st.builds(n.Graph, st.sampled_from([Var("g"), Var("g"), Var("a")]), by_graph(1))
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.builds(n.Window, st.sampled_from([W1, W1, Var("w")]), graph_blocks).map(query_of),
+    histories,
+    st.sampled_from(["union", "default"]),
+)
+def test_blocks_are_evaluated_graph_by_graph(query: ContinuousQuery, history: History, graphs: str) -> None:
+    agree_throughout(query, history, window_default_graph=graphs)
+
+
+STREAMS = [NamedNode("http://e/s1"), NamedNode("http://e/s2")]
+ANY_STREAM = WindowDeclaration(W1, Var("s"), WindowSpec("now"))
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.one_of(by_graph(1), graph_blocks, blocks(1)),
+    st.one_of(st.none(), basic),
+    st.lists(st.tuples(contents, contents), min_size=1, max_size=5),
+)
+def test_blocks_are_evaluated_stream_by_stream(
+    node: Algebra, beside: Algebra | None, history: list[tuple[set[Quad], set[Quad]]]
+) -> None:
+    block: Algebra = n.Window(W1, node, Var("s"))
+    root = block if beside is None else n.Join(block, n.Window(W1, beside, Var("s")))
+    query = replace(query_of(root), windows=(ANY_STREAM,))
+    store = QuadStore.open(None)
+    native, reference = both(query, store)
+    plain = has_zero_steps(query.root)
+    for number, states in enumerate(history):
+        given_ = [(without_literals(each) or set()) if plain else each for each in states]
+        streams = {s: dict.fromkeys(each, number) for s, each in zip(STREAMS, given_, strict=True)}
+        expected = reference.answer(number, {W1: streams})
+        assert Counter(native.answer(number, {W1: streams}).rows) == Counter(expected.rows)
+    native.close()
 
 
 def seconds_of_now(expr: Expr) -> Expr | None:

@@ -19,6 +19,7 @@ from quadrill.continuous.expressions.values import ValueTable
 from quadrill.continuous.planner.functions import accumulator_factory
 from quadrill.continuous.r2r.aggregate import Aggregate, Aggregation
 from quadrill.continuous.r2r.closure import Closure
+from quadrill.continuous.r2r.first import First
 from quadrill.continuous.r2r.join import Join
 from quadrill.continuous.r2r.linear import Constant, Distinct, Extend, Filter, Project, Union
 from quadrill.continuous.r2r.matching import Match, Mode
@@ -26,7 +27,7 @@ from quadrill.continuous.r2r.merge import Merge, TimedMerge
 from quadrill.continuous.r2r.ordering import Descending, OrderKeys
 from quadrill.continuous.r2r.scan import Scan, Select, excludes
 from quadrill.continuous.r2r.star import Star
-from quadrill.continuous.r2r.topk import TopK
+from quadrill.continuous.r2r.topk import TopK, TopKEach
 from quadrill.continuous.rows import Delta, Row, Schema, add
 from quadrill.store.dictionary import Pins, TermDictionary
 
@@ -395,6 +396,59 @@ def test_closure(zero: bool, many: bool, constants: tuple[int, ...]) -> None:
         obeys_its_law(lambda: Closure(schema, zero=zero, many=many, constants=constants), whole, states)
 
     law()
+
+
+@pytest.mark.parametrize(("zero", "many"), [(True, True), (False, True), (True, False)])
+def test_closure_in_each_graph(zero: bool, many: bool) -> None:
+    schema = Schema(("from", "to", "g"), frozenset(("from", "to", "g")))
+    pair = Schema(("from", "to"), frozenset(("from", "to")))
+
+    def whole(edges: Delta, triples: Delta, graphs: Delta) -> Delta:
+        out: Delta = {}
+        for graph in {row[-1] for row in (*edges, *triples, *graphs)}:
+            # In a graph that is not there the constants are no nodes.
+            constants = (2,) if (graph,) in graphs else ()
+            alone = Closure(pair, zero=zero, many=many, constants=constants)
+            inside = [{row[:-1]: 1 for row in each if row[-1] == graph} for each in (edges, triples)]
+            out |= {(*row, graph): weight for row, weight in alone.step(*inside).items()}
+        return out
+
+    def make() -> Closure:
+        return Closure(schema, zero=zero, many=many, constants=(2,), by_context=True)
+
+    @settings(deadline=None)
+    @given(histories(sets([True] * 3), sets([True] * 4), sets([True])))
+    def law(states: list[tuple[Delta, ...]]) -> None:
+        obeys_its_law(make, whole, states)
+
+    law()
+
+
+@settings(deadline=None)
+@given(histories(bags([True, False, True])))
+def test_first(states: list[tuple[Delta, ...]]) -> None:
+    def whole(relation: Delta) -> Delta:
+        shown: dict[int, list[Row]] = {}
+        for row in relation:
+            shown.setdefault(row[0], []).append(row)
+        return {min(rows_, key=lambda row: (row[1], row)): 1 for rows_ in shown.values()}
+
+    obeys_its_law(lambda: First(ABC, (0,), lambda row: (row[1],)), whole, states)
+
+
+@settings(deadline=None)
+@given(histories(bags([True, True])), st.integers(0, 1), st.one_of(st.none(), st.integers(0, 2)))
+def test_top_k_of_each_group(states: list[tuple[Delta, ...]], offset: int, limit: int | None) -> None:
+    def top_k() -> TopK:
+        return TopK(CERTAIN_AB, (0, 1), lambda row: row, offset, limit)
+
+    def whole(relation: Delta) -> Delta:
+        out: Delta = {}
+        for group in {row[0] for row in relation}:
+            out |= top_k().step({row: weight for row, weight in relation.items() if row[0] == group})
+        return out
+
+    obeys_its_law(lambda: TopKEach(CERTAIN_AB, (0,), top_k), whole, states)
 
 
 @settings(deadline=None)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadrill.continuous.engine import Engine
+from quadrill.continuous.templates.group import evaluator_of
 
 from ..engines import Bench, E, bench
 
@@ -29,6 +30,8 @@ TEMPLATES = (
     "SELECT ?x ?n WHERE { STREAM :s %w { ?x :in :$place } OPTIONAL { ?x :name ?n FILTER(?n != '$person') } }",
     "SELECT ?x ?v WHERE { STREAM :s %w { ?x :in :$place }"
     " OPTIONAL { STREAM :s [RANGE 3ms] { ?x :heat ?v } } }",
+    "SELECT ?x ?v WHERE { STREAM :s %w { ?x :in :$place OPTIONAL { ?x :heat ?v"
+    " FILTER NOT EXISTS { ?x :in :hall } } } }",
     "SELECT ?x WHERE { { STREAM :s %w { ?x :in :$place } } UNION { STREAM :s %w { ?x :heat $number } } }",
     "SELECT ?l (COUNT(*) AS ?n) (SUM(?v) AS ?w) WHERE { STREAM :s %w { ?x :in ?l ; :heat ?v }"
     " ?x :knows :$person }"
@@ -166,3 +169,19 @@ def test_feeds_and_answers_are_those_of_queries_that_are_evaluated_alone(templat
 
     law()
     assert most >= 2
+
+
+def test_queries_without_windows_are_evaluated_alone() -> None:
+    with bench(templates=True) as b:
+        b.store.update(f"INSERT DATA {{ <{E}a> <{E}knows> <{E}b> . <{E}b> <{E}knows> <{E}c> }}")
+        for name in ("b", "c"):
+            b.register(name, f"SELECT ?x WHERE {{ ?x :knows :{name} }}")
+        b.store.update(f"INSERT DATA {{ <{E}d> <{E}knows> <{E}c> }}")
+        assert joined(b.engine) == 0
+        for name, rows in (("b", ["a"]), ("c", ["b", "d"])):
+            assert b.engine.describe(name)["engine"] == "native"
+            found = b.engine.current_answer(name)["results"]["bindings"]
+            assert sorted(row["x"]["value"] for row in found) == [E + each for each in rows]
+        for entry in b.engine.parts.catalogue.entries():
+            assert entry.running is not None
+            assert evaluator_of(entry.running).template is None
