@@ -264,12 +264,12 @@ class _Planner:
     def _graph(self, name: NamedNode | Var, inner: Algebra, scope: Scope, group: _Group) -> list[Built]:
         if not isinstance(name, Var):
             below = _Group(outer=group.outer)
-            self._flatten(inner, replace(scope, graph=name), below)
+            self._flatten(inner, replace(scope, graph=name, context=self._stream_of(scope)), below)
             group.residual += below.residual
             apart = [self._finish(below)]
             return apart if touches_graph(inner) else [*apart, self._patterns.graph_exists(name, scope)]
         hidden = self._blocks.inside_name(name.name, inner, group.outer)
-        inside = replace(scope, graph=Var(hidden), context=scope.context | {hidden})
+        inside = replace(scope, graph=Var(hidden), context=self._stream_of(scope) | {hidden})
         below = _Group(outer=group.outer)
         self._flatten(inner, inside, below)
         group.residual += below.residual
@@ -277,6 +277,11 @@ class _Planner:
         if hidden != name.name:
             return [self._blocks.renamed(self._blocks.in_context(built, inside), hidden, name.name, inside)]
         return [built] if hidden in built.schema.certain else [built, self._blocks.context(inside)]
+
+    @staticmethod
+    def _stream_of(scope: Scope) -> Names:
+        """What is left of the context in another GRAPH: nothing inside depends on the graph around it."""
+        return frozenset((scope.stream,)) if scope.stream else NO_NAMES
 
     def _timed(self, timed: TimedPattern, scope: Scope) -> Built:
         """A basic graph pattern with the greatest event times of its triples as columns."""

@@ -26,6 +26,8 @@ BLOCKS = [
     ("BIND(EXISTS { ?x :value 2 } AS ?v)", [(G1, Literal(False)), (G2, Literal(True))]),
     ("{ SELECT ?v { ?g :value ?v } }", [(G2, TWO)]),
     ("{ SELECT (COUNT(?x) AS ?v) { ?x :value 2 } }", [(G1, Literal(0)), (G2, ONE)]),
+    ("GRAPH :g2 { { SELECT (COUNT(?x) AS ?v) { ?x :value 2 } } }", [(G1, ONE), (G2, ONE)]),
+    ("GRAPH ?h { { SELECT (COUNT(?x) AS ?v) { ?x :value 2 } } } FILTER(?v > 0)", [(G1, ONE), (G2, ONE)]),
 ]
 
 
