@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, serialize
 
 from quadrill.app.config import MEMORY, Settings
+from quadrill.app.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.registration import Registration
@@ -68,6 +69,8 @@ def measure(
     """Microseconds an event, feed events an event, and milliseconds a registration."""
     settings = Settings(data=MEMORY, feed_history=100, templates=not alone)
     services = open_services(settings, clock=ManualClock(0), threaded=False)
+    garbage = YoungCollections()  # as in a server
+    garbage.start()
     try:
         engine = services.engine
         engine.start()
@@ -88,6 +91,7 @@ def measure(
         told = sum(engine.feed(f"q{place}").last_id for place in range(number))
         return spent / events * 1e6, told / (2 * events), registered
     finally:
+        garbage.stop()
         services.close()
 
 
