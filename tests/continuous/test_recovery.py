@@ -38,9 +38,9 @@ QUERIES = {
     "FROM NAMED WINDOW <w> ON <http://example.org/s> [RANGE 3s STEP 3s] "
     "WHERE { WINDOW <w> { ?x <http://example.org/seen> ?v } }",
     "reads": "SELECT ?x ?v WHERE { STREAM :made [RANGE 6s] { ?x :again ?v } }",
-    "times": "REGISTER QUERY times AS PREFIX : <http://example.org/> SELECT ?x ?n (timestamp(?v) AS ?t) "
+    "times": "REGISTER QUERY times AS PREFIX : <http://example.org/> SELECT ?x ?n (timestamp(?w) AS ?t) "
     "FROM STREAM :s [RANGE 6s STEP 2s] FROM STREAM :made [RANGE 4s STEP 2s] "
-    "WHERE { ?x :seen|:again ?v . ?x :seen ?v OPTIONAL { ?x :name ?n } }",
+    "WHERE { ?x :seen|:again ?v . ?x :seen ?w OPTIONAL { ?x :name ?n } }",
     "any": "ASK { STREAM :s [RANGE 3s] { :a :seen ?v } }",
 }
 CHANGES = ("last", "named", "again", "times")
