@@ -90,20 +90,13 @@ def skeleton(root: Algebra) -> Skeleton:
     return Skeleton(text, tuple(constants))
 
 
-def bare_tables(root: Algebra) -> frozenset[str]:
-    """The static parts that stand where constants stay: they must be the same for all members."""
-    lifted: set[str] = set()
-    _Holes(lambda term: None, lifted.add).visit(root)
-    return frozenset(each.name for each in all_nodes(root) if isinstance(each, Table)) - lifted
-
-
 def lift(root: Algebra, varying: Collection[int], labelled: Collection[str]) -> Lifted:
     """The pattern of all members of a template.
 
     Args:
         root: the query of one of them.
         varying: the places of the constants that differ between members.
-        labelled: the names of the static parts that do; none of `bare_tables`.
+        labelled: the names of the static parts that do.
     """
     place = -1
 
@@ -123,19 +116,13 @@ def _parameter(place: int) -> Var:
 class _Holes:
     """Visits constants in a fixed order; None leaves one where it is."""
 
-    def __init__(
-        self, change: Callable[[Term], Var | None], table: Callable[[str], object] = lambda name: None
-    ) -> None:
+    def __init__(self, change: Callable[[Term], Var | None]) -> None:
         self._change = change
-        self._table = table
 
     def visit(self, node: Algebra) -> Algebra:
         match node:
             case Bgp(patterns):
                 return Bgp(tuple(self._pattern(each) for each in patterns))
-            case Table():
-                self._table(node.name)
-                return node
             case Join(left, right) | Union(left, right):
                 return replace(node, left=self.visit(left), right=self.visit(right))
             case LeftJoin(left, right, _):
