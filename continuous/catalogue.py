@@ -46,9 +46,10 @@ class Entry:
     @property
     def prepared(self) -> PreparedQuery | None:
         """The query as it runs, or as it will; None when it does neither."""
-        if self.running is not None:
-            return self.running.prepared
-        return None if self.pending is None else self.pending.prepared
+        running, pending = self.running, self.pending
+        if running is not None:
+            return running.prepared
+        return None if pending is None else pending.prepared
 
 
 class QueryCatalogue:

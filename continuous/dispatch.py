@@ -59,7 +59,7 @@ class Dispatcher:
         self._book = book
         self._clock = clock
         self._failed = failed
-        self._timed = timed or (lambda running: self.refresh(running, "timer"))
+        self._timed = timed or (lambda running: self.refresh(running.name, "timer"))
         # In the order of registration.
         self._attached: dict[str, RunningQuery] = {}
         # Whose static parts are still being read.
@@ -274,8 +274,11 @@ class Dispatcher:
         found = [self._attached[name] for name in names]
         return sorted(found, key=lambda running: self._places[running.name]) if len(found) > 1 else found
 
-    def refresh(self, running: RunningQuery, cause: str) -> None:
-        """Refresh a query's static parts and tell what follows."""
+    def refresh(self, name: str, cause: str) -> None:
+        """Refresh a query's static parts and tell what follows; nothing once it has ended."""
+        running = self._attached.get(name)
+        if running is None:
+            return
         self.part(running)
         self._try(running, lambda: running.refresh_and_tell(self._clock.now_ms(), cause))
         self._index(running)

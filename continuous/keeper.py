@@ -338,8 +338,8 @@ class Keeper:
                 return lambda: self._life.set_registration(running, entry.registration)
             case "static" if running is not None and record.number in self._moved:
                 return lambda: parts.residence.repeat(running, members)
-            case "refresh" if running is not None:
-                return lambda: dispatcher.refresh(running, members["cause"])
+            case "refresh":
+                return lambda: dispatcher.refresh(entry.name, members["cause"])
         return None
 
     def _commit(self, commit: Commit) -> None:

@@ -257,7 +257,7 @@ class EngineParts:
 
     def _refresh_timed(self, running: RunningQuery) -> None:
         members = {"name": running.name, "cause": "timer"}
-        self.turns.submit("refresh", members, lambda: self.dispatcher.refresh(running, "timer"))
+        self.turns.submit("refresh", members, lambda: self.dispatcher.refresh(running.name, "timer"))
 
     def _query_failed(self, running: RunningQuery) -> None:
         entry = self.catalogue.find(running.name)

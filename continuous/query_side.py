@@ -135,16 +135,33 @@ class QuerySide:
         Raises:
             NotFoundError: no such query.
         """
+        document = self._describe_now(name)
+        if document is None:
+            # It is being registered, or another takes its place: what is under way is waited for.
+            with self.parts.admin:
+                document = self._describe_now(name)
+        if document is None:
+            document = self.parts.catalogue.describe_failed(self.parts.catalogue.get(name))
+        return document
+
+    def _describe_now(self, name: str) -> dict[str, Any] | None:
+        """The description; None while a registration has neither begun nor failed, or just ends.
+
+        Any thread may come here, so that each member of the entry is read once: a drop takes them away.
+        """
         entry = self.parts.catalogue.get(name)
-        if (pending := entry.pending) is not None:
+        pending, running = entry.pending, entry.running
+        now = self.parts.clock.now_ms()
+        if pending is not None:
             document = describe.describe_prepared(pending.prepared, self.parts.book.find)
             return describe_pending(pending, document, entry.created_ms)
-        if entry.running is None:
-            return self.parts.catalogue.describe_failed(entry)
-        now = self.parts.clock.now_ms()
+        if running is None:
+            return self.parts.catalogue.describe_failed(entry) if entry.state == "failed" else None
         with self.parts.loop.pause():
-            document = describe.describe_running(entry.running, self.parts.book.find, now)
-        document["graphs"] = describe.describe_graphs(entry.running.prepared, self.parts.rates, now)
+            if entry.running is not running:
+                return None
+            document = describe.describe_running(running, self.parts.book.find, now)
+        document["graphs"] = describe.describe_graphs(running.prepared, self.parts.rates, now)
         return document
 
     def queries(self) -> list[dict[str, Any]]:
@@ -169,17 +186,17 @@ class QuerySide:
             code: with the generated source of the plan; as text it is all there is.
         """
         document = self.describe(name)
-        running = self.parts.catalogue.get(name).running
-        source = None
-        if running is None:
-            algebra, text = f"none: {document['error'] or document['state']}", ""
-        else:
-            query = running.prepared.query
-            algebra, text = describe.algebra_text(query), describe.query_text(query)
-            with self.parts.loop.pause():
+        entry = self.parts.catalogue.get(name)
+        algebra, text, source = f"none: {document['error'] or document['state']}", "", None
+        with self.parts.loop.pause():
+            running = entry.running
+            if running is not None:
                 document["plan"] = running.plan(analyze=analyze)
                 document |= running.measured()
                 source = running.code
+        if running is not None:
+            query = running.prepared.query
+            algebra, text = describe.algebra_text(query), describe.query_text(query)
         generated = describe.code_text(document, source)
         if analyze if as_json is None else as_json:
             found = describe.explain_document(document, algebra, analyze=analyze)
@@ -228,7 +245,7 @@ class QuerySide:
         self.parts.turns.call(
             "refresh",
             {"name": name, "cause": "request"},
-            lambda: self.parts.dispatcher.refresh(running, "request"),
+            lambda: self.parts.dispatcher.refresh(name, "request"),
         )
         return self.describe(name)
 

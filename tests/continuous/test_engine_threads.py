@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.store.errors import NotFoundError
 from quadrill.store.quads import QuadStore
 
 from .engines import PREFIX, RANGE, E, S, bench
@@ -90,6 +93,56 @@ def test_ids_are_contiguous_whatever_comes_together() -> None:
         answer = b.engine.current_answer("q")
         assert sum(rows.values()) == len(answer["results"]["bindings"])
         assert answer["version"] == b.store.version
+
+
+@pytest.fixture
+def short_turns() -> Iterator[None]:
+    """Threads take turns as often as they can, so that what lies between two reads is met."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("short_turns")
+def test_queries_that_come_go_and_are_replaced_are_described_whole() -> None:
+    """No description is half of one: a query that is there runs, or is not found."""
+    with bench(threaded=True) as b:
+        states: set[str] = set()
+        done = threading.Event()
+
+        def look() -> None:
+            while not done.is_set():
+                for document in b.engine.queries():
+                    states.add(document["state"])
+                    assert document["streams"]
+                with suppress(NotFoundError):
+                    states.add(b.engine.describe("other")["state"])
+                    b.engine.explain("other", analyze=True)
+
+        def register() -> None:
+            try:
+                for n in range(15):
+                    b.register("other", RANGE)
+                    registration = Registration.from_json(
+                        {"query": PREFIX + RANGE, "lateness": f"{n + 1}s"}, name="other"
+                    )
+                    b.engine.register(registration, replace=True)
+                    b.engine.drop("other")
+            finally:
+                done.set()
+
+        together(look, look, register)
+        assert states == {"running"}
+
+
+def test_a_refresh_behind_a_drop_leaves_nothing() -> None:
+    """Its turn comes when the query is gone: the query reads no stream again."""
+    with bench() as b:
+        b.register("q", RANGE, refresh={"every": "10s"})
+        b.engine.drop("q")
+        b.engine.parts.dispatcher.refresh("q", "timer")
+        assert b.engine.parts.dispatcher.readers(S) == []
 
 
 def test_registrations_under_one_name_at_once_agree() -> None:
