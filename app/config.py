@@ -185,7 +185,15 @@ class Settings:
         (), "hosts", "Hosts that SERVICE and LOAD may reach, with or without a port; none by default."
     )
     remote_refresh: str = _setting(
-        "5m", "duration", "Default time between two fetches of a SERVICE or of a remote graph."
+        "5m",
+        "duration",
+        "Time between two fetches of a SERVICE or of a remote graph, until it is known how often it changes.",
+    )
+    remote_refresh_least: str = _setting(
+        "1m", "duration", "The shortest such time that a source which is found to change often leads to."
+    )
+    remote_refresh_most: str = _setting(
+        "1h", "duration", "The longest such time that a source which is found to change seldom leads to."
     )
     remote_timeout: str = _setting("30s", "duration", "How long one such fetch may take in all.")
     remote_max_bytes: int = _setting(64 << 20, "bytes", "Longest answer of one such fetch, decompressed.")

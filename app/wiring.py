@@ -243,6 +243,12 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
         checkpoint_ms=duration_ms(settings.checkpoint_interval, "the setting checkpoint_interval"),
         remote=RemoteSettings(
             every_ms=duration_ms(settings.remote_refresh, "the setting remote_refresh", positive=True),
+            least_ms=duration_ms(
+                settings.remote_refresh_least, "the setting remote_refresh_least", positive=True
+            ),
+            most_ms=duration_ms(
+                settings.remote_refresh_most, "the setting remote_refresh_most", positive=True
+            ),
             timeout_ms=duration_ms(settings.remote_timeout, "the setting remote_timeout", positive=True),
             max_bytes=settings.remote_max_bytes,
             max_rows=settings.remote_max_rows,

@@ -341,6 +341,7 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
         if part.get("behind_since") is not None:
             lines.append(f"           read anew since version {part['behind_since']}, old rows serve")
         lines.extend(f"           {line}" for line in part["pattern"].splitlines())
+    lines.extend(_source_line(source) for source in document.get("sources", []))
     lines.extend(f"warning  {warning}" for warning in document["warnings"])
     if document.get("plan"):
         lines.append("plan")
@@ -348,6 +349,21 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
     lines.append("algebra")
     lines.extend(f"  {line}" for line in algebra.splitlines())
     return "\n".join(lines) + "\n"
+
+
+def _source_line(source: dict[str, Any]) -> str:
+    """What is fetched from elsewhere, how often and why so often."""
+    every, rate = source["every_ms"], source["changes_per_hour"]
+    how = "by hand" if every is None else f"every {show_duration(every)}"
+    why = {
+        "query": "the query asks for it",
+        "description": "a description in the data says it",
+        "measured": "as fetches have found it to change",
+        "setting": "by the setting remote_refresh",
+        None: "no running query reads it",
+    }[source["every_by"]]
+    seen = "" if rate is None else f"; {rate:g} changes an hour were seen"
+    return f"source   {source['kind']} <{source['source']}> is fetched {how}, {why}{seen}"
 
 
 def _plain(report: Any) -> str:
@@ -362,7 +378,7 @@ def explain_document(document: dict[str, Any], algebra: str, *, analyze: bool) -
     """EXPLAIN as JSON; with live figures when analyzing."""
     members = [
         "name", "dialect", "profile", "form", "output", "report", "engine", "result_iri", "into_graph",
-        "streams", "windows", "static_parts", "warnings", "plan",
+        "streams", "windows", "static_parts", "sources", "warnings", "plan",
     ]  # fmt: skip
     if analyze:
         members += ["operators", "steps", "timed_steps", "state", "counters", "rates", "state_size",

@@ -23,6 +23,7 @@ from .prepare import Evaluator, PreparedQuery, prepare
 from .reference.prepare import prepare as rewritten
 from .registration import Registration
 from .remote.described import described_every_ms
+from .remote.periods import Period
 from .remote.query import QuerySources
 from .remote.spec import SourceSpec, remote_graphs_of, specs_of
 from .results import one_line
@@ -71,16 +72,16 @@ class QueryLife:
     def read_sources(self, name: str, prepared: PreparedQuery) -> None:
         """What a query reads from other servers is fetched as often as it asks for.
 
-        Where it does not say, a description of the source in the data does, or else the setting.
+        Where it does not say, a description of the source in the data does, or else what fetches have found.
         """
         asked = prepared.refresh
-        periods: dict[SourceSpec, int | None] = {}
+        periods: dict[SourceSpec, Period | None] = {}
         for spec in prepared.source_specs:
-            every = asked if isinstance(asked, int) else None
             if asked == "trigger":
                 described = described_every_ms(self.parts.store, spec)
-                every = self.parts.settings.remote.every_ms if described is None else described or None
-            periods[spec] = every
+                periods[spec] = None if described is None else Period(described or None, "description")
+            else:
+                periods[spec] = Period(asked if isinstance(asked, int) else None, "query")
         self.parts.sources.read_by(name, periods)
 
     def evaluator(self, prepared: PreparedQuery) -> Evaluator:

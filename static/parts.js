@@ -74,8 +74,15 @@ function sourceItem(source) {
       pair("Rows", count(source.rows)),
       pair("Refresh version", count(source.refresh_version)),
       Number.isFinite(source.age_ms) ? pair("Age", duration(source.age_ms)) : null,
+      pair("Fetched", periodText(source)),
       Number.isFinite(source.next_refresh) ? pair("Next fetch", instant(source.next_refresh)) : null,
       source.stale ? pair("Stale", `since ${instant(source.stale_since)}: ${source.stale_reason}`) : null));
+}
+
+function periodText(source) {
+  const how = Number.isFinite(source.every_ms) ? `every ${duration(source.every_ms)}` : "by hand";
+  const who = { query: "as the query asks", description: "as its description says", measured: "as it was found to change", setting: "by the setting" };
+  return who[source.every_by] ? `${how}, ${who[source.every_by]}` : how;
 }
 
 /** The graph that is kept equal to the answer. */

@@ -24,6 +24,7 @@ from quadrill.store.remote import RemoteClient, rdf_of, rows_of
 
 from ..clock import Clock
 from ..errors import EngineStoppedError, InputError
+from .periods import Measured, Period
 from .settings import RemoteSettings
 from .source import Source, value_of
 from .spec import SourceSpec
@@ -105,7 +106,8 @@ class SourceBook:
     def describe(self, specs: Iterable[SourceSpec]) -> list[dict[str, Any]]:
         """The sources of a query for its description."""
         now = self._clock.now_ms()
-        return [(self._sources.get(spec.key) or Source(spec, absent(spec))).describe(now) for spec in specs]
+        found = [self._sources.get(spec.key) or Source(spec, absent(spec)) for spec in specs]
+        return [each.describe(now, self.settings) for each in found]
 
     def figures(self) -> tuple[int, int]:
         """How many sources there are, and how many of them are stale."""
@@ -169,9 +171,9 @@ class SourceBook:
             error = self._fetch(source)
         return None if spec.silent else error
 
-    def read_by(self, name: str, asked: Mapping[SourceSpec, int | None]) -> None:
-        """What a query reads from now on, and how often it asks for a fetch; None: by hand only."""
-        periods = {spec.key: every_ms for spec, every_ms in asked.items()}
+    def read_by(self, name: str, asked: Mapping[SourceSpec, Period | None]) -> None:
+        """What a query reads from now on, and how often it asks for a fetch; None: it does not say."""
+        periods = {spec.key: period for spec, period in asked.items()}
         with self._lock:
             for spec in asked:
                 self._enter(spec)
@@ -295,7 +297,8 @@ class SourceBook:
         """A fetch was good."""
         source.etag, source.last_modified = document or (None, None)
         source.failures = 0
-        now = source.checked_ms = self._clock.now_ms()
+        before, now = source.checked_ms, self._clock.now_ms()
+        source.checked_ms = now
         value = source.value
         with self._lock:
             if data is not None:
@@ -303,6 +306,8 @@ class SourceBook:
                 self._put_at[digest] = self._moments
                 if digest != value.digest:
                     value = decode(source.spec, data, value.number + 1, now, digest)
+            if before is not None:
+                source.measured.take(now - before, value is not source.value, self.settings)
         if value is not source.value or source.stale is not None:
             self._exchange(source, value, None, None)
 
@@ -398,6 +403,9 @@ class SourceBook:
         source.stale, source.stale_since = members["stale"], members["since"]
         source.checked_ms = members["checked"]
         source.etag, source.last_modified = members["etag"], members["modified"]
+        # Records of earlier releases have none.
+        if "measured" in members:
+            source.measured = Measured.from_json(members["measured"])
         if value is None:
             source.stale, source.stale_since = "what was fetched is lost", members["at"]
             source.etag = source.last_modified = None

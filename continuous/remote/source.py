@@ -9,6 +9,7 @@ from typing import Any
 
 from quadrill.store.payloads import Payloads
 
+from .periods import Measured, Period
 from .settings import RemoteSettings
 from .spec import SourceSpec
 from .value import SourceValue, absent, decode
@@ -30,7 +31,9 @@ class Source:
         due_ms: wall clock time of the next fetch; None when it is fetched by hand only.
         took_ms: how long the last fetch took.
         etag, last_modified: the document's, for conditional requests.
-        readers: the queries that read it, each with the time between two fetches that it asks for, or None.
+        readers: the queries that read it, each with the time between two fetches that it or a description of
+            the source asks for; None where neither says anything.
+        measured: how often fetches found other content.
         fetching: held during a fetch, so that fetches of one source never overlap.
     """
 
@@ -44,13 +47,21 @@ class Source:
     took_ms: int | None = None
     etag: str | None = None
     last_modified: str | None = None
-    readers: dict[str, int | None] = field(default_factory=dict)
+    readers: dict[str, Period | None] = field(default_factory=dict)
+    measured: Measured = field(default_factory=Measured)
     fetching: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def every_ms(self) -> int | None:
-        """The shortest time that a reader asks for; None when all refresh by hand."""
-        return min((each for each in self.readers.values() if each is not None), default=None)
+    def period(self, settings: RemoteSettings) -> Period | None:
+        """The shortest time of all readers; None when nobody reads it."""
+        own = self.measured.period(settings)
+        return min(
+            (each or own for each in self.readers.values()), key=lambda each: each.urgency, default=None
+        )
+
+    def every_ms(self, settings: RemoteSettings) -> int | None:
+        """Milliseconds of `period`; None when it is fetched by hand only."""
+        period = self.period(settings)
+        return None if period is None else period.every_ms
 
     def next_due(self, now_ms: int, settings: RemoteSettings) -> int | None:
         """When to fetch next, after a fetch that ended now.
@@ -58,7 +69,7 @@ class Source:
         A failure is followed soon by another attempt, and by ever later ones. Some jitter keeps sources that
         began together from being fetched together.
         """
-        every = self.every_ms
+        every = self.every_ms(settings)
         if every is None:
             return None
         wait = every
@@ -73,12 +84,13 @@ class Source:
         due = self.next_due(self.checked_ms or 0, settings)
         if due is None:
             return None
-        soon = now_ms + round(random.uniform(0, min(self.every_ms or 0, settings.retry_ms)))
+        soon = now_ms + round(random.uniform(0, min(self.every_ms(settings) or 0, settings.retry_ms)))
         return max(due, soon)
 
-    def describe(self, now_ms: int) -> dict[str, Any]:
+    def describe(self, now_ms: int, settings: RemoteSettings) -> dict[str, Any]:
         """For descriptions of queries."""
-        every = self.every_ms
+        period = self.period(settings)
+        per_hour = self.measured.per_hour
         return {
             "source": self.spec.iri,
             "kind": self.spec.kind,
@@ -87,7 +99,9 @@ class Source:
             "refreshed": self.value.at_ms or None,
             "checked": self.checked_ms,
             "age_ms": None if self.checked_ms is None else max(0, now_ms - self.checked_ms),
-            "every_ms": every,
+            "every_ms": None if period is None else period.every_ms,
+            "every_by": None if period is None else period.by,
+            "changes_per_hour": None if per_hour is None else round(per_hour, 3),
             "next_refresh": self.due_ms,
             "took_ms": self.took_ms,
             "stale": self.stale is not None,
@@ -108,6 +122,7 @@ class Source:
             "checked": self.checked_ms,
             "etag": self.etag,
             "modified": self.last_modified,
+            "measured": self.measured.to_json(),
         }
 
 
