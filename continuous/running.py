@@ -373,12 +373,16 @@ class RunningQuery:
         """Others evaluate it from now on; ``answer`` is the present one, as they have it."""
         assert self._incremental is not None
         assert self.statics is not None
-        assert self.last_step is not None
         self.stop_sharing()
         self._own_timeline.let_go()
         self.membership = membership
         self.statics.before_news = membership.settle
         self._incremental.sleep()
+        self.answered_by(answer)
+
+    def answered_by(self, answer: AnswerLike) -> None:
+        """The answer is the same as it was, and known here from now on."""
+        assert self.last_step is not None
         self.feed.publish([], self._current(self.last_step, answer))
 
     def settle(self, told: int | None = None) -> None:

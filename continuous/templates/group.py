@@ -197,6 +197,9 @@ class TemplateGroup:
         self._evaluator.add(
             self._at, {label: evaluator_of(running) for label, running in self.members.items()}
         )
+        # Ids in the old plan's rows are held by nobody any more.
+        for label, running in self.members.items():
+            running.answered_by(self._evaluator.unchanged(label))
         old.close()
 
     def _planned(self, varying: Collection[int], labelled: Collection[int]) -> TemplateEvaluator:

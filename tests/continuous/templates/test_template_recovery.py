@@ -11,7 +11,7 @@ import pytest
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.templates.evaluator import TemplateEvaluator
 
-from ..engines import E, bench
+from ..engines import E, bench, sweep_always
 from ..test_recovery import Life, comparable, take
 from .test_template_groups import joined
 
@@ -147,3 +147,27 @@ def test_a_new_constant_at_another_place_widens_the_group() -> None:
         b.push(2, "a", "c")
         assert b.told("one")[-1] == ("insert", 2, "c")
         assert b.told("two") == [("insert", 0, "ab")] and b.told("three") == []
+
+
+def test_an_answer_is_known_when_the_plan_that_made_it_was_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "SELECT ?x ?n WHERE { STREAM :s [RANGE 10ms] { :%s :seen ?v . ?x :seen %s } ?x :name ?n }"
+    sweep_always(monkeypatch, 10**6)
+    with bench() as b:
+        b.store.update(f"INSERT DATA {{ <{E}a> <{E}name> 'a name that is no part of its id' }}")
+        b.register("one", text % ("a", '"x"'))
+        b.register("two", text % ("b", '"x"'))
+        b.push(0, "a", "b")
+        b.engine.heartbeat(E + "s", 15)
+        b.register("three", text % ("a", '"y"'))
+        b.push(20, "a", "e")
+        assert b.engine.describe("three")["template"]["members"] == 3
+        failing = b.engine.parts.catalogue.get("one").running
+        monkeypatch.setattr(failing, "tell", lambda *_: 1 / 0)
+        b.store.update(f"INSERT DATA {{ <{E}e> <{E}name> 'another one' }}")
+        b.store.update(f"DELETE WHERE {{ <{E}a> <{E}name> ?n }}")
+        # A shared window lets go of what has left it now and then.
+        for number in range(70):
+            b.push(40 + 20 * number, f"c{number}")
+        assert b.engine.describe("one")["state"] == "failed"
+        (row,) = b.engine.current_answer("one")["results"]["bindings"]
+        assert row["n"]["value"] == "a name that is no part of its id"
