@@ -9,7 +9,7 @@ from quadrill.store.errors import ConflictError, NotFoundError
 
 from . import describe
 from .accept import PushReceipt, fingerprint_of
-from .dead_letters import LetterWatcher
+from .dead_letters import DeadLetter, LetterWatcher
 from .ingest.decode import DecodeOptions, decode
 from .ingest.times import instant_ms
 from .parts import EngineParts
@@ -78,8 +78,13 @@ class StreamSide:
 
     def streams(self) -> list[dict[str, Any]]:
         """The descriptions of all streams, by name."""
-        names = sorted(state.name for state in self.parts.book)
-        return [self.stream(name) for name in names if self.parts.book.find(name) is not None]
+        found = []
+        for name in sorted(state.name for state in self.parts.book):
+            try:
+                found.append(self.stream(name))
+            except NotFoundError:  # dropped in the meantime
+                continue
+        return found
 
     def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
         """The late elements kept of a stream, and those at which a query failed, oldest first."""
@@ -110,12 +115,7 @@ class StreamSide:
         """
         self.parts.require_running()
         state = self.parts.book.get(name_or_iri)
-        with self.parts.acceptor.lock:
-            letter = state.dead_letters.find(letter_id)
-        if letter is None:
-            raise NotFoundError(
-                f"stream {state.name} keeps no dead letter {letter_id}", code="unknown-dead-letter"
-            )
+        letter = self._letter(state, letter_id)
         if letter.query is not None:
             entry = self.parts.catalogue.get(letter.query)
             with self.parts.admin:
@@ -127,10 +127,22 @@ class StreamSide:
                 code="entered",
             )
         self.parts.turns.require_writable()
-        ticket = self.parts.acceptor.admit(state, letter)
+        with self.parts.acceptor.lock:
+            # Of two who try it at once the second one finds it no more.
+            ticket = self.parts.acceptor.admit(state, self._letter(state, letter_id))
         self.parts.wait_durable()
         ticket.wait(60.0)
         return {"id": letter.id, "retried": "element", "seq": letter.element.seq}
+
+    def _letter(self, state: StreamState, letter_id: str) -> DeadLetter:
+        """The dead letter of a stream; raises NotFoundError."""
+        with self.parts.acceptor.lock:
+            letter = state.dead_letters.find(letter_id) if self.parts.book.knows(state) else None
+        if letter is None:
+            raise NotFoundError(
+                f"stream {state.name} keeps no dead letter {letter_id}", code="unknown-dead-letter"
+            )
+        return letter
 
     def push(
         self,
@@ -172,28 +184,34 @@ class StreamSide:
         fingerprint = ""
         if idempotency_key is not None:
             fingerprint = fingerprint_of(body, media_type, at=at, each=each, partial=partial)
-        state = self._open_stream(stream_ref)
-        again = self.parts.acceptor.remembered(state.iri, idempotency_key, fingerprint)
-        if again is not None:
-            return self._answer(again, durable=durable)
-        if state.derived_from is not None:
-            raise ConflictError(
-                f"stream {state.name} is made by the query {state.derived_from}, nothing else can enter it",
-                code="derived-stream",
+        while True:
+            state = self._open_stream(stream_ref)
+            again = self.parts.acceptor.remembered(state.iri, idempotency_key, fingerprint)
+            if again is not None:
+                return self._answer(again, durable=durable)
+            if state.derived_from is not None:
+                raise ConflictError(
+                    f"stream {state.name} is made by the query {state.derived_from}, "
+                    "nothing else can enter it",
+                    code="derived-stream",
+                )
+            options = DecodeOptions(
+                base_iri=self.parts.settings.base_iri,
+                at=None if at is None else instant_ms(at, "at"),
+                each_triple=each == "triple",
+                timestamp_property=state.timestamp_property,
+                partial=partial,
             )
-        options = DecodeOptions(
-            base_iri=self.parts.settings.base_iri,
-            at=None if at is None else instant_ms(at, "at"),
-            each_triple=each == "triple",
-            timestamp_property=state.timestamp_property,
-            partial=partial,
-        )
-        began = time.perf_counter()
-        decoded = decode(body, media_type, options)
-        self.parts.stages.decode.observe(time.perf_counter() - began)
-        receipt, ticket = self.parts.acceptor.push(
-            state, decoded, partial=partial, key=idempotency_key, fingerprint=fingerprint
-        )
+            began = time.perf_counter()
+            decoded = decode(body, media_type, options)
+            self.parts.stages.decode.observe(time.perf_counter() - began)
+            with self.parts.acceptor.lock:
+                if not self.parts.book.knows(state) or state.derived_from is not None:
+                    continue  # dropped, or made by a query now, while the body was read
+                receipt, ticket = self.parts.acceptor.push(
+                    state, decoded, partial=partial, key=idempotency_key, fingerprint=fingerprint
+                )
+            break
         answer = self._answer(receipt, durable=durable)
         if wait and ticket is not None:
             ticket.wait(timeout)
@@ -215,14 +233,19 @@ class StreamSide:
             NotFoundError: an unknown stream where streams are not declared by themselves.
         """
         self.parts.require_running()
-        state = self._open_stream(stream_ref)
-        if state.derived_from is not None:
-            raise ConflictError(
-                f"the watermark of stream {state.name} follows the query {state.derived_from}",
-                code="derived-stream",
-            )
         self.parts.turns.require_writable()
-        ticket = self.parts.acceptor.heartbeat(state, at_ms)
+        while True:
+            state = self._open_stream(stream_ref)
+            if state.derived_from is not None:
+                raise ConflictError(
+                    f"the watermark of stream {state.name} follows the query {state.derived_from}",
+                    code="derived-stream",
+                )
+            with self.parts.acceptor.lock:
+                if not self.parts.book.knows(state) or state.derived_from is not None:
+                    continue  # since just now
+                ticket = self.parts.acceptor.heartbeat(state, at_ms)
+            break
         self.parts.wait_durable()
         if wait:
             ticket.wait(60.0)

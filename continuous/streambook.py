@@ -55,6 +55,10 @@ class StreamBook:
         with self._lock:
             return self._table.get(name_or_iri)
 
+    def knows(self, state: StreamState) -> bool:
+        """True until the stream is dropped; under the lock it stays so."""
+        return self._table.find(state.iri) is state
+
     def restore(self) -> None:
         """Enter the streams of the registry."""
         if self._registry is None:

@@ -73,6 +73,26 @@ def test_a_late_element_enters_after_all_and_windows_are_corrected(life: Life) -
         life.engine.retry_dead_letter(S, "2")
 
 
+def test_of_two_who_try_a_late_element_at_once_one_lets_it_enter(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life.register("last")
+    life.push(5_000, "a")
+    life.push(2_000, "late")
+    engine = life.engine
+    writable = engine.parts.turns.require_writable
+
+    def tried_by_another() -> None:
+        monkeypatch.setattr(engine.parts.turns, "require_writable", writable)
+        engine.retry_dead_letter(S, "2")
+
+    monkeypatch.setattr(engine.parts.turns, "require_writable", tried_by_another)
+    with pytest.raises(NotFoundError, match="no dead letter 2"):
+        engine.retry_dead_letter(S, "2")
+    assert engine.describe("last")["counters"]["elements"] == 2
+    assert engine.stream(S)["late_counts"]["dropped"] == 0
+
+
 def test_what_was_tried_again_is_so_after_a_crash(tmp_path: Path) -> None:
     for checkpointed in (False, True):
         life = Life(tmp_path / f"d{checkpointed}", ManualClock(1_000_000))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from quadrill.continuous import stream_side
 from quadrill.continuous.errors import (
     BackPressureError,
     EngineStoppedError,
@@ -123,6 +127,77 @@ def test_a_stream_that_is_read_cannot_be_dropped() -> None:
         b.engine.drop_stream("s")
         with pytest.raises(NotFoundError):
             b.engine.stream("s")
+
+
+def in_between(monkeypatch: pytest.MonkeyPatch, name: str, work: Callable[[], Any]) -> None:
+    """Do some work once, just before something is called."""
+    original = getattr(stream_side, name)
+    waiting = [work]
+
+    def call(*arguments: Any) -> Any:
+        if waiting:
+            waiting.pop()()
+        return original(*arguments)
+
+    monkeypatch.setattr(stream_side, name, call)
+
+
+def test_a_push_whose_stream_is_dropped_meanwhile_enters_the_stream_that_comes_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with bench() as b:
+        b.push(1_000, "a")
+        in_between(monkeypatch, "decode", lambda: b.engine.drop_stream("s"))
+        assert b.push(500, "b") == {
+            "stream": S, "first_seq": 1, "last_seq": 1, "accepted": 1, "late": 0, "durable": False
+        }  # fmt: skip
+        assert (b.engine.stream("s")["accepted"], b.engine.stream("s")["watermark"]) == (1, 500)
+
+
+def test_a_push_whose_stream_is_made_by_a_query_meanwhile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        f"REGISTER STREAM <{S}> AS CONSTRUCT {{ ?x ?p ?y }} FROM NAMED WINDOW <w> ON <{E}o>"
+        " [RANGE 1s STEP 1s] WHERE { WINDOW <w> { ?x ?p ?y } }"
+    )
+    with bench() as b:
+        b.engine.declare_stream(S)
+        in_between(monkeypatch, "decode", lambda: b.register("q", text))
+        with pytest.raises(ConflictError, match="is made by the query q"):
+            b.push(500, "b")
+        assert b.engine.stream("s")["accepted"] == 0
+
+
+def test_a_heartbeat_of_a_stream_that_is_dropped_meanwhile_moves_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with bench() as b:
+        b.push(1_000, "a")
+        opened = b.engine._open_stream
+
+        def dropped_behind(stream: str) -> Any:
+            state = opened(stream)
+            if state.accepted:
+                b.engine.drop_stream(stream)
+            return state
+
+        monkeypatch.setattr(b.engine, "_open_stream", dropped_behind)
+        b.engine.heartbeat(S, 500)
+        assert b.engine.stream("s")["watermark"] == 500
+
+
+def test_streams_that_are_dropped_while_they_are_listed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    with bench() as b:
+        b.push(1, "a")
+        b.push(1, "b", stream=E + "t")
+        one = b.engine.stream
+
+        def dropped_before(name: str) -> Any:
+            if name == "t":
+                b.engine.drop_stream(name)
+            return one(name)
+
+        monkeypatch.setattr(b.engine, "stream", dropped_before)
+        assert [each["name"] for each in b.engine.streams()] == ["s"]
 
 
 def test_a_push_is_all_or_nothing() -> None:
