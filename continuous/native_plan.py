@@ -239,7 +239,10 @@ class RunningPlan:
     def step(self, given: Mapping[SourceKey, Delta]) -> Delta:
         """The change of the plan's rows."""
         # The generated function is told changes row by row; the operators know of what was replaced.
-        if self._code is None or any(each.renewals for each in self._lookups):
+        if self._code is None:
+            return self.plan.step(given)
+        if any(each.renewals for each in self._lookups):
+            self._code.forget()
             return self.plan.step(given)
         return self._code.step(given)
 
@@ -251,6 +254,8 @@ class RunningPlan:
         yield from self._renaming.held()
         for change in list(self._pending.values()):
             yield from list(change)
+        if self._code is not None:
+            yield from self._code.held()
         yield from self.plan.held()
 
     def _move_clock(self, at: int, given: dict[SourceKey, Delta]) -> None:

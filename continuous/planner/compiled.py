@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..algebra.nodes import Call, Expr, Var
 from ..expressions.compile import Emitter, ExpressionContext
 from ..r2r import linear
 from ..r2r.aggregate import Aggregate
 from ..r2r.join import Join, Probe
 from ..r2r.scan import Scan
-from ..rows import EMPTY, Delta
+from ..rows import EMPTY, Delta, Row
+from .chains import Memos, RowBody, is_linear
 from .plan import Plan, PlanNode, SourceKey, static_nodes
 
 _DEEPEST_JOIN = 12
@@ -42,6 +42,7 @@ class CompiledPlan:
         # Counted from the first step on: when to look for better routes, and the next step of that kind.
         self._replan_every = self._replan_at = _REPLAN_FIRST
         self._special = 0
+        self._memos: Memos = {}
         self.source = ""
         self._step: Any = None
         self._timed: Any = None
@@ -74,32 +75,47 @@ class CompiledPlan:
         """An input of a join has become another, between two steps."""
         self._generate()
 
+    def forget(self) -> None:
+        """The operators take the next step themselves: rows that leave in it are not to stay here."""
+        for memo in self._memos.values():
+            memo.clear()
+
+    def held(self) -> Iterator[Row]:
+        """The rows that are remembered for when what they were made of leaves; see `Stateful.held`."""
+        for memo in self._memos.values():
+            for made in list(memo.values()):
+                if made is not None:
+                    yield made[0]
+
     def _generate(self) -> None:
-        self.source, self._step = generate(self._plan, self._context)
+        self.source, self._step = generate(self._plan, self._context, self._memos)
         self._timed = None
 
     def _with_times(self) -> Any:
         """The same function with a look at the clock behind each loop, made when it is first needed."""
         self._plan.figures.timed_steps += 1
         if self._timed is None:
-            _, self._timed = generate(self._plan, self._context, timed=True)
+            _, self._timed = generate(self._plan, self._context, self._memos, timed=True)
         return self._timed
 
 
-def generate(plan: Plan, context: ExpressionContext, *, timed: bool = False) -> tuple[str, Any]:
-    """The source text of the plan's function, and the function."""
-    writer = _Writer(plan, context, timed)
+def generate(
+    plan: Plan, context: ExpressionContext, memos: Memos, *, timed: bool = False
+) -> tuple[str, Any]:
+    """The source text of the plan's function, and the function; ``memos`` are shared by all its forms."""
+    writer = _Writer(plan, context, memos, timed)
     return writer.write()
 
 
 class _Writer:
-    def __init__(self, plan: Plan, context: ExpressionContext, timed: bool) -> None:
+    def __init__(self, plan: Plan, context: ExpressionContext, memos: Memos, timed: bool) -> None:
         self._nodes = plan.nodes
         self._root = plan.root
         self._figures = plan.figures
         self._timed = timed
         self._out = Emitter(context)
         self._static = static_nodes(plan.nodes)
+        self._rows = RowBody(plan.nodes, self._out, memos)
         self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
         self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
         self._written: set[int] = set()
@@ -151,7 +167,7 @@ class _Writer:
             self._scan(place, node, operator)
         elif isinstance(operator, Join) and len(operator.inputs) <= _DEEPEST_JOIN:
             self._join(place, operator)
-        elif _is_linear(node):
+        elif is_linear(node):
             self._chain_over(node.inputs[0], [place])
         elif isinstance(operator, Aggregate):
             self._chain_over(node.inputs[0], [place])
@@ -186,7 +202,7 @@ class _Writer:
         slots: dict[str, str] = {}
         for name, column in zip(scan.schema.vars, scan.simple, strict=True):
             slots[name] = f"quad[{column}]"
-        self._body_behind(chain, slots, "w")
+        self._rows.behind(chain, slots, "w", remembered="quad")
         out.depth = depth
         self._close_sink(chain)
 
@@ -212,7 +228,7 @@ class _Writer:
             for probe, index in zip(route.probes, indexes, strict=True):
                 self._probe(probe, index, self._nodes[place], join, slots)
                 weights.append(f"w{probe.input}")
-            self._body_behind(chain, dict(slots), " * ".join(weights))
+            self._rows.behind(chain, dict(slots), " * ".join(weights))
             out.depth = inside
             arrangement = out.name_of(join.arrangements[number], "input")
             out.line(f"{arrangement}.update({given})")
@@ -263,7 +279,7 @@ class _Writer:
         while self._consumers[chain[-1]] == 1 and chain[-1] != self._root:
             following = self._next[chain[-1]]
             node = self._nodes[following]
-            if _is_linear(node):
+            if is_linear(node):
                 chain.append(following)
                 continue
             if isinstance(node.operator, Aggregate):
@@ -288,7 +304,8 @@ class _Writer:
         out.line(f"for row, w in d{given}.items():")
         depth = out.depth
         out.depth += 1
-        self._body(chain, {name: f"row[{column}]" for column, name in enumerate(names)}, "w", chain[-1])
+        slots = {name: f"row[{column}]" for column, name in enumerate(names)}
+        self._rows.body(chain, slots, "w", chain[-1], remembered="" if given in self._static else "row")
         out.depth = depth
         self._close_sink(chain)
 
@@ -309,123 +326,3 @@ class _Writer:
             group = self._out.name_of(operator, "group")
             self._out.line(f"d{last} = {group}.show(t{last}) if t{last} else EMPTY")
         self._count(last)
-
-    def _body_behind(self, chain: list[int], slots: dict[str, str], weight: str) -> None:
-        """What happens to one row that the first operator of the chain gives out."""
-        if len(chain) > 1:
-            self._out.line(f"rows_out[{chain[0]}] += 1")
-        self._body(chain[1:], slots, weight, chain[-1])
-
-    def _body(self, chain: list[int], slots: dict[str, str], weight: str, last: int) -> None:
-        """What happens to one row: filters, new columns, then the row goes to the sink."""
-        out = self._out
-        known = dict(out.known)
-        for place in chain:
-            node = self._nodes[place]
-            operator = node.operator
-            if isinstance(operator, linear.Filter):
-                assert node.expr is not None
-                for condition in _conjuncts(node.expr):
-                    out.line(f"if {out.truth(condition, slots)} is not True: continue")
-                if place != last:
-                    out.line(f"rows_out[{place}] += 1")
-            elif isinstance(operator, linear.Extend):
-                self._extend(node, slots)
-            elif isinstance(operator, linear.Project):
-                kept = set(node.schema.vars)
-                for name in [each for each in slots if each not in kept]:
-                    del slots[name]
-                    out.known.pop(name, None)
-        operator = self._nodes[last].operator
-        if isinstance(operator, Aggregate):
-            self._take(self._nodes[last], operator, slots, weight)
-        else:
-            self._give(self._nodes[last], slots, weight, last)
-        out.known = known
-
-    def _extend(self, node: PlanNode, slots: dict[str, str]) -> None:
-        """A new column: its value now, its id where the row is given out."""
-        name = node.schema.vars[-1]
-        expr = node.expr
-        assert expr is not None
-        if isinstance(expr, Var):
-            slots[name] = slots.get(expr.name, "0")
-            if expr.name in self._out.known:
-                self._out.known[name] = self._out.known[expr.name]
-            return
-        self._out.line(f"# ?{name}")
-        self._out.known[name] = self._out.value(expr, slots)
-        slots[name] = ""
-
-    def _id(self, name: str, slots: dict[str, str]) -> str:
-        """The text of a column's id; it is computed here when only the value is there."""
-        slot = slots.get(name)
-        if slot is None:
-            return "0"
-        if slot:
-            return slot
-        out = self._out
-        result = out.fresh("i")
-        out.line(f"{result} = id_of({out.known[name]})")
-        for other, text in slots.items():
-            if not text and out.known.get(other) == out.known[name]:
-                slots[other] = result
-        return result
-
-    def _give(self, node: PlanNode, slots: dict[str, str], weight: str, last: int) -> None:
-        """Add the row to the delta."""
-        out = self._out
-        cells = [self._id(name, slots) for name in node.schema.vars]
-        row = f"({', '.join(cells)}{',' if len(cells) == 1 else ''})"
-        out.line(f"row_ = {row}")
-        out.line(f"total = d{last}.get(row_, 0) + {weight}")
-        out.line(f"if total: d{last}[row_] = total")
-        out.line(f"else: del d{last}[row_]")
-
-    def _take(self, node: PlanNode, group: Aggregate, slots: dict[str, str], weight: str) -> None:
-        """Take the row into its group."""
-        out = self._out
-        below = self._nodes[node.inputs[0]].schema.vars
-        cells = [self._id(below[column], slots) if column >= 0 else "0" for column in group.keys]
-        place = self._nodes.index(node)
-        key = f"({', '.join(cells)}{',' if len(cells) == 1 else ''})"
-        out.line(f"key = {key}")
-        out.line(f"group = t{place}.get(key)")
-        out.line(f"if group is None: group = t{place}[key] = {out.name_of(group, 'group')}.group(key)")
-        out.line(f"weight = {weight}")
-        out.line("group.rows += weight")
-        for number, ((_, aggregate), aggregation) in enumerate(
-            zip(node.extra.aggregates, group.aggregations, strict=True)
-        ):
-            by_id = aggregation.new().by_id
-            if aggregate.expr is None:
-                names = [self._id(name, slots) for name in below]
-                given = f"({', '.join(names)}{',' if len(names) == 1 else ''})" if by_id else "group"
-            elif aggregation.column is not None:
-                name = below[aggregation.column] if aggregation.column >= 0 else ""
-                if by_id:
-                    given = self._id(name, slots) if name else "0"
-                else:
-                    given = out.value(Var(name), slots) if name else "None"
-            else:
-                given = out.value(node.extra.exprs[number], slots)
-                if by_id:
-                    given = f"id_of({given})"
-            out.line(f"group.accumulators[{number}].take({given}, weight)")
-
-
-def _conjuncts(expr: Expr) -> list[Expr]:
-    """The conditions that must all be true; an error in any of them is as good as false."""
-    match expr:
-        case Call("&&", args):
-            return [each for arg in args for each in _conjuncts(arg)]
-        case _:
-            return [expr]
-
-
-def _is_linear(node: PlanNode) -> bool:
-    """True for the nodes that a loop does in passing."""
-    operator = node.operator
-    if isinstance(operator, linear.Filter | linear.Extend):
-        return node.expr is not None
-    return isinstance(operator, linear.Project)

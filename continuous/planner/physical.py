@@ -419,6 +419,9 @@ class _Planner:
         group = _Group(outer=frozenset(left.vars))
         self._flatten(exists.pattern, scope, group)
         right = self._finish(group)
+        # Of what is only looked for, other columns would be made and kept for nothing.
+        asked = frozenset(left.vars).union(*map(expression_variables, group.residual))
+        right = self._solutions.project(right, [name for name in right.schema.vars if name in asked])
         if not group.residual:
             return right, None
         merged = (*left.vars, *(name for name in right.schema.vars if name not in left.vars))

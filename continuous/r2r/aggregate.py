@@ -103,10 +103,11 @@ class Aggregate:
                 new = None
                 del self.groups[key]
             if new != old:
+                # Rows of different groups differ in their keys.
                 if old is not None:
-                    add(out, old, -1)
+                    out[old] = -1
                 if new is not None:
-                    add(out, new, 1)
+                    out[new] = 1
                 group.shown = new
         return out or EMPTY
 

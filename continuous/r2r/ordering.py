@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from typing import Any
 
 from quadrill.store.dictionary import TermDictionary
@@ -64,7 +64,13 @@ def _opposite(part: Any) -> Any:
     if isinstance(part, Decimal):
         # Its sign alone: the operator would round.
         return part.copy_negate()
-    return -part if isinstance(part, int) else Descending(part)
+    return -part if isinstance(part, int) else _descending(part)
+
+
+@lru_cache(maxsize=4096)
+def _descending(text: str) -> Descending:
+    """One object for equal texts: names of datatypes are then the same at a glance."""
+    return Descending(text)
 
 
 @total_ordering
