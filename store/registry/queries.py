@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import delete, select
+from sqlalchemy import Table, bindparam, delete, insert, select
 from sqlalchemy.orm import Session
 
 from ..errors import ConflictError, NotFoundError
 from .models import DroppedQuery, Query
 from .records import QueryRecord
 from .session import Database
+
+# Statements on the tables themselves: many queries are registered at a time, and mapped objects cost more.
+_QUERIES, _DROPPED = cast(Table, Query.__table__), cast(Table, DroppedQuery.__table__)
+_IS_TAKEN = select(_QUERIES.c.position).where(_QUERIES.c.name == bindparam("of"))
+_TAKE_TOMBSTONE = delete(_DROPPED).where(_DROPPED.c.name == bindparam("of"))
+_INSERT = insert(_QUERIES)
 
 
 class Queries:
@@ -26,7 +32,7 @@ class Queries:
         Raises: ConflictError when the name is taken.
         """
         with self._database.write() as session:
-            if _find(session, record.name) is not None:
+            if session.execute(_IS_TAKEN, {"of": record.name}).first() is not None:
                 raise ConflictError(f"a query named {record.name} is registered already", code="query-exists")
             return _insert(session, record)
 
@@ -82,8 +88,8 @@ class Queries:
 
 
 def _insert(session: Session, record: QueryRecord) -> QueryRecord:
-    session.execute(delete(DroppedQuery).where(DroppedQuery.name == record.name))
-    session.add(Query(**asdict(record)))
+    session.execute(_TAKE_TOMBSTONE, {"of": record.name})
+    session.execute(_INSERT, asdict(record))
     return record
 
 
