@@ -61,6 +61,11 @@ def negate(delta: Delta) -> Delta:
 
 def difference(new: Delta, old: Delta) -> Delta:
     """``new - old``: the change that leads from one relation to the other."""
+    if len(old) > len(new) // 4:
+        # Most rows are in both: they are compared, not copied and taken away again.
+        change = {row: weight - old.get(row, 0) for row, weight in new.items() if old.get(row) != weight}
+        change.update((row, -weight) for row, weight in old.items() if row not in new)
+        return change
     change = dict(new)
     for row, weight in old.items():
         add(change, row, -weight)

@@ -332,7 +332,7 @@ class StaticCatalogue:
                 return
             del self._tables[table.key]
             self._index.remove(table)
-        table.release()
+        self.recomputer.dispose(table, table.release())
 
     # --- the writers' side ----------------------------------------------------------------------
 
@@ -484,9 +484,10 @@ class StaticCatalogue:
         """Rows that were read anew take their turn; then the changes that came meanwhile do."""
         table = swap.table
         if not table.users:
-            table.give_back(swap.rows)
+            self.recomputer.dispose(table, swap.rows)
             return
-        old = table.swap(swap.rows, swap.listed, swap.version, swap.at_ms)
+        known = swap.delta if swap.refreshes == table.refreshes else None
+        old = table.swap(swap.rows, swap.listed, swap.version, swap.at_ms, known)
         self.recomputer.dispose(table, old)
         self._catch_up(table)
 

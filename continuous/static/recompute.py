@@ -7,13 +7,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from quadrill.store.errors import QuadrillError
 
 from ..element import Row
-from ..rows import Delta
+from ..rows import Delta, difference
 from .progress import active
 from .table import SharedTable
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("quadrill.continuous")
 
+_AT_ONCE = 5_000
+"""So many rows are let go at once, more by a thread of their own."""
 _RETRY_FIRST_S = 1.0
 _RETRY_MOST_S = 60.0
 _TRIES = 3
@@ -32,13 +34,18 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """All rows of a table at a version, encoded, ready to take the place of those it has."""
+    """All rows of a table at a version, encoded, ready to take the place of those it has.
+
+    ``delta`` is how they differ from those that it had after so many ``refreshes``; None is not known.
+    """
 
     table: SharedTable
     version: int
     at_ms: int
     rows: Delta
     listed: Sequence[Row] | None
+    delta: Delta | None = None
+    refreshes: int = 0
 
 
 class Recomputer:
@@ -67,7 +74,6 @@ class Recomputer:
         self._line: deque[SharedTable] = deque()
         self._later: list[tuple[float, SharedTable]] = []
         self._failures: dict[SharedTable, int] = {}
-        self._old: deque[tuple[SharedTable, Delta]] = deque()
         self._woken = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -82,13 +88,13 @@ class Recomputer:
             self._wake()
 
     def dispose(self, table: SharedTable, rows: Delta) -> None:
-        """Give the terms of rows back that were swapped out."""
-        if not self.threaded:
+        """Give the terms of rows back that nobody has any more."""
+        if not self.threaded or len(rows) <= _AT_ONCE:
             table.give_back(rows)
             return
-        with self._woken:
-            self._old.append((table, rows))
-            self._wake()
+        threading.Thread(
+            target=table.give_back, args=(rows,), name="quadrill-static-rubbish", daemon=True
+        ).start()
 
     def close(self) -> None:
         """Finish what is being read and end the thread."""
@@ -158,28 +164,22 @@ class Recomputer:
     def _run(self) -> None:
         while True:
             with self._woken:
-                work = self._next()
-                while work is None:
+                table = self._next()
+                while table is None:
                     if self._closed:
                         return
                     self._woken.wait(self._pause())
-                    work = self._next()
-            table, rows = work
-            if rows is None:
-                self._attempt(table)
-            else:
-                table.give_back(rows)
+                    table = self._next()
+            self._attempt(table)
 
-    def _next(self) -> tuple[SharedTable, Delta | None] | None:
-        """Rows to give back, or (None) a table to read."""
-        if self._old:
-            return self._old.popleft()
+    def _next(self) -> SharedTable | None:
+        """A table to read."""
         now = time.monotonic()
         for place, (due, table) in enumerate(self._later):
             if due <= now:
                 del self._later[place]
-                return table, None
-        return (self._line.popleft(), None) if self._line and not self._closed else None
+                return table
+        return self._line.popleft() if self._line and not self._closed else None
 
     def _pause(self) -> float | None:
         return max(0.0, min(due for due, _ in self._later) - time.monotonic()) if self._later else None
@@ -188,7 +188,12 @@ class Recomputer:
         if not table.users:
             return
         try:
-            self._finished(self.read(table))
+            swap = self.read(table)
+            # While a table is behind nobody changes its rows: the engine's thread need not compare them.
+            refreshes = table.refreshes
+            if table.behind is not None:
+                swap = replace(swap, delta=difference(swap.rows, table.rows), refreshes=refreshes)
+            self._finished(swap)
             self._failures.pop(table, None)
         except Exception as error:
             if not isinstance(error, QuadrillError):

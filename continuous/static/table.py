@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Protocol
 
 from quadrill.store.dictionary import TermDictionary
@@ -23,6 +25,12 @@ from .changes import AllRows, Recompute, RowChange, TableChange, VersionedChange
 if TYPE_CHECKING:
     from ..native import EngineTerms
     from .packed_rows import PackedRows
+
+
+_PIECE = 2_000
+"""Rows that are encoded or let go at a time: for so long others wait who plan, or meet new terms."""
+_BETWEEN_S = 0.0002
+"""Between two pieces that are let go: long enough that who waits for the lock gets it."""
 
 
 class Reader(Protocol):
@@ -154,23 +162,32 @@ class SharedTable:
         self.since, self.from_disk = since, from_disk
 
     def encode(self, rows: Iterable[Row]) -> tuple[Delta, Sequence[Row] | None]:
-        """All rows as ids, which are pinned, or in their order."""
+        """All rows as ids, which are pinned, or in their order.
+
+        Piece by piece, since reading them may take minutes.
+        """
         if self.is_ordered:
             return {}, list(rows)
-        # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
-        with self._terms.planning:
-            ids = self._ids.ids
-            fresh: Delta = {}
-            for row in rows:
-                encoded = tuple([0 if term is None else ids[term] for term in row])
-                fresh[encoded] = fresh.get(encoded, 0) + 1
-            self._ids.pin(term_id for row in fresh for term_id in row)
+        ids = self._ids.ids
+        fresh: Delta = {}
+        waiting = iter(rows)
+        try:
+            while piece := list(islice(waiting, _PIECE)):
+                # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
+                with self._terms.planning:
+                    encoded = [tuple([0 if term is None else ids[term] for term in row]) for row in piece]
+                    self._ids.pin(chain.from_iterable({row for row in encoded if row not in fresh}))
+                for row in encoded:
+                    fresh[row] = fresh.get(row, 0) + 1
+        except BaseException:
+            self.give_back(fresh)
+            raise
         return fresh, None
 
-    def release(self) -> None:
-        """Give the terms back: nobody reads the table any more."""
+    def release(self) -> Delta:
+        """Nobody reads the table any more; the rows, whose terms are still pinned."""
         rows, self.rows, self.listed = self.rows, {}, None
-        self._ids.unpin(term_id for row in rows for term_id in row)
+        return rows
 
     # --- the engine's side ----------------------------------------------------------------------
 
@@ -192,10 +209,20 @@ class SharedTable:
         if self.behind is None:
             self.version = max(self.version, version)
 
-    def swap(self, fresh: Delta, listed: Sequence[Row] | None, version: int, at_ms: int) -> Delta:
-        """Take rows that were read anew at a version; the rows before, whose terms are still pinned."""
+    def swap(
+        self,
+        fresh: Delta,
+        listed: Sequence[Row] | None,
+        version: int,
+        at_ms: int,
+        delta: Delta | None = None,
+    ) -> Delta:
+        """Take rows that were read anew at a version; the rows before, whose terms are still pinned.
+
+        ``delta`` is how they differ from those before, where it is known.
+        """
         old = self.rows
-        change = TableChange(difference(fresh, old), listed)
+        change = TableChange(difference(fresh, old) if delta is None else delta, listed)
         self.load(fresh, listed, version)
         self.behind = None
         self.problem = None
@@ -207,8 +234,11 @@ class SharedTable:
         return old
 
     def give_back(self, rows: Delta) -> None:
-        """Unpin the terms of rows that were swapped out."""
-        self._ids.unpin(term_id for row in rows for term_id in row)
+        """Unpin the terms of rows that nobody has any more, which are then gone; piece by piece."""
+        while rows:
+            self._ids.unpin(chain.from_iterable([rows.popitem()[0] for _ in range(min(len(rows), _PIECE))]))
+            if rows:
+                time.sleep(_BETWEEN_S)
 
     def _take(self, waited: VersionedChange) -> TableChange:
         self.version = self.since = waited.version

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from pyoxigraph import BlankNode, DefaultGraph, Quad
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.build import all_nodes
+from quadrill.continuous.algebra.canonical import canonical
 from quadrill.continuous.algebra.nodes import Algebra, Path, Var
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.static import StaticPattern
@@ -19,10 +22,12 @@ from quadrill.continuous.native import EngineTerms
 from quadrill.continuous.reference.answer import EvaluationOptions
 from quadrill.continuous.reference.background import Background
 from quadrill.continuous.reference.functions import Functions
+from quadrill.continuous.rows import Delta, difference, merge
 from quadrill.continuous.static.catalogue import StaticCatalogue
 from quadrill.continuous.static.rows import StaticRows
+from quadrill.continuous.static.table import SharedTable
 from quadrill.continuous.uncertainty import custom_functions
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.quads import QuadStore
 
 from ..planner.random_queries import (
@@ -87,16 +92,23 @@ def follow(store: QuadStore, *parts: StaticPattern) -> tuple[StaticCatalogue, St
     return catalogue, rows
 
 
-def step_to(store: QuadStore, catalogue: StaticCatalogue, rows: StaticRows, held: list[Counter[Any]]) -> None:
-    """Take the turns that are due; each must lead on by one version."""
-    before = rows.version
-    for version in range(before + 1, store.version + 1):
+def step_to(
+    store: QuadStore,
+    catalogue: StaticCatalogue,
+    rows: StaticRows,
+    held: list[Counter[Any]],
+    *,
+    leaping: bool = False,
+) -> None:
+    """Take the turns that are due; each must lead on by one version, but where rows are read anew."""
+    for version in range(catalogue.version + 1, store.version + 1):
         catalogue.advance(version)
         for step in rows.ready():
             for place, change in step.changes.items():
                 for row, weight in change.delta.items():
                     held[place][rows.decoded(row)] += weight
-        assert rows.version == version
+        assert leaping or rows.version == version
+    assert rows.version == store.version
 
 
 def usable(pattern: Algebra) -> Algebra:
@@ -131,3 +143,124 @@ def test_rows_are_those_of_a_fresh_evaluation_after_every_commit(
     event("a trigger without variables" if any(not t.key for t in rows.tables[0].triggers) else "keys")
     rows.close()
     store.close()
+
+
+def loaded(pattern: Algebra, columns: tuple[Var, ...], history: list[tuple[set[Quad], bool, bool]]) -> None:
+    """Follow commits, bulk loads among them, some of which take their turns together."""
+    store = QuadStore.open(None)
+    try:
+        catalogue, rows = follow(store, StaticPattern("0", pattern, columns))
+    except QuadrillError:
+        assume(False)
+    held = [Counter(rows.rows(0))]
+    state: set[Quad] = set()
+    for quads, is_load, late in [*history, (set(), False, False)]:
+        if is_load:
+            store.apply(remove=state - quads)
+            store.bulk_extend(quads - state)
+        else:
+            store.apply(add=quads - state, remove=state - quads)
+        state = quads
+        if late:
+            continue
+        step_to(store, catalogue, rows, held, leaping=True)
+        _, (fresh,) = background(store).evaluate(rows.parts)
+        assert Counter(rows.rows(0)) == Counter(fresh)
+        assert +held[0] == Counter(fresh)
+        assert min(held[0].values(), default=0) >= 0
+    event(f"read anew: {min(rows.tables[0].refreshes, 3)}")
+    rows.close()
+    catalogue.terms.dictionary.sweep()
+    assert len(catalogue.terms.dictionary) == len(EngineTerms().dictionary), "nothing is pinned any more"
+    store.close()
+
+
+def loads(most: int) -> st.SearchStrategy[list[tuple[set[Quad], bool, bool]]]:
+    """The dataset after each commit, whether by a bulk load, and whether its turn is put off."""
+    sets = st.sets(
+        st.builds(
+            Quad,
+            st.sampled_from([*NODES, BlankNode("b1")]),
+            st.sampled_from(PREDICATES),
+            st.sampled_from([*VALUES, NODES[2], BlankNode("b1")]),
+            st.sampled_from([DefaultGraph(), DefaultGraph(), *GRAPHS]),
+        ),
+        max_size=most,
+    )
+    return st.lists(st.tuples(sets, st.booleans(), st.booleans()), min_size=1, max_size=6)
+
+
+PATTERNS = selects(1).map(usable)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(PATTERNS, loads(8), st.data())
+def test_rows_are_those_of_a_fresh_evaluation_after_bulk_loads(
+    pattern: Algebra, history: list[tuple[set[Quad], bool, bool]], data: st.DataObject
+) -> None:
+    names = sorted(name for name in in_scope(pattern) if not name.startswith("_:"))
+    columns = tuple(map(Var, data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []))
+    loaded(pattern, columns, history)
+
+
+@pytest.mark.slow
+@settings(max_examples=1_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(PATTERNS, loads(40))
+def test_rows_are_those_of_a_fresh_evaluation_after_many_and_larger_loads(
+    pattern: Algebra, history: list[tuple[set[Quad], bool, bool]]
+) -> None:
+    names = sorted(name for name in in_scope(pattern) if not name.startswith("_:"))
+    loaded(pattern, tuple(map(Var, names)), history)
+
+
+def a_table(terms: EngineTerms) -> SharedTable:
+    pattern = n.Bgp((n.TriplePattern(Var("a"), PREDICATES[0], Var("b")),))
+    columns = (Var("a"), Var("b"))
+    form = canonical(pattern, columns)
+    store = QuadStore.open(None)
+    return SharedTable("k", form, "static", (), lambda: background(store), terms, ordered=False)
+
+
+def many(number: int, spoiled_at: int | None = None) -> Iterator[tuple[NamedNode, NamedNode]]:
+    for each in range(number):
+        if each == spoiled_at:
+            raise LimitError("too many", limit=1)
+        yield NamedNode(f"urn:a{each % 3_000}"), NamedNode(f"urn:b{each % 5_000}")
+
+
+def test_while_rows_are_read_nobody_waits_who_plans_or_sweeps() -> None:
+    terms = EngineTerms()
+    table = a_table(terms)
+
+    def watched() -> Iterator[tuple[NamedNode, NamedNode]]:
+        for row in many(20_000):
+            assert not terms.planning.locked()
+            yield row
+
+    rows, _ = table.encode(watched())
+    assert len(rows) == 15_000 and sum(rows.values()) == 20_000
+    terms.dictionary.sweep()
+    assert all(each in terms.dictionary.terms for row in rows for each in row)
+    table.give_back(rows)
+    assert rows == {}
+    terms.dictionary.sweep()
+    assert len(terms.dictionary) == len(EngineTerms().dictionary)
+
+
+def test_a_reading_that_fails_half_way_pins_nothing() -> None:
+    terms = EngineTerms()
+    table = a_table(terms)
+    with pytest.raises(LimitError):
+        table.encode(many(20_000, spoiled_at=12_345))
+    terms.dictionary.sweep()
+    assert len(terms.dictionary) == len(EngineTerms().dictionary)
+
+
+WEIGHTS = st.dictionaries(st.tuples(st.integers(1, 9)), st.integers(1, 3))
+
+
+@given(WEIGHTS, WEIGHTS)
+def test_a_difference_leads_from_one_relation_to_the_other(new: Delta, old: Delta) -> None:
+    change = difference(new, old)
+    assert 0 not in change.values()
+    assert merge(dict(old), change) == new
