@@ -216,3 +216,28 @@ def test_a_crash_changes_nothing_that_is_told_wherever_rows_are(
     assert sum(map(len, undisturbed.values())) > 20
     assert run(tmp_path / "c", frozenset((7, 19, 30)), static_rows=7)[0] == undisturbed
     assert run(tmp_path / "f", frozenset())[0] == undisturbed
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_who_was_used_last_is_known_after_a_crash(tmp_path: Path, behind: bool) -> None:
+    life = Life(tmp_path / "d", ManualClock(0))
+    for each in ("p", "q", "r"):
+        rows = " ".join(f":x{number} :{each} {number} ." for number in range(4))
+        life.store.update(P + f"INSERT DATA {{ {rows} }}")
+        life.register(each, part(each, stream=each))
+    for number, name in enumerate(("q", "r", "p") if behind else ("q", "r", "p", "q")):
+        life.clock.advance(1_000)
+        body = f'<{E}x1> <{E}seen> "{number}" .\n'.encode()
+        life.engine.push(E + name, body, "application/n-triples", at=1_000 * number)
+    life.checkpoint()
+    if behind:
+        # What comes behind the checkpoint is found in the journal.
+        life.clock.advance(1_000)
+        life.engine.push(E + "q", f'<{E}x1> <{E}seen> "9" .'.encode(), "application/n-triples", at=9_000)
+        life.journal.log.sync()
+    life.settings["static_rows"] = 8
+    after = life.crash()
+    after.clock.advance(residence.CHECK_MS)
+    after.engine.tick()
+    assert held(after) == {"p": True, "q": True, "r": False}
+    after.stop()
