@@ -108,6 +108,7 @@ def describe_static(
             "held_because": part.facts.held_because,
             "looked_up_because": part.facts.looked_up_because,
             "anew_because": part.facts.anew_because,
+            "last_used": part.facts.used_ms,
             "read_ms": None if part.facts.took_s is None else round(part.facts.took_s * 1000, 3),
         }
         for part in parts

@@ -110,7 +110,8 @@ class Residence:
         else:
             assert running.statics is not None
             table = running.statics.read_again(members["place"], limited=False)
-            _movable(running).hold(members["place"], table)
+            if _movable(running).hold(members["place"], table):
+                running.statics.came_back(members["place"], members.get("why"))
 
     # --- leaving --------------------------------------------------------------------------------
 
@@ -171,9 +172,10 @@ class Residence:
         busy = self._reading is not None and self._reading.is_alive()
         if not asked or busy or self._moving:
             return
-        _, statics, place, left = max(asked, key=lambda each: (each[0], each[1].name, each[2]))
+        misses, statics, place, left = max(asked, key=lambda each: (each[0], each[1].name, each[2]))
         if self._has_room(statics, left.rows or 0):
-            self._read(statics, place)
+            why = f"{misses} keys that were not remembered were asked of the store within {LOOK_MS // 1000} s"
+            self._read(statics, place, why)
 
     def _parts_that_left(self) -> Iterator[tuple[StaticRows, int, Left]]:
         for running in self._running():
@@ -197,7 +199,7 @@ class Residence:
         self._make_room(over, "least recently used when another static part was asked for often")
         return False
 
-    def _read(self, statics: StaticRows, place: int) -> None:
+    def _read(self, statics: StaticRows, place: int, why: str) -> None:
         key = (statics.name, place)
         self._moving.add(key)
 
@@ -216,9 +218,12 @@ class Residence:
                 if running is None or running.statics is not statics:
                     self._statics.release(table)
                     return False
-                return _movable(running).hold(place, table)
+                if not _movable(running).hold(place, table):
+                    return False
+                statics.came_back(place, why)
+                return True
 
-            self._submit({"name": statics.name, "place": place, "how": "table"}, hold)
+            self._submit({"name": statics.name, "place": place, "how": "table", "why": why}, hold)
 
         if not self._threaded:
             read()

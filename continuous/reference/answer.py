@@ -94,8 +94,9 @@ class TableFacts:
     table. ``behind``: the first version that is not in the rows yet, while they are read anew. ``problem``:
     why that failed. ``took_s``: how long it took to read all rows, in seconds. ``choice``: by whom, and why.
     ``from_disk``: the version at which the rows were written, when they were read from disk at the start.
-    ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was wished;
-    ``looked_up_because``: why they are not held; ``anew_because``: why a commit was not taken as deltas.
+    ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was wished, or
+    again; ``looked_up_because``: why they are not held; ``anew_because``: why a commit was not taken as
+    deltas. ``used_ms``: when a query that reads them took an element last, on the engine's clock.
     """
 
     rows: int
@@ -111,6 +112,7 @@ class TableFacts:
     held_because: str | None = None
     looked_up_because: str | None = None
     anew_because: str | None = None
+    used_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -375,6 +375,7 @@ class StaticRows:
             self._held_because.get(place),
             None if lookup is None else self._why_looked_up(place),
             table.anew_because,
+            table.used_ms or None,
         )
 
     def _why_looked_up(self, place: int) -> str:
@@ -572,6 +573,7 @@ class StaticRows:
             lookup.attach()
             lookup.is_behind_by(ahead)
         self.left[place] = left
+        self._held_because.pop(place, None)
         return self._lookups[place]
 
     def come_back(self, place: int, pending: Delta, table: SharedTable) -> Delta | None:
@@ -597,6 +599,11 @@ class StaticRows:
         self.left.pop(place, None)
         self._exchange(place, table)
         return difference(table.rows, untaken.then(TableChange(pending)).delta)
+
+    def came_back(self, place: int, why: str | None) -> None:
+        """Why a part is held that was looked up."""
+        if why is not None:
+            self._held_because[place] = why
 
     def read_again(self, place: int, *, limited: bool) -> SharedTable:
         """The rows of a part that is looked up, as a table with one user more; in any thread.

@@ -149,6 +149,11 @@ def test_a_part_that_is_asked_for_comes_back_when_there_is_room(monkeypatch: pyt
         look(one, residence.LOOK_MS)
         look(one)
         assert held(one) == {"p": True, "q": False}
+        (described,) = one.engine.describe("p")["static_parts"]
+        why = "7 keys that were not remembered were asked of the store within 10 s"
+        assert (described["held_because"], described["looked_up_because"]) == (why, None)
+        assert f"held, not looked up: {why}" in str(one.engine.explain("p"))
+        assert described["last_used"] == one.clock.now_ms() - residence.LOOK_MS - residence.CHECK_MS
         assert one.engine.figures().static_moves == (2, 1)
         one.push(30, "x1")
         assert one.told("p")[-1][0] == "delete" or one.told("p")[-1][0] == "insert"
