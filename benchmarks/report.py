@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import report_server
+from . import report_server, report_static
 from .plots import bar_plot, line_plot
 from .results import kept
 
@@ -324,6 +324,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "latency": lambda found: report_server.latency(found, table),
     "fanout": lambda found: report_server.fanout(found, table),
     "recovery": lambda found: report_server.recovery(found, table),
+    "static_parts": lambda found: report_static.static_parts(found, table),
 }
 
 

@@ -1,40 +1,52 @@
 """Static parts: what a commit costs against evaluating them anew, and how much a table takes.
 
-    python -m benchmarks.static_parts [--triples 100000 1000000] [--plots docs/plots]
+    python -m benchmarks.static_parts [--triples 100000 1000000] [--disk]
     python -m benchmarks.static_parts --restart --triples 200000 2000000
 
 Data: people with a name and a city, cities with a country. The part is a person's name and the country of her
 city, two joins. A commit moves people to other cities; it is taken into the table as deltas or, when it is
-large, by reading the table anew in the background. Times are wall clock of a run with nothing else in the
-process; the load of the machine is printed with them. ``--restart`` measures the start of an engine over a
-folder on disk instead, with the rows of the part on disk and without.
+large, by reading the table anew in the background. Each size has a process of its own, with collections of
+garbage as in a server; ``--disk`` keeps the store in a folder. Another query of the engine gets an event
+every 20 ms while the tables are made: the longest time until such an event is through is a pause that the
+registration makes for others. Milliseconds of wall clock and of CPU, the latter of all threads together.
+``--restart`` measures the start of an engine over a folder on disk instead, with the rows of the part on disk
+and without.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import multiprocessing
 import os
 import tempfile
+import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
+from quadrill.app.garbage import YoungCollections
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.journal import Journal
 from quadrill.store.quads import QuadStore
 from quadrill.store.registry import Registry, default_url
 
+from .results import keep, kept
+
 E = "http://example.org/"
 DEFAULT = DefaultGraph()
 CITIES = 1000
 PART = "?x <http://example.org/name> ?n . ?x <http://example.org/city> ?c . ?c <http://example.org/in> ?l"
 QUERY = f"SELECT ?x ?l WHERE {{ STREAM <http://example.org/s> [RANGE 1h] {{ ?x <{E}seen> ?v }} {PART} }}"
+OTHER = f"SELECT ?v WHERE {{ STREAM <{E}pulse> [RANGE 1s] {{ ?x <{E}beats> ?v }} }}"
 WHOLE = f"SELECT ?x ?n ?c ?l WHERE {{ {PART} }}"
 
 
@@ -57,39 +69,92 @@ def data(people: int) -> Iterator[Quad]:
         yield lives(person, person % CITIES)
 
 
+class Pulse:
+    """Events for another query of the engine, and the longest time that one took to get through."""
+
+    def __init__(self, engine: Engine) -> None:
+        engine.register(Registration.from_json({"query": OTHER}, name="other"))
+        self.longest_s = 0.0
+        self._engine = engine
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def end(self) -> float:
+        """No more events; the longest time, in seconds."""
+        self._ended.set()
+        self._thread.join()
+        return self.longest_s
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ended.wait(0.02):
+            number += 1
+            body = f'<{E}a> <{E}beats> "{number}" .'.encode()
+            began = time.perf_counter()
+            self._engine.push(E + "pulse", body, "application/n-triples", wait=True)
+            self.longest_s = max(self.longest_s, time.perf_counter() - began)
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """Seconds until a registration was answered, until its query ran, of CPU, and of the longest pause."""
+
+    answered_s: float
+    running_s: float
+    cpu_s: float
+    pause_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Seconds of a commit, of the writer's CPU, until the query reflects it, and of all CPU until then."""
+
+    commit_s: float
+    writer_s: float
+    shown_s: float
+    cpu_s: float
+
+
 class Run:
     """One store with one query whose window holds one person."""
 
-    def __init__(self, triples: int) -> None:
+    def __init__(self, triples: int, folder: Path | None = None) -> None:
         self.people = triples // 2
-        self.store = QuadStore.open(None)
+        self.store = QuadStore.open(folder)
         self.store.bulk_extend(data(self.people))
+        if folder is not None:
+            self.store.optimize()
         self.engine = Engine(self.store, None, clock=SystemClock(), settings=EngineSettings())
         self.engine.start()
         self.moves = 0
 
-    def register(self) -> float:
-        """Seconds from a registration until its tables are there; it may be answered before."""
-        began = time.perf_counter()
+    def register(self) -> Registered:
+        """Register the query; it may be answered before its tables are there."""
+        pulse = Pulse(self.engine)
+        began, spent = time.perf_counter(), time.process_time()
         self.engine.register(Registration.from_json({"query": QUERY}, name="q"))
+        answered = time.perf_counter() - began
         while self.engine.parts.dispatcher.has_pending:
             time.sleep(0.005)
-        return time.perf_counter() - began
+        running = time.perf_counter() - began
+        cpu = time.process_time() - spent
+        return Registered(answered, running, cpu, pulse.end())
 
     def probe(self, events: int) -> float:
-        """Microseconds of an event that looks one row up, its way through the engine included."""
+        """Microseconds of CPU of an event that looks one row up, its way through the engine included."""
         lines = [f'{{"at": {at}, "data": "<{E}p{at * 7919 % self.people}> <{E}seen> \\"{at}\\" ."}}'
                  for at in range(self.probed, self.probed + events)]  # fmt: skip
         self.probed += events
-        began = time.perf_counter()
         body = "\n".join(lines).encode()
+        began = time.process_time()
         self.engine.push(E + "s", body, "application/x-ndjson", wait=True)
-        return (time.perf_counter() - began) / events * 1e6
+        return (time.process_time() - began) / events * 1e6
 
     probed = 1
 
-    def change(self, quads: int) -> tuple[float, float]:
-        """Seconds of a commit of so many quads, and from its begin until the query reflects it."""
+    def change(self, quads: int) -> Changed:
+        """A commit of so many quads."""
         movers = max(1, quads // 2)
         begin = self.moves * 31 % self.people
         self.moves += 1
@@ -98,15 +163,15 @@ class Run:
             here = next(iter(self.store.quads_for_pattern(iri(f"p{person}"), iri("city"))))
             removed.append(here)
             added.append(lives(person, (int(here.object.value.rpartition("/c")[2]) + 1) % CITIES))  # type: ignore[union-attr]
-        began = time.perf_counter()
+        began, spent, own = time.perf_counter(), time.process_time(), time.thread_time()
         version = self.store.apply(add=added, remove=removed if quads > 1 else ()).version
-        committed = time.perf_counter() - began
+        committed, writer = time.perf_counter() - began, time.thread_time() - own
         while True:
             self.engine.sync()
             running = self.engine.parts.catalogue.get("q").running
             assert running is not None
             if running.version >= version:
-                return committed, time.perf_counter() - began
+                return Changed(committed, writer, time.perf_counter() - began, time.process_time() - spent)
             time.sleep(0.001)
 
     def anew(self) -> float:
@@ -125,6 +190,9 @@ class Run:
 
 def bytes_per_row(people: int = 20_000) -> float:
     """Python memory of a table's rows, the query's indexes and the terms, by tracemalloc."""
+    first = Run(2)  # what a first registration of a process leaves behind is no row's
+    first.register()
+    first.close()
     run = Run(2 * people)
     gc.collect()
     tracemalloc.start()
@@ -195,12 +263,56 @@ def restart(people: int) -> None:
           f"{size / 1e6:.1f} MB")  # fmt: skip
 
 
+def measured(triples: int, quads: Sequence[int], folder: Path | None) -> dict[str, Any]:
+    """The figures of one size; called in a process of its own."""
+    collections = YoungCollections()
+    collections.start()
+    run = Run(triples, folder)
+    gc.collect()
+    before = resident_mb()
+    registered = run.register()
+    gc.collect()
+    held = resident_mb() - before
+    print(f"{triples:,} triples: {registered}, {held:,.0f} MB", flush=True)
+    run.probe(200)
+    probe = median(run.probe(500) for _ in range(5))
+    print(f"  probe {probe:.1f} us", flush=True)
+    lines = []
+    for number in quads:
+        if number // 2 > run.people:
+            continue
+        times = [run.change(number) for _ in range(20 if number <= 10 else 3 if number <= 1000 else 1)]
+        figures = [median(getattr(each, name) for each in times) * 1e3 for name in Changed.__slots__]
+        lines.append([number, *figures])
+        print(f"  {number:>7,} quads: " + ", ".join(f"{each:,.2f} ms" for each in figures), flush=True)
+    anew = run.anew()
+    print(f"  anew {anew * 1e3:,.0f} ms", flush=True)
+    run.close()
+    return {
+        "triples": triples,
+        "rows": run.people,
+        "registered": [getattr(registered, name) * 1e3 for name in Registered.__slots__],
+        "held_mb": held,
+        "probe_us": probe,
+        "anew_ms": anew * 1e3,
+        "changes": lines,
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def resident_mb() -> float:
+    """Memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 def main() -> None:
-    """Print a table, and draw it with ``--plots``."""
+    """Print figures and keep them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--triples", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--quads", type=int, nargs="+", default=[1, 10, 1_000, 100_000])
-    parser.add_argument("--plots", type=Path, help="a folder for the plots")
+    parser.add_argument("--disk", action="store_true", help="the store is in a folder, not in memory")
+    parser.add_argument("--add", action="store_true", help="sizes that were measured before stay")
     parser.add_argument("--restart", action="store_true", help="measure starts instead")
     options = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
@@ -208,55 +320,19 @@ def main() -> None:
         for triples in options.triples:
             restart(triples // 2)
         return
-    updates: dict[int, list[tuple[int, float]]] = {}
-    probes: list[tuple[int, float]] = []
+    before = kept("static_parts") if options.add else None
+    sizes = {} if before is None else {each["triples"]: each for each in before["figures"]["sizes"]}
     for triples in options.triples:
-        run = Run(triples)
-        registered = run.register()
-        run.probe(200)
-        probe = median(run.probe(500) for _ in range(5))
-        probes.append((triples, probe))
-        anew = min(run.anew() for _ in range(2))
-        print(f"{triples:,} triples: tables made in {registered * 1e3:,.0f} ms, probe {probe:.0f} us/event, "
-              f"evaluated anew in {anew * 1e3:,.1f} ms")  # fmt: skip
-        updates[triples] = []
-        for quads in options.quads:
-            if quads // 2 > run.people:
-                continue
-            times = [run.change(quads) for _ in range(20 if quads <= 10 else 3 if quads <= 1000 else 1)]
-            committed, shown = median(each[0] for each in times), median(each[1] for each in times)
-            updates[triples].append((quads, shown * 1e3))
-            print(f"  {quads:>7,} quads: commit {committed * 1e3:9.2f} ms, in the table after "
-                  f"{shown * 1e3:9.2f} ms, {anew / shown:8.1f} x faster than anew")  # fmt: skip
-        run.close()
-    print(f"memory: {bytes_per_row():.0f} bytes a row with its index and terms")
-    if options.plots is not None:
-        draw(options.plots, updates, probes)
-
-
-def draw(folder: Path, updates: dict[int, list[tuple[int, float]]], probes: list[tuple[int, float]]) -> None:
-    """The plots of docs/performance.md."""
-    from .plots import line_plot
-
-    line_plot(
-        "static-updates",
-        {f"{triples:,} triples": points for triples, points in updates.items()},
-        title="From a commit to the updated table",
-        x="quads in the commit",
-        y="time (ms)",
-        log_x=True,
-        log_y=True,
-        folder=folder,
-    )
-    line_plot(
-        "static-probes",
-        {"one look-up": probes},
-        title="An event that looks one row of a static table up",
-        x="triples in the store",
-        y="time per event (us)",
-        log_x=True,
-        folder=folder,
-    )
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other,
+        ):
+            place = Path(folder) if options.disk else None
+            sizes[triples] = other.submit(measured, triples, options.quads, place).result()
+        keep(
+            "static_parts",
+            {"sizes": [sizes[each] for each in sorted(sizes)], "bytes_per_row": bytes_per_row()},
+        )
 
 
 if __name__ == "__main__":
