@@ -12,11 +12,13 @@ after, with the rows (1, :kitchen) and (2, :hall) in the table ``template``:
 The solutions with a member's number are those of its own query: each operator below keeps the members
 apart, because all its inputs that differ between members bind the number. A constant stays where it is when
 that would not hold: in EXISTS, on the right of MINUS, in paths, VALUES and GRAPH, below LIMIT and below a
-GROUP BY without keys. What does not differ is the same for all members and is joined with them once.
+GROUP BY without keys. Rows of a static part there must be the same for all, too, unless it is the whole of
+an EXISTS or MINUS. What does not differ is the same for all members and is joined with them once.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
@@ -37,6 +39,7 @@ from ..algebra.nodes import (
     Call,
     Constant,
     Distinct,
+    Exists,
     Expr,
     Extend,
     Filter,
@@ -54,6 +57,7 @@ from ..algebra.nodes import (
     Var,
     Window,
 )
+from ..algebra.variables import certain
 from ..expressions.oxigraph import canonical
 
 MEMBER = Var("_:member")
@@ -64,10 +68,14 @@ PARAMETERS = "template"
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """A query with holes: equal texts are one template; ``constants`` fill the holes in order."""
+    """A query with holes: equal texts are one template; ``constants`` fill the holes in order.
+
+    ``tables`` are the names of the static parts whose rows may differ between members, too.
+    """
 
     text: str
     constants: tuple[Term, ...]
+    tables: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +94,11 @@ def skeleton(root: Algebra) -> Skeleton:
         constants.append(term)
         return _parameter(len(constants) - 1)
 
-    text = repr(_Holes(take).visit(root))
-    return Skeleton(text, tuple(constants))
+    holes = _Holes(take)
+    text = repr(holes.visit(root))
+    everywhere = Counter(node.name for node in all_nodes(root) if isinstance(node, Table))
+    tables = frozenset(name for name, met in holes.tables.items() if met == everywhere[name])
+    return Skeleton(text, tuple(constants), tables)
 
 
 def lift(root: Algebra, varying: Collection[int], labelled: Collection[str]) -> Lifted:
@@ -96,7 +107,7 @@ def lift(root: Algebra, varying: Collection[int], labelled: Collection[str]) -> 
     Args:
         root: the query of one of them.
         varying: the places of the constants that differ between members.
-        labelled: the names of the static parts that do.
+        labelled: the names of the static parts that do, all of them in `Skeleton.tables`.
     """
     place = -1
 
@@ -114,10 +125,15 @@ def _parameter(place: int) -> Var:
 
 
 class _Holes:
-    """Visits constants in a fixed order; None leaves one where it is."""
+    """Visits constants in a fixed order; None leaves one where it is.
+
+    Attributes:
+        tables: how often a static part was met where its rows may bear the member's number.
+    """
 
     def __init__(self, change: Callable[[Term], Var | None]) -> None:
         self._change = change
+        self.tables: Counter[str] = Counter()
 
     def visit(self, node: Algebra) -> Algebra:
         match node:
@@ -127,10 +143,16 @@ class _Holes:
                 return replace(node, left=self.visit(left), right=self.visit(right))
             case LeftJoin(left, right, _):
                 return self._expressions(replace(node, left=self.visit(left), right=self.visit(right)))
-            case Minus(left, _):
+            case Minus(left, right):
+                # Rows that have nothing but the number in common would be taken away.
+                if isinstance(right, Table) and certain(left) & right.certain:
+                    self.tables[right.name] += 1
                 return replace(node, left=self.visit(left))
             case Filter() | Extend():
                 return self._expressions(replace(node, input=self.visit(node.input)))
+            case Table(name, _, _):
+                self.tables[name] += 1
+                return node
             case Group(_, keys, aggregates) if keys and not any(_counts_rows(each) for _, each in aggregates):
                 return replace(node, input=self.visit(node.input))
             case Project() | Distinct() | Reduced() | Window():
@@ -147,6 +169,10 @@ class _Holes:
         return self._change(term) or term
 
     def _expressions(self, node: Algebra) -> Algebra:
+        for expr in expressions(node):
+            for each in sub_expressions(expr):
+                if isinstance(each, Exists) and isinstance(each.pattern, Table):
+                    self.tables[each.pattern.name] += 1
         return map_expressions(node, self._expression)
 
     def _expression(self, expr: Expr) -> Expr:

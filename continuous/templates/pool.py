@@ -200,14 +200,23 @@ class TemplatePool:
 
 
 def _alike(ready: Sequence[RunningQuery]) -> Iterator[list[RunningQuery]]:
-    """Queries that stand at the same place, two at least."""
+    """Queries that stand at the same place and have what may not differ in common, two at least."""
     places: dict[object, list[RunningQuery]] = {}
     for running in ready:
-        places.setdefault(running.timeline.shared_windows(), []).append(running)
+        place = (running.timeline.shared_windows(), *_in_common(running))
+        places.setdefault(place, []).append(running)
     for found in places.values():
         like = [running for running in found if running.timeline.is_like(found[0].timeline)]
         if len(like) > 1:
             yield like
+
+
+def _in_common(running: RunningQuery) -> Iterator[tuple[object, object]]:
+    """The static parts whose rows may not differ between members, and their columns."""
+    evaluator = evaluator_of(running)
+    for part, table in zip(evaluator.statics.parts, evaluator.statics.tables, strict=True):
+        if part.name not in evaluator.skeleton.tables:
+            yield table, part.vars
 
 
 def _labelled(members: Sequence[RunningQuery]) -> set[int]:

@@ -45,6 +45,15 @@ TEMPLATES = (
     "SELECT ?x WHERE { STREAM :s %w { ?x :in ?l }"
     " FILTER EXISTS { STREAM :s [RANGE 6ms] { ?x :in :$place } } }",
     "ASK { STREAM :s %w { ?x :in :$place } }",
+    "SELECT (COUNT(*) AS ?n) WHERE { STREAM :s %w { ?x :in ?l } ?x :knows :$person }",
+    "SELECT ?x ?n WHERE { STREAM :s %w { ?x :in ?l } OPTIONAL { ?x :heat ?v . ?x :name ?n }"
+    " MINUS { ?n :knows :$person } }",
+    "SELECT ?x WHERE { STREAM :s %w { ?x :in ?l } FILTER EXISTS {"
+    " { SELECT ?x { STREAM :s [RANGE 6ms] { ?x :in :hall } ?x :knows :$person } } } }",
+    "SELECT ?x WHERE { STREAM :s %w { ?x :in ?l } MINUS { STREAM :s [RANGE 6ms] { ?x :in ?m }"
+    " OPTIONAL { ?x :knows :$person . ?x :name ?n } FILTER(!BOUND(?n)) } }",
+    "SELECT ?x WHERE { STREAM :s %w { ?x :in ?l }"
+    " { SELECT ?x { STREAM :s %w { ?x :in ?m } ?x :knows :$person } ORDER BY ?x LIMIT 1 } }",
 )
 FIXED = "SELECT ?x WHERE { STREAM :s %w { ?x :in ?l } }"
 
@@ -185,3 +194,44 @@ def test_queries_without_windows_are_evaluated_alone() -> None:
         for entry in b.engine.parts.catalogue.entries():
             assert entry.running is not None
             assert evaluator_of(entry.running).template is None
+
+
+def test_a_count_over_other_rows_of_a_static_part_falls_to_zero_for_one_member() -> None:
+    text = "SELECT (COUNT(*) AS ?n) WHERE { STREAM :s [NOW] { ?x :seen ?v } ?x :knows :%s }"
+
+    def told(*, templates: bool) -> Any:
+        with bench(templates=templates) as b:
+            b.store.update(f"INSERT DATA {{ <{E}a> <{E}knows> <{E}p>, <{E}q> . <{E}b> <{E}knows> <{E}p> }}")
+            for name in ("p", "q"):
+                b.register(name, text % name, output="changes")
+            # Where they could meet both count one.
+            b.push(0, "a")
+            b.push(1, "b")
+            return [b.engine.feed(name).subscribe(0).take() for name in ("p", "q")]
+
+    assert told(templates=True) == told(templates=False)
+
+
+def test_static_parts_may_differ_where_their_rows_can_bear_the_number_of_a_member(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    window = "STREAM :s [NOW] { ?x :seen ?v }"
+    other = "STREAM :s [RANGE 5ms] { ?x :seen ?w } ?x :knows :%s"
+    texts = {
+        f"{window} FILTER NOT EXISTS {{ ?x :knows :%s }}": 4,
+        f"{window} MINUS {{ ?x :knows :%s }}": 4,
+        f"{window} OPTIONAL {{ {other} }}": 4,
+        # The queries for q are two.
+        f"{window} OPTIONAL {{ ?x :name ?y }} MINUS {{ ?y :knows :%s }}": 2,
+        f"{window} FILTER EXISTS {{ {{ SELECT ?x {{ {other} }} }} }}": 2,
+        f"{window} {{ SELECT (COUNT(*) AS ?n) {{ {other} }} }}": 2,
+        f"{window} {{ SELECT ?x {{ {other} }} ORDER BY ?x LIMIT 1 }}": 2,
+    }
+    for text, members in texts.items():
+        with bench() as b:
+            b.store.update(f"INSERT DATA {{ <{E}a> <{E}knows> <{E}p> . <{E}b> <{E}knows> <{E}q> }}")
+            for number, name in enumerate("pqrq"):
+                b.register(f"q{number}", f"SELECT ?x WHERE {{ {text % name} }}")
+            b.push(0, "a", "b", "c")
+            assert joined(b.engine) == members, text
+    assert not caplog.records
