@@ -124,6 +124,8 @@ class RunningPlan:
         self._streams_met: set[WindowKey] = set()
         self._renaming = Renaming(terms.coder, union=self._union, asserts=self._asserts_quoted)
         self._pending: dict[SourceKey, Delta] = {}
+        # Those of them that are copies, which nobody else reads.
+        self._copied: set[SourceKey] = set()
         self._lookups: list[Lookup] = []
         top = self.plan.nodes[self.plan.root].operator
         self.top: TopK | None = top if isinstance(top, TopK) else None
@@ -144,8 +146,16 @@ class RunningPlan:
         key = source_key("table", table)
         if afresh:
             self._pending.pop(key, None)
+            self._copied.discard(key)
         earlier = self._pending.get(key)
-        self._pending[key] = change if earlier is None else merge(dict(earlier), change)
+        if earlier is None:
+            self._pending[key] = change
+            return True
+        if key not in self._copied:
+            # Once: before the first step these are all rows, and each commit brings few.
+            earlier = self._pending[key] = dict(earlier)
+            self._copied.add(key)
+        merge(earlier, change)
         return True
 
     def reads(self, table: str) -> bool:
@@ -214,6 +224,7 @@ class RunningPlan:
         for lookup in self._lookups:
             lookup.check()
         given, self._pending = self._pending, {}
+        self._copied.clear()
         if self._asks_clock and at != self._instant:
             self._move_clock(at, given)
         for key, content in contents:

@@ -12,6 +12,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.native import NativeEvaluator
 from quadrill.continuous.reference.background import Background
 from quadrill.continuous.static import catalogue as limits
 from quadrill.continuous.static import deltas
@@ -284,3 +285,24 @@ def test_a_query_that_waits_for_rows_that_are_read_anew_can_be_dropped(
         assert one.engine.queries() == []
         one.store.apply(add=[quad("a", "x")])
         assert one.engine.parts.statics.tables() == []
+
+
+def test_commits_before_the_first_event_reach_every_query_of_a_table(one: Bench) -> None:
+    """What waits for the first step are all rows: they are copied at most once, not at each commit."""
+    one.store.apply(add=[quad("a", "1"), quad("b", "1")])
+    for name in "pqr":
+        one.register(name, LABELLED)
+    running = one.engine.parts.catalogue.get("p").running
+    assert running is not None and isinstance(running.evaluator, NativeEvaluator)
+    part = running.evaluator.statics.parts[0].name
+    plan = running.evaluator._running
+    one.store.apply(add=[quad("a", "2")], remove=[quad("b", "1")])
+    waiting = plan.pending(part)
+    one.store.apply(add=[quad("a", "3")])
+    one.store.apply(add=[quad("b", "4")], remove=[quad("a", "1")])
+    assert plan.pending(part) is waiting and len(waiting) == 3
+    one.push(1, "a")
+    one.store.apply(remove=[quad("a", "3")])
+    one.push(2, "b")
+    for name in "pqr":
+        assert [rows for _, _, rows in told(one.engine, name)] == [["2", "3"], ["4"]]
