@@ -61,6 +61,8 @@ class QueryCatalogue:
         self._settings = settings
         self._entries: dict[str, Entry] = {}
         self._dropped: set[str] = set()
+        # The names that queries have had for what they make.
+        self._result_iris: set[str] = set()
         self._lock = threading.Lock()
 
     def entries(self) -> list[Entry]:
@@ -248,10 +250,15 @@ class QueryCatalogue:
 
     # --- what may read what ---------------------------------------------------------------------
 
+    def note_result(self, prepared: PreparedQuery) -> None:
+        """A query is about to run, or to wait: what it makes has a name."""
+        if prepared.result_iri is not None:
+            self._result_iris.add(prepared.result_iri)
+
     def refuse_solution_streams(self, prepared: PreparedQuery) -> None:
         """Raises QueryTextError when a window reads the feed of a SELECT."""
         for iri in streams_read(prepared.query):
-            for entry in self.entries():
+            for entry in self.entries() if iri in self._result_iris else ():
                 other = entry.prepared
                 if other is not None and other.result_iri == iri and other.query.form != "construct":
                     raise refuse_solution_stream(iri, entry.name)
@@ -260,11 +267,11 @@ class QueryCatalogue:
 
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
         """Raises InputError when a query would, over others perhaps, read a stream or graph that it makes."""
-        others = [
+        others = (
             other
             for entry in self.entries()
             if (other := entry.prepared) is not None and entry.name != prepared.name
-        ]
+        )
         found = cycle(prepared, others)
         if found is not None:
             made, read = found

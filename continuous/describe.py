@@ -153,7 +153,8 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
     timeline = query.timeline
     query.settle()
     taken, late, behind = query.counts()
-    parts = describe_static(query.static_parts, query.last_refresh, now_ms)
+    static_parts = query.static_parts
+    parts = describe_static(static_parts, query.last_refresh, now_ms)
     refresh = query.prepared.refresh
     sources = query.prepared.sources
     document = describe_prepared(query.prepared, find)
@@ -200,7 +201,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
             "subscribers": query.feed.subscribers,
         },
         last_result=query.last_result,
-        waiting_for=waiting_for(query, find),
+        waiting_for=_waiting_for(query, static_parts, find),
     )
     return document
 
@@ -240,7 +241,7 @@ def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]
     }
 
 
-def waiting_for(query: RunningQuery, find: FindStream) -> list[str]:
+def _waiting_for(query: RunningQuery, static_parts: list[Any], find: FindStream) -> list[str]:
     """Why there is no result yet, in sentences; empty once there was one or when nothing is waited for."""
     if query.state == "paused":
         return ["the query is paused"]
@@ -261,12 +262,12 @@ def waiting_for(query: RunningQuery, find: FindStream) -> list[str]:
     found.extend(
         f"the static part {part.name} is read anew since version {part.facts.behind}, old rows serve"
         + (f": {part.facts.problem}" if part.facts.problem else "")
-        for part in query.static_parts
+        for part in static_parts
         if part.facts.behind is not None
     )
     found.extend(
         f"the static part {part.name} ({' '.join('?' + v for v in part.variables)}) has no rows"
-        for part in query.static_parts
+        for part in static_parts
         if part.rows == 0 and part.facts.lookup is None
     )
     sources = [] if query.prepared.sources is None else query.prepared.sources.describe()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast
 
 from pyoxigraph import NamedNode, Quad
 
@@ -86,7 +86,6 @@ class ChangedAnswer(Protocol):
     def boolean(self) -> bool | None: ...  # noqa: D102
 
 
-@runtime_checkable
 class IncrementalEvaluator(Evaluator, Protocol):
     """An evaluator that takes the changes of the windows instead of their contents."""
 

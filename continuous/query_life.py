@@ -25,7 +25,7 @@ from .registration import Registration
 from .remote.described import described_every_ms
 from .remote.periods import Period
 from .remote.query import QuerySources
-from .remote.spec import SourceSpec, remote_graphs_of, specs_of
+from .remote.spec import SourceSpec, remote_graphs_of, services_of, specs_of
 from .results import one_line
 from .running import RunningQuery
 from .views.book import View
@@ -64,7 +64,9 @@ class QueryLife:
         else:
             timed, allows = isinstance(prepared.refresh, int), store.allowed_hosts.allows
             graphs = remote_graphs_of(query, store.graph_exists, lambda iri: timed or allows(iri))
-            specs = specs_of(query, rewritten(query), graphs)
+            # Rewriting brings no SERVICE call along.
+            calls = next(services_of(query.root), None) is not None
+            specs = specs_of(query, rewritten(query) if calls else query.root, graphs)
         if not specs:
             return prepared
         return replace(prepared, sources=QuerySources(specs, self.parts.sources, query.base_iri))
@@ -158,6 +160,7 @@ class QueryLife:
         self, entry: Entry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
     ) -> RunningQuery:
         """A query that is not attached yet, as its entry's."""
+        self.parts.catalogue.note_result(prepared)
         emit = None
         if prepared.makes_stream:
             emit = self.parts.dispatcher.emitter(self.parts.book.open_output(prepared, entry.name))
@@ -265,6 +268,7 @@ class QueryLife:
 
     def pending(self, name: str, prepared: PreparedQuery) -> Pending:
         """What keeps the inputs of a query whose static parts are still being read."""
+        self.parts.catalogue.note_result(prepared)
         collects = not prepared.registration.when_ready
         return Pending(name, prepared, self.parts.settings.waiting_elements, collects)
 

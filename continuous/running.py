@@ -87,7 +87,8 @@ class RunningQuery:
         # The tables of the static parts; None where the evaluator reads the store by itself.
         statics: StaticRows | None = getattr(evaluator, "statics", None)
         self.statics = statics if statics is not None and statics.shares else None
-        self._incremental = evaluator if isinstance(evaluator, IncrementalEvaluator) else None
+        takes_changes = hasattr(evaluator, "advance")
+        self._incremental = cast(IncrementalEvaluator, evaluator) if takes_changes else None
         if self._incremental is not None:
             self._track(self._incremental)
         self._sharing: WindowSharing | None = None

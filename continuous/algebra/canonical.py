@@ -10,7 +10,7 @@ different texts, and are then simply two tables.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar, cast
 
 from .build import all_nodes, children, conjuncts, join, map_children, map_expressions, map_patterns, union
@@ -19,6 +19,7 @@ from .nodes import Algebra, Bgp, Join, Table, Union, Var
 T = TypeVar("T")
 _ROUNDS = 4
 _SELF = "@"
+_MEMBERS: dict[type[Any], tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,18 @@ def _rename(value: Any, names: Mapping[str, str]) -> Any:
         raise TypeError("a table has no pattern to rename")
     if isinstance(value, tuple):
         return tuple([_rename(each, names) for each in value])
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(
-            value, **{each.name: _rename(getattr(value, each.name), names) for each in fields(value)}
-        )
-    return value
+    kind = type(value)
+    members = _members(kind)
+    return kind(*[_rename(getattr(value, each), names) for each in members]) if members else value
+
+
+def _members(kind: type[Any]) -> tuple[str, ...]:
+    """The members of a kind of node, which are the arguments that make one; none of what is no node."""
+    known = _MEMBERS.get(kind)
+    if known is None:
+        known = tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+        _MEMBERS[kind] = known
+    return known
 
 
 def _colours(pattern: Algebra, shown: set[str]) -> dict[str, str]:
@@ -106,7 +114,7 @@ def _places(pattern: Algebra) -> Iterator[Any]:
             yield from node.patterns
         else:
             below = {id(each) for each in children(node)}
-            parts = [getattr(node, each.name) for each in fields(node)]
+            parts = [getattr(node, each) for each in _members(type(node))]
             yield (type(node).__name__, *(part for part in parts if id(part) not in below))
 
 
@@ -139,6 +147,6 @@ def _variables(value: Any) -> Iterator[Var]:
     elif isinstance(value, tuple):
         for each in value:
             yield from _variables(each)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for each in fields(value):
-            yield from _variables(getattr(value, each.name))
+    else:
+        for each in _members(type(value)):
+            yield from _variables(getattr(value, each))

@@ -55,9 +55,10 @@ def term_variables(term: TermPattern | NamedNode) -> Iterator[str]:
 
 def triple_variables(pattern: TriplePattern) -> Names:
     """The variables of a triple pattern."""
-    return frozenset(
-        name for term in (pattern.subject, pattern.predicate, pattern.object) for name in term_variables(term)
-    )
+    terms = (pattern.subject, pattern.predicate, pattern.object)
+    if any(isinstance(term, TripleTerm) for term in terms):
+        return frozenset(name for term in terms for name in term_variables(term))
+    return frozenset([term.name for term in terms if isinstance(term, Var)])
 
 
 def expression_variables(expr: Expr) -> Names:

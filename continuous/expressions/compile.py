@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
+from types import CodeType
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -224,13 +225,23 @@ class Emitter:
 
     def build(self, head: str, name: str) -> Any:
         """Execute ``head`` followed by the lines and give the object called ``name``."""
-        source = head + "\n" + "\n".join(self.lines) + "\n"
         namespace = dict(self.names)
         try:
-            exec(compile(source, f"<plan {name}>", "exec"), namespace)
+            exec(_compiled("\n".join([head, *map(_without_comment, self.lines)]) + "\n", name), namespace)
         except (SyntaxError, RecursionError, MemoryError) as error:
             raise UnsupportedError("an expression nested this deep", hint=str(error)) from None
         return namespace[name]
+
+
+@lru_cache(maxsize=512)
+def _compiled(source: str, name: str) -> CodeType:
+    """Texts are the same for queries that differ in constants: these are objects with names."""
+    return compile(source, f"<plan {name}>", "exec")
+
+
+def _without_comment(line: str) -> str:
+    """Comments tell constants. No generated line has a string in it."""
+    return line.partition("# ")[0].rstrip()
 
 
 def compile_value(expr: Expr, schema: tuple[str, ...], context: ExpressionContext) -> ValueFunction:

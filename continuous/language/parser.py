@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -21,6 +21,9 @@ from .context import Context, Limits
 from .detect import detect_dialect
 from .guard import check_size
 from .translate import translate
+
+_REMEMBERED_CHARACTERS = 10_000
+"""The trees of longer texts are not kept."""
 
 DIALECTS: tuple[Dialect, ...] = ("cqels", "rspql", "csparql", "sparql")
 
@@ -75,10 +78,18 @@ def parse_syntax(context: Context) -> s.Unit:
     """Text to syntax tree; raises QueryTextError with every syntax fault that could be told apart."""
     grammar = grammar_of(context.dialect)
     try:
-        return grammar.parse(context.text)  # type: ignore[return-value]  # the embedded transformer's result
+        if len(context.text) > _REMEMBERED_CHARACTERS:
+            return grammar.parse(context.text)  # type: ignore[return-value]  # the embedded transformer's result
+        return _remembered(context.dialect, context.text)
     except UnexpectedInput:
         diagnostics.explain(context, grammar)
         raise diagnostics.error_of(context) from None
+
+
+@lru_cache(maxsize=128)
+def _remembered(dialect: Dialect, text: str) -> s.Unit:
+    """The tree of a right text: nobody changes it, and instances of one query differ in their parameters."""
+    return grammar_of(dialect).parse(text)  # type: ignore[return-value]  # the embedded transformer's result
 
 
 @cache

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, replace
 from typing import Any, cast
 
-from sqlalchemy import Table, bindparam, delete, insert, select
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 from sqlalchemy.orm import Session
 
 from ..errors import ConflictError, NotFoundError
@@ -14,9 +14,10 @@ from .models import DroppedQuery, Query
 from .records import QueryRecord
 from .session import Database
 
-# Statements on the tables themselves: many queries are registered at a time, and mapped objects cost more.
+# Statements on the tables: many queries may be registered at a time, and mapped objects cost more.
 _QUERIES, _DROPPED = cast(Table, Query.__table__), cast(Table, DroppedQuery.__table__)
 _IS_TAKEN = select(_QUERIES.c.position).where(_QUERIES.c.name == bindparam("of"))
+_FORGET = delete(_QUERIES).where(_QUERIES.c.name == bindparam("of"))
 _TAKE_TOMBSTONE = delete(_DROPPED).where(_DROPPED.c.name == bindparam("of"))
 _INSERT = insert(_QUERIES)
 
@@ -31,16 +32,16 @@ class Queries:
 
         Raises: ConflictError when the name is taken.
         """
-        with self._database.write() as session:
-            if session.execute(_IS_TAKEN, {"of": record.name}).first() is not None:
+        with self._database.statements() as connection:
+            if connection.execute(_IS_TAKEN, {"of": record.name}).first() is not None:
                 raise ConflictError(f"a query named {record.name} is registered already", code="query-exists")
-            return _insert(session, record)
+            return _insert(connection, record)
 
     def replace_query(self, record: QueryRecord) -> QueryRecord:
         """Keep a query in place of the one with its name, if any; in one transaction."""
-        with self._database.write() as session:
-            session.execute(delete(Query).where(Query.name == record.name))
-            return _insert(session, record)
+        with self._database.statements() as connection:
+            connection.execute(_FORGET, {"of": record.name})
+            return _insert(connection, record)
 
     def get_query(self, name: str) -> QueryRecord | None:
         """The query of that name, None when there is none."""
@@ -87,9 +88,9 @@ class Queries:
             return session.get(DroppedQuery, name) is not None
 
 
-def _insert(session: Session, record: QueryRecord) -> QueryRecord:
-    session.execute(_TAKE_TOMBSTONE, {"of": record.name})
-    session.execute(_INSERT, asdict(record))
+def _insert(connection: Connection, record: QueryRecord) -> QueryRecord:
+    connection.execute(_TAKE_TOMBSTONE, {"of": record.name})
+    connection.execute(_INSERT, asdict(record))
     return record
 
 

@@ -64,6 +64,13 @@ class Database:
             yield session
 
     @contextmanager
+    def statements(self) -> Iterator[Connection]:
+        """One write transaction for statements on tables: it costs a fraction of one with mapped objects."""
+        with self.explained(), self.engine.connect() as connection:
+            with connection.execution_options(**{SQLITE_BEGIN: "BEGIN IMMEDIATE"}).begin():
+                yield connection
+
+    @contextmanager
     def connection(self) -> Iterator[Connection]:
         """One write transaction on a bare connection, for migrations; foreign keys of SQLite are off.
 
