@@ -236,6 +236,9 @@ class Feed:
             events: kinds and lines of JSON.
             current: makes the line of the current answer from now on; called when somebody asks for it.
         """
+        if not events:
+            self._move_on(current)
+            return []
         added = []
         for kind, data in events:
             number = None
@@ -249,6 +252,17 @@ class Feed:
             added.append((self._place, written or FeedEvent(number, kind, data), written is None))
         self._hold(_Held(added, current))
         return [event.id for _, event, _ in added if event.id is not None]
+
+    def _move_on(self, current: Callable[[], str] | None) -> None:
+        """Only what tells the current answer is another one: so it is after most evaluations."""
+        if current is None:
+            return
+        if self._outbox is None:
+            self._current = current
+        elif self._held and not self._held[-1].reset:
+            self._held[-1] = _Held(self._held[-1].events, current)
+        else:
+            self._hold(_Held([], current))
 
     def _hold(self, held: _Held) -> None:
         self._held.append(held)

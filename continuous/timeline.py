@@ -16,7 +16,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, groupby
+from operator import attrgetter
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -39,6 +40,9 @@ _KEPT = (
     "late", "behind", "taken",
 )  # fmt: skip
 """What it has become since the registration."""
+
+
+_event_time = attrgetter("event_time")
 
 
 def _quads(window: str) -> LiveContent:
@@ -341,31 +345,45 @@ class QueryTimeline:
             self.instant = max(self.instant, watermark)
 
     def _in_order(self, view: _View, event: Arrival) -> bool:
-        """True for what comes nearly always: one element, in order, for windows that only slide.
+        """True for what comes nearly always: elements in order, for windows that only slide.
 
         Nothing waits then, before or after, and no window closes.
         """
-        if not self._slides or len(event.elements) != 1 or self._pending or self.instant is None:
+        if not self._slides or self._pending or self.instant is None or len(self._views) != 1:
             return False
-        if len(self._views) != 1:
-            return False
-        at = event.elements[0].event_time
-        return at >= self.instant and event.after.watermark(view.lateness) == at
+        at = self.instant
+        for element in event.elements:
+            if element.event_time < at:
+                return False
+            at = element.event_time
+        return event.after.watermark(view.lateness) == at
 
     def _slide(self, view: _View, event: Arrival) -> Iterator[Step]:
         """`_accept` and `_advance` for an arrival that is `_in_order`."""
         view.active, view.idle, view.time = True, False, event.after
-        (element,) = event.elements
-        at = element.event_time
         operators = self._by_order[0]
+        for at, elements in groupby(event.elements, _event_time):
+            yield from self._expire(operators, at)
+            self.instant = at
+            for operator in operators:
+                operator.advance(at)
+            for element in elements:
+                self.taken += 1
+                for operator in operators:
+                    operator.add(element)
+            self._last_at, self._last_window = at, None
+            yield Evaluation(at, "elements")
+
+    def _expire(self, operators: Sequence[WindowOperator], until: int) -> Iterator[Step]:
+        """Work off the instants before ``until`` at which elements leave windows that only slide."""
         while True:
-            due = at
+            due = until
             for operator in operators:
                 leaves = operator.next_due()
                 if leaves is not None and leaves < due:
                     due = leaves
-            if due == at:
-                break
+            if due == until:
+                return
             self.instant = due
             changed = False
             for operator in operators:
@@ -373,13 +391,6 @@ class QueryTimeline:
             if changed:
                 self._last_at, self._last_window = due, None
                 yield Evaluation(due, "time")
-        self.instant = at
-        self.taken += 1
-        for operator in operators:
-            operator.advance(at)
-            operator.add(element)
-        self._last_at, self._last_window = at, None
-        yield Evaluation(at, "elements")
 
     def _accept(self, view: _View, event: Arrival) -> list[Element]:
         """Sort an arrival's elements into waiting and late ones, the late ones in time order."""

@@ -44,35 +44,44 @@ class Star:
 
     def step(self, *changes: Delta) -> Delta:
         """Rows of the entries that changed, new against old."""
-        places = self.places
-        touched: dict[Row, list[tuple[int, int, int]]] = {}
+        places, slots, entries = self.places, self.slots, self.entries
         quads = self.graph is not None
+        out: Delta = {}
+        touched: dict[Row, list[Slot]] = {}
         for triple, weight in changes[0].items():
             found = places.get(triple[1])
             if found is None:
                 continue
+            object_ = triple[2]
+            key: Row = (triple[0], triple[3]) if quads else (triple[0],)
             for place in found:
-                wanted = self.slots[place][1]
-                if wanted is not None and wanted != triple[2]:
+                wanted = slots[place][1]
+                if wanted is not None and wanted != object_:
                     continue
-                key: Row = (triple[0], triple[3]) if quads else (triple[0],)
-                touched.setdefault(key, []).append((place, triple[2], weight))
-        out: Delta = {}
-        entries = self.entries
-        for key, fillings in touched.items():
-            entry = entries.get(key)
-            if entry is None:
-                entry = entries[key] = [None] * len(self.slots)
-            else:
-                for row in self.rows(key, entry):
-                    add(out, row, -1)
-            for place, object_, weight in fillings:
-                entry[place] = _changed(entry[place], object_, weight)
+                entry = touched.get(key)
+                if entry is None:
+                    entry = touched[key] = self._entry(key, out)
+                before = entry[place]
+                if before is None:
+                    entry[place] = object_ if weight > 0 else None
+                else:
+                    entry[place] = _changed(before, object_, weight)
+        for key, entry in touched.items():
             for row in self.rows(key, entry):
                 add(out, row, 1)
-            if not any(slot is not None for slot in entry):
+            if entry.count(None) == len(entry):
                 del entries[key]
         return out
+
+    def _entry(self, key: Row, out: Delta) -> list[Slot]:
+        """The entry of a subject that is about to change: its rows go."""
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = self.entries[key] = [None] * len(self.slots)
+            return entry
+        for row in self.rows(key, entry):
+            out[row] = -1
+        return entry
 
     def rows(self, key: Row, entry: list[Slot]) -> list[Row]:
         """The rows of one entry."""
@@ -98,15 +107,13 @@ class Star:
         return len(self.entries)
 
 
-def _changed(slot: Slot, object_: int, weight: int) -> Slot:
+def _changed(slot: int | set[int], object_: int, weight: int) -> Slot:
+    """A slot that holds something, after an object came or went."""
+    if type(slot) is int:
+        return {slot, object_} if weight > 0 else None
+    assert isinstance(slot, set)
     if weight > 0:
-        if slot is None:
-            return object_
-        if isinstance(slot, set):
-            slot.add(object_)
-            return slot
-        return {slot, object_}
-    if isinstance(slot, set):
-        slot.discard(object_)
-        return slot.pop() if len(slot) == 1 else slot
-    return None
+        slot.add(object_)
+        return slot
+    slot.discard(object_)
+    return slot.pop() if len(slot) == 1 else slot

@@ -294,7 +294,11 @@ class StaticRows:
     @property
     def follows(self) -> bool:
         """True when some part follows the store by itself."""
-        return any(isinstance(table, SharedTable) for table in self.tables)
+        # Asked for at each evaluation.
+        for table in self.tables:
+            if isinstance(table, SharedTable):
+                return True
+        return False
 
     @property
     def shares(self) -> bool:
