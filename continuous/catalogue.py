@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -267,12 +268,7 @@ class QueryCatalogue:
 
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
         """Raises InputError when a query would, over others perhaps, read a stream or graph that it makes."""
-        others = (
-            other
-            for entry in self.entries()
-            if (other := entry.prepared) is not None and entry.name != prepared.name
-        )
-        found = cycle(prepared, others)
+        found = cycle(prepared, self._others(prepared))
         if found is not None:
             made, read = found
             raise InputError(
@@ -280,3 +276,10 @@ class QueryCatalogue:
                 code="cycle",
                 hint=None if read.kind == "stream" else "GRAPH ?g reads every graph; FROM NAMED names them",
             )
+
+    def _others(self, prepared: PreparedQuery) -> Iterator[PreparedQuery]:
+        """The queries that run or wait, but for one; they are looked at when somebody asks for the first."""
+        for entry in self.entries():
+            other = entry.prepared
+            if other is not None and entry.name != prepared.name:
+                yield other

@@ -70,7 +70,7 @@ class Dispatcher:
         self._following: dict[StaticRows, str] = {}
         self._unfollowing: set[str] = set()
         # Those that take inputs by themselves, and groups that do for their members.
-        self._readers: dict[str, list[RunningQuery]] = {}
+        self._readers: dict[str, dict[RunningQuery, None]] = {}
         self._templates = TemplatePool(
             self.fail, when_shown or _at_once, enabled=templates, limited=limited
         )
@@ -170,8 +170,7 @@ class Dispatcher:
                 running.statics.stop()
             self._timers.pop(running.name, None)
         for readers in self._readers.values():
-            if running in readers:
-                readers.remove(running)
+            readers.pop(running, None)
 
     def forget_name(self, name: str) -> None:
         """Whatever runs under a name gets no more inputs."""
@@ -303,7 +302,7 @@ class Dispatcher:
             self._follow(running)
         if self._templates.meet(event.stream):
             readers = self._readers[event.stream]
-            readers[:] = [running for running in readers if running.membership is None]
+            self._readers[event.stream] = {each: None for each in readers if each.membership is None}
         self._take_parted()
 
     def _hand(self, running: RunningQuery, event: StreamInput) -> None:
@@ -336,9 +335,7 @@ class Dispatcher:
             for state in self._book:
                 running.timeline.add_stream(state.iri)
         for iri in running.timeline.streams:
-            readers = self._readers.setdefault(iri, [])
-            if running not in readers:
-                readers.append(running)
+            self._readers.setdefault(iri, {})[running] = None
 
     # --- derived streams ------------------------------------------------------------------------
 

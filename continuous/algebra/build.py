@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from operator import is_
 
 from .nodes import (
     Algebra,
@@ -91,16 +92,19 @@ def children(node: Algebra) -> tuple[Algebra, ...]:
 
 
 def map_children(node: Algebra, change: Callable[[Algebra], Algebra]) -> Algebra:
-    """The node with each direct operand changed."""
+    """The node with each direct operand changed; itself where nothing is."""
     match node:
         case Join(left, right):
             return join(change(left), change(right))
         case Union() | Minus() | LeftJoin():
-            return replace(node, left=change(node.left), right=change(node.right))
+            left, right = change(node.left), change(node.right)
+            same = left is node.left and right is node.right
+            return node if same else replace(node, left=left, right=right)
         case Bgp() | Path() | Values() | Table():
             return node
         case _:
-            return replace(node, input=change(node.input))
+            inner = change(node.input)
+            return node if inner is node.input else replace(node, input=inner)
 
 
 def expressions(node: Algebra) -> Iterator[Expr]:
@@ -129,11 +133,13 @@ def map_expressions(node: Algebra, change: Callable[[Expr], Expr]) -> Algebra:
     """The node with each of its own expressions changed."""
     match node:
         case Filter(condition, _):
-            return replace(node, condition=change(condition))
+            changed = change(condition)
+            return node if changed is condition else replace(node, condition=changed)
         case LeftJoin(_, _, condition) if condition is not None:
             return replace(node, condition=change(condition))
         case Extend(_, _, expr):
-            return replace(node, expr=change(expr))
+            changed = change(expr)
+            return node if changed is expr else replace(node, expr=changed)
         case OrderBy(_, conditions):
             return replace(
                 node,
@@ -165,7 +171,9 @@ def map_expression(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     if new is not None:
         return new
     if isinstance(expr, (Call, FunctionCall)):
-        return replace(expr, args=tuple(map_expression(each, change) for each in expr.args))
+        args = tuple([map_expression(each, change) for each in expr.args])
+        same = all(map(is_, args, expr.args))
+        return expr if same else replace(expr, args=args)
     return expr
 
 

@@ -25,13 +25,16 @@ def tie_to_rows(root: Algebra) -> Algebra:
     places = count(1)
 
     def visit(node: Algebra) -> Algebra:
-        row = tuple(_or_unbound(name) for name in sorted(in_scope(_base(node))))
+        row: tuple[Expr, ...] | None = None
 
         def change(expr: Expr) -> Expr | None:
             if isinstance(expr, Exists):
                 return Exists(visit(expr.pattern), expr.negated)
             if not isinstance(expr, Call) or expr.name not in VOLATILE or expr.name == "NOW":
                 return None
+            nonlocal row
+            if row is None:
+                row = tuple(_or_unbound(name) for name in sorted(in_scope(_base(node))))
             if expr.args:
                 label = map_expression(expr.args[0], change)
                 return FunctionCall(NamedNode(VOLATILE_PREFIX + "BNODE:named"), (label, *row))
