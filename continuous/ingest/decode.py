@@ -19,6 +19,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
@@ -46,6 +47,7 @@ _FORMATS = {
 }
 _NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 _WITH_MESSAGES = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS, RdfFormat.TURTLE, RdfFormat.TRIG)
+_MEMBERS = {"at", "data", "jsonld"}
 _VERSION = re.compile(
     r"""\A(?:\s|\#[^\n]*\n)*(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
 )
@@ -187,11 +189,10 @@ class _Decoder:
         for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
                 place = f"line {number}"
-
-                def read(number: int = number, line: str = line, place: str = place) -> None:
+                if self._options.partial:
+                    self._guarded(partial(self._line, number, line, place), place, number)
+                else:
                     self._line(number, line, place)
-
-                self._guarded(read, place, number)
         return self._result
 
     def _guarded(self, read: Callable[[], None], place: str, line: int) -> None:
@@ -217,7 +218,7 @@ class _Decoder:
             ) from None
         if not isinstance(document, dict):
             raise InputError(f"{place} is not a JSON object", hint='Write {"at": ..., "data": "<N-Quads>"}')
-        unknown = sorted(set(document) - {"at", "data", "jsonld"})
+        unknown = [] if document.keys() <= _MEMBERS else sorted(document.keys() - _MEMBERS)
         if unknown or ("data" in document) == ("jsonld" in document):
             found = f"has the unknown member {unknown[0]!r}" if unknown else "needs one of data and jsonld"
             raise InputError(f"{place} {found}", hint='Write {"at": ..., "data": "<N-Quads>"}')

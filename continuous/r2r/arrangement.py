@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
+from operator import itemgetter
 from typing import TypeAlias
 
 from ..rows import Delta, Row, merge
@@ -155,3 +156,13 @@ class Arrangement:
 def key_of(row: Row, columns: tuple[int, ...]) -> Key:
     """The value of a key in a row."""
     return row[columns[0]] if len(columns) == 1 else tuple([row[column] for column in columns])
+
+
+def picker(columns: tuple[int, ...]) -> Callable[[Row], Row]:
+    """Gives some columns of a row."""
+    if len(columns) > 1:
+        return itemgetter(*columns)
+    if columns:
+        (only,) = columns
+        return lambda row: (row[only],)
+    return lambda row: ()

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Literal as OneOf
 
 from ..rows import EMPTY, Delta, Row, Schema, add
-from .arrangement import Arrangement, Key, key_of
+from .arrangement import Arrangement, Key, key_of, picker
 
 Mode = OneOf["left", "minus", "semi", "anti", "mark"]
 Residual = Callable[[Row], bool]
@@ -53,6 +53,7 @@ class Match:
         self._right_key = right.positions(keyed)
         self._loose = tuple((left.position(name), right.position(name)) for name in loose)
         self._added = tuple(column for column, name in enumerate(right.vars) if name not in left.vars)
+        self._pick = picker(self._added)
         self._residual = residual
         self._width = len(left.vars)
         self._overlaps = any(name not in ignored for name in keyed)
@@ -158,26 +159,26 @@ class Match:
 
     def _matches(self, row: Row, others: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
         """The merged rows of the right rows that match ``row``."""
+        pick, residual = self._pick, self._residual
+        if not self._loose:
+            for other, count in others:
+                merged = row + pick(other)
+                if residual is None or residual(merged):
+                    yield merged, count
+            return
         for other, count in others:
             if not self._overlaps and self.mode == "minus" and not self._share(row, other):
                 continue
-            merged = row
-            if self._loose:
-                cells = list(row)
-                for column, place in self._loose:
-                    mine, theirs = row[column], other[place]
-                    if mine and theirs and mine != theirs:
-                        break
-                    cells[column] = mine or theirs
-                else:
-                    merged = tuple(cells)
-                    merged += tuple([other[place] for place in self._added])
-                    if self._residual is None or self._residual(merged):
-                        yield merged, count
-                continue
-            merged += tuple([other[place] for place in self._added])
-            if self._residual is None or self._residual(merged):
-                yield merged, count
+            cells = list(row)
+            for column, place in self._loose:
+                mine, theirs = row[column], other[place]
+                if mine and theirs and mine != theirs:
+                    break
+                cells[column] = mine or theirs
+            else:
+                merged = tuple(cells) + pick(other)
+                if residual is None or residual(merged):
+                    yield merged, count
 
     def _share(self, row: Row, other: Row) -> bool:
         return any(row[column] and other[place] for column, place in self._overlap)
