@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from quadrill.store.errors import QuadrillError
 
 from .commands import client, mirror, offline, serve, tokens
+from .commands.given import UsageError
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -73,7 +74,7 @@ def _fail(error: QuadrillError) -> int:
             print(fault["excerpt"], file=sys.stderr)
         if fault["hint"]:
             print(f"Hint: {fault['hint']}", file=sys.stderr)
-    return FAILED
+    return USAGE if isinstance(error, UsageError) else FAILED
 
 
 def _version() -> str:

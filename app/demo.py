@@ -35,9 +35,10 @@ class _StoppedError(Exception):
 
 def add_commands(commands: Any) -> None:
     """Add ``demo`` to the command line."""
+    summary = "run the server on a week of real flights"
     parser = commands.add_parser(
-        "demo", help="run the server on a week of real flights", description=__doc__,
-    )  # fmt: skip
+        "demo", help=summary, description=f"{summary}, with four continuous queries on them"
+    )
     parser.add_argument(
         "--speed", metavar="X", type=_positive, default=DEFAULT_SPEED,
         help=f"event seconds per wall second (default {DEFAULT_SPEED:.0f})",

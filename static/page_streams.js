@@ -47,7 +47,7 @@ function row(stream) {
     el("td", {}, el("span", { class: `badge badge-${stream.idle ? "idle" : "active"}` }, stream.idle ? "idle" : "active")),
     el("td", { class: "num" }, count(stream.elements), el("span", { class: "sub" }, `${count(stream.retained)} kept`)),
     el("td", { class: "num" }, rate(known.latest()[0])),
-    el("td", {}, lateText(stream), el("span", { class: "sub" }, `policy: ${stream.late}`)),
+    el("td", {}, lateText(stream), el("span", { class: "sub short" }, `policy: ${stream.late}`)),
     el("td", {}, readers.length === 0 ? el("span", { class: "muted" }, "nobody") : readers.map((reader, i) => [i > 0 ? ", " : null,
       el("a", { href: `/ui/queries/${encodeURIComponent(reader)}` }, reader)])),
     el("td", { class: "actions" },

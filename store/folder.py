@@ -70,6 +70,11 @@ class DataFolder:
         self._lock.close()
 
 
+def is_new(path: Path) -> bool:
+    """True when no data is there: opening it would make an empty data folder."""
+    return not any((path / name).exists() for name in ("FORMAT", "CURRENT", "quads", "changes.sqlite"))
+
+
 def write_format(path: Path) -> None:
     """Write the FORMAT file, whole or not at all."""
     try:

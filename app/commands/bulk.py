@@ -12,23 +12,17 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.bulk.load import ENGINES
-from quadrill.store.errors import QuadrillError
 from quadrill.store.formats import RdfType, guess_rdf_format, rdf_format
 
 from ..config import load_settings
 from ..loads import shown
 from ..wiring import open_store
 from .connection import Connection, ServerError
+from .given import OfflineError, UsageError
 from .progress import ProgressLine, followed
 
 BAD_LINES = 1
 """The exit code of a load that left bad lines out: not everything that was asked for was done."""
-
-
-class LoadUsageError(QuadrillError):
-    """The options of a load do not fit."""
-
-    code = "usage"
 
 
 def add_load_options(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +40,7 @@ def load_offline(options: argparse.Namespace) -> int:
     settings = load_settings(overrides={"data": options.data})
     folder = settings.data_folder
     if folder is None:
-        raise LoadUsageError("a load into memory would be lost", hint="Name a data folder with --data.")
+        raise OfflineError("a load into memory would be lost", hint="Name a data folder with --data.")
     asked = LoadOptions(
         sources=tuple(map(str, options.files)),
         kind=_kind(options.type),
@@ -75,7 +69,7 @@ def load_offline(options: argparse.Namespace) -> int:
 def load_there(server: Connection, file: Path, options: argparse.Namespace) -> int | None:
     """Let the server read the file itself; None when it does not lie below one of its load folders."""
     if options.master:
-        raise LoadUsageError(
+        raise UsageError(
             "--master is for loads with --data", hint="A server has the setting spark_master."
         )
     members = {
@@ -104,13 +98,13 @@ def load_there(server: Connection, file: Path, options: argparse.Namespace) -> i
 def require_upload(file: Path, options: argparse.Namespace) -> None:
     """Refuse what only a load by the server can do.
 
-    Raises: LoadUsageError.
+    Raises: OfflineError, UsageError.
     """
     if file.is_file() and options.engine != "spark" and options.max_bad is None and not options.mirror:
         return
     if not file.exists():
-        raise LoadUsageError(f"there is no file {file}")
-    raise LoadUsageError(
+        raise OfflineError(f"there is no file {file}")
+    raise UsageError(
         f"{file} does not lie below a load folder of the server, so it can only be uploaded as one document",
         hint="Add its folder to the setting load_folders, or load with --data while no server runs.",
     )
@@ -131,7 +125,7 @@ def _kind(given: str | None) -> RdfType | None:
         return None
     kind = rdf_format(given) or guess_rdf_format(f"x.{given}")
     if kind is None:
-        raise LoadUsageError(
+        raise UsageError(
             f"the format {given} is not known", hint="Give a media type, for instance text/turtle."
         )
     return kind
@@ -141,4 +135,4 @@ def _graph(given: str | None) -> NamedNode | None:
     try:
         return None if given is None else NamedNode(given)
     except ValueError as error:
-        raise LoadUsageError(f"--graph {given} is not an IRI") from error
+        raise UsageError(f"--graph {given} is not an IRI") from error

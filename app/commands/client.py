@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from quadrill.store.errors import QuadrillError
 from quadrill.store.formats import guess_rdf_format
 
 from . import bulk, tables
 from .connection import Connection, add_server_options, connect, events
+from .given import OfflineError, UsageError, read_text
 
 ACCEPT = {
     "json": "application/sparql-results+json, application/ld+json;q=0.5",
@@ -30,12 +30,6 @@ ACCEPT = {
     "table": "application/sparql-results+json, text/turtle;q=0.5",
 }
 PUSH_TYPES = {".ndjson": "application/x-ndjson", ".jsonl": "application/x-ndjson"}
-
-
-class UsageError(QuadrillError):
-    """The command line asks for something that cannot be."""
-
-    code = "usage"
 
 
 def add_commands(commands: Any) -> None:
@@ -100,9 +94,7 @@ def _add_text(parser: argparse.ArgumentParser) -> None:
 def _text(options: argparse.Namespace) -> str:
     if options.text is not None and options.file is not None:
         raise UsageError("the text is given twice, as an argument and as a file")
-    if options.file is not None:
-        return str(options.file.read_text(encoding="utf-8"))
-    return options.text if options.text is not None else sys.stdin.read()
+    return options.text if options.text is not None else read_text(options.file)
 
 
 def _query(options: argparse.Namespace) -> int:
@@ -197,8 +189,8 @@ def _push(options: argparse.Namespace) -> int:
 
 
 def _register(options: argparse.Namespace) -> int:
-    text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
-    members = json.loads(text) if text.lstrip().startswith("{") else {"query": text}
+    text = read_text(None if options.file == "-" else Path(options.file))
+    members = _members(text, options.file) if text.lstrip().startswith("{") else {"query": text}
     for name in ("name", "dialect", "output"):
         if getattr(options, name) is not None:
             members[name] = getattr(options, name)
@@ -217,6 +209,15 @@ def _register(options: argparse.Namespace) -> int:
     for warning in answer.json().get("warnings", ()):
         print(f"warning: {warning}", file=sys.stderr)
     return 0
+
+
+def _members(text: str, file: str) -> dict[str, Any]:
+    try:
+        members: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise OfflineError(f"{file} is no JSON, {place}: {error.msg}") from error
+    return members
 
 
 def _json_or_text(value: str) -> Any:

@@ -15,8 +15,8 @@ from ..config import load_settings
 from ..jobs import progress_of
 from ..mirror_upkeep import describe_mirror
 from ..wiring import open_store
-from .bulk import LoadUsageError
 from .connection import ServerError, add_server_options, connect
+from .given import UsageError
 from .progress import ProgressLine, followed
 
 
@@ -39,7 +39,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.data:
         return _offline(options)
     if options.master:
-        raise LoadUsageError("--master is for --data", hint="A server has the setting spark_master.")
+        raise UsageError("--master is for --data", hint="A server has the setting spark_master.")
     with connect(options) as server:
         if options.show:
             _show(server.call("GET", "mirror").json())

@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from pyoxigraph import RdfFormat
 
 from quadrill.continuous.registration import Registration
 from quadrill.store.errors import QuadrillError, StoreLockedError
+from quadrill.store.folder import is_new
 from quadrill.store.quads import QuadStore
 
 from .. import backup
 from ..config import MEMORY, Settings, load_settings
 from ..wiring import open_registry, open_services, open_store
 from .connection import add_server_options, connect
+from .given import OfflineError, UsageError, read_text
 
 EXPORT_FORMATS = {"nq": RdfFormat.N_QUADS, "trig": RdfFormat.TRIG, "jsonld": RdfFormat.JSON_LD}
-
-
-class OfflineError(QuadrillError):
-    """A file that a command needs is not as it should be."""
-
-    code = "offline"
 
 
 def add_commands(commands: Any) -> None:
@@ -100,7 +99,7 @@ def _explain(options: argparse.Namespace) -> int:
         return 0
     if options.analyze:
         raise OfflineError(f"{file} is a text: it has no live figures", hint="Name a registered query.")
-    members: dict[str, Any] = {"query": _read(file), "dialect": options.dialect}
+    members: dict[str, Any] = {"query": read_text(file), "dialect": options.dialect}
     services = open_services(Settings(data=MEMORY), threaded=False)
     try:
         found = services.engine.validate(
@@ -158,30 +157,45 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    output = sys.stdout.buffer if options.file in (None, "-") else Path(options.file).open("wb")
-    try:
-        store = _own_store(options)
-        if store is None:
-            media_type = EXPORT_FORMATS[options.format].media_type
-            with connect(options) as server:
-                for chunk in server.stream("GET", "store", headers={"Accept": media_type}):
+    store = _own_store(options)
+    if store is None:
+        media_type = EXPORT_FORMATS[options.format].media_type
+        with connect(options) as server:
+            chunks = iter(server.stream("GET", "store", headers={"Accept": media_type}))
+            # A file is not written over before there is something to write.
+            first = next(chunks, b"")
+            with _written(options.file) as output:
+                for chunk in chain([first], chunks):
                     output.write(chunk)
-        else:
-            with store:
-                store.dump(output, EXPORT_FORMATS[options.format])
-        output.flush()
-    finally:
-        if output is not sys.stdout.buffer:
-            output.close()
+    else:
+        with store, _written(options.file) as output:
+            store.dump(output, EXPORT_FORMATS[options.format])
     return 0
+
+
+@contextmanager
+def _written(file: str | None) -> Iterator[BinaryIO]:
+    """A file to write, or standard output."""
+    if file in (None, "-"):
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    else:
+        with Path(file).open("wb") as output:
+            yield output
 
 
 def _own_store(options: argparse.Namespace) -> QuadStore | None:
     """The data folder's store; None when a server is to be asked, because it is named or has the folder."""
     if options.server is not None and options.data is None and options.config is None:
         return None
+    settings = _settings(options)
+    if settings.data_folder is not None and is_new(settings.data_folder):
+        raise OfflineError(
+            f"there is no data in the folder {settings.data_folder}",
+            hint="Name another one with --data, or a running server with --server.",
+        )
     try:
-        return open_store(_settings(options))
+        return open_store(settings)
     except StoreLockedError:
         return None
 
@@ -190,7 +204,7 @@ def _run(options: argparse.Namespace) -> int:
     from .replay import run_recorded
 
     return run_recorded(
-        _read(options.query),
+        read_text(options.query),
         dialect=options.dialect,
         streams=_pairs(options.stream),
         static=options.static,
@@ -204,15 +218,10 @@ def _pairs(given: list[str]) -> dict[str, Path]:
     for each in given:
         name, equals, file = each.rpartition("=")
         if not equals or not name:
-            raise OfflineError(f"--stream {each} is not NAME=FILE")
+            raise UsageError(f"--stream {each} is not NAME=FILE")
         if not Path(file).is_file():
             raise OfflineError(f"there is no file {file} for the stream {name}")
         streams[name] = Path(file)
     return streams
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise OfflineError(f"{file} is not UTF-8") from error

@@ -17,7 +17,8 @@ from ..config import Settings, load_settings
 
 def add_commands(commands: Any) -> None:
     """Add ``serve`` and ``demo``."""
-    parser = commands.add_parser("serve", help="run the server", description=__doc__)
+    summary = "run the server"
+    parser = commands.add_parser("serve", help=summary, description=f"{summary} until a signal stops it")
     parser.add_argument("--data", metavar="DIR", help="data folder, or :memory: for trials")
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default 7878, 0 for a free one)")

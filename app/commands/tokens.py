@@ -16,7 +16,8 @@ from ..wiring import open_registry
 
 def add_commands(commands: Any) -> None:
     """Add ``token add``, ``token list`` and ``token remove``."""
-    parser = commands.add_parser("token", help="make, list and remove bearer tokens", description=__doc__)
+    summary = "make, list and remove bearer tokens"
+    parser = commands.add_parser("token", help=summary, description=f"{summary} of a data folder")
     parser.add_argument("--data", metavar="DIR", help="data folder")
     parser.add_argument("--config", metavar="FILE", type=Path, help="TOML file with settings")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")

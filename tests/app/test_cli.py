@@ -113,6 +113,53 @@ def test_usage_errors_are_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert "setting port given must be from 0 to 65535, it is 99999" in capsys.readouterr().err
 
 
+def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    names = re.findall(r"^    ([a-z]+)  ", capsys.readouterr().out, re.MULTILINE)
+    assert {"serve", "demo", "query", "token"} <= set(names)
+    for name in names:
+        with pytest.raises(SystemExit) as ended:
+            main([name, "--help"])
+        told = capsys.readouterr().out
+        assert ended.value.code == 0 and told.startswith(f"usage: quadrill {name} ")
+        assert "`" not in told and "*" not in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["register", "wrong.json"], 1, "wrong.json is no JSON, line 2, column 1"),
+        (["register", "bytes"], 1, "bytes is not UTF-8"),
+        (["query", "--file", "bytes"], 1, "bytes is not UTF-8"),
+        (["run", "bytes"], 1, "bytes is not UTF-8"),
+        (["export", "--data", "nothing", "kept"], 1, "there is no data in the folder nothing"),
+        (["export", "--server", "http://127.0.0.1:9", "kept"], 1, "no server answers"),
+        (["backup", "--data", "nothing", "copy"], 1, "there is no data in the folder nothing"),
+        (["query", "--file", "kept", "ASK {}"], 2, "the text is given twice"),
+        (["register", "--option", "t0", "kept"], 2, "--option t0 is not NAME=JSON"),
+        (["run", "--stream", "kept", "kept"], 2, "--stream kept is not NAME=FILE"),
+        (["mirror", "--master", "local"], 2, "--master is for --data"),
+    ],
+)
+def test_wrong_input_is_told_in_a_sentence_and_changes_nothing(
+    arguments: list[str],
+    code: int,
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.json").write_text('{"query":\n')
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    (tmp_path / "kept").write_text("ASK {}")
+    assert main(arguments) == code
+    assert told in capsys.readouterr().err
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["bytes", "kept", "wrong.json"]
+    assert (tmp_path / "kept").read_text() == "ASK {}"
+
+
 def test_queries_and_updates_are_clients_of_a_server(
     start_server: Start, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
