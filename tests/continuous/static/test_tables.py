@@ -204,7 +204,8 @@ def test_rows_are_those_of_a_fresh_evaluation_after_bulk_loads(
 
 
 @pytest.mark.slow
-@settings(max_examples=1_000, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.timeout(1_200)
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(PATTERNS, loads(40))
 def test_rows_are_those_of_a_fresh_evaluation_after_many_and_larger_loads(
     pattern: Algebra, history: list[tuple[set[Quad], bool, bool]]
