@@ -1,12 +1,12 @@
 """The whole engine by the size of a push: the challenge's queries and Q3 of 2011, stage by stage.
 
 Run: ``python -m benchmarks.batches [--items N]``. CPU time of one thread, the engine in the calling thread
-and in memory, windows full before the clock is started. An item is a report of the challenge (nine triples)
-or a detection (one triple). A push of one item is N-Triples, of more NDJSON, an item and its time a line,
-so that items with different times are transactions of their own; ``Q3, one time`` pushes detections that
-share their time as one N-Triples document, a single transaction. ``reading`` is decoding alone,
-``accepting`` what an engine without queries adds to it, ``query`` the rest: windows, evaluation and lines
-of JSON in the feed. Percentiles are those of all pushes, divided by their items.
+and in memory, with collections of garbage as in a server; windows are full before the clock is started. An
+item is a report of the challenge (nine triples) or a detection (one triple). A push of one item is N-Triples,
+of more NDJSON, an item and its time a line, so that items with different times are transactions of their
+own; ``Q3, one time`` pushes detections that share their time as one N-Triples document, a single transaction.
+``reading`` is decoding alone, ``accepting`` what an engine without queries adds to it, ``query`` the rest:
+windows, evaluation and lines of JSON in the feed. Percentiles are those of pushes, divided by items.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pyoxigraph import Quad, RdfFormat, serialize
 
 from quadrill.app.commands import challenge
 from quadrill.app.config import MEMORY, Settings
+from quadrill.app.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.ingest.decode import DecodeOptions, decode
@@ -83,6 +84,8 @@ def run(load: Workload, size: int, *, query: bool) -> list[tuple[float, int]]:
         clock=ManualClock(time.time_ns() // 1_000_000),
         threaded=False,
     )
+    garbage = YoungCollections()  # as in a server
+    garbage.start()
     try:
         engine = services.engine
         engine.start()
@@ -100,6 +103,7 @@ def run(load: Workload, size: int, *, query: bool) -> list[tuple[float, int]]:
                 spent.append((time.thread_time() - begin, push.items))
         return spent
     finally:
+        garbage.stop()
         services.close()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.continuous.algebra.nodes import Var
@@ -293,3 +295,41 @@ def test_a_late_element_corrects_the_last_closed_window_only() -> None:
     assert s.push("urn:s", (5, "c"), admit=True) == [(10, "ac", "revises")]
     assert s.beat("urn:s", 20) == [(20, "b")]
     assert s.push("urn:s", (5, "d"), admit=True) == []
+
+
+pushes = st.lists(
+    st.one_of(
+        st.lists(st.tuples(st.integers(0, 12), st.sampled_from("abc")), min_size=1, max_size=5),
+        st.integers(0, 25),
+    ),
+    max_size=6,
+)
+SLIDING_SPECS = (
+    WindowSpec("now"),
+    WindowSpec("range", width_ms=3),
+    WindowSpec("triples", count=2),
+    WindowSpec("all"),
+)
+
+
+@settings(deadline=None)
+@given(pushes, st.lists(st.sampled_from(SLIDING_SPECS), min_size=1, max_size=3), st.booleans())
+def test_elements_in_order_are_taken_as_others_are(
+    given_: list[list[tuple[int, str]] | int], specs: list[WindowSpec], ascending: bool
+) -> None:
+    declared = [window(spec, name=f"w{number}") for number, spec in enumerate(specs)]
+    quick, slow = (Streams(QueryTimeline(declared, CHANGE)) for _ in range(2))
+    slow.timeline._slides = False
+    last = 0
+    for each in given_:
+        if isinstance(each, int):
+            assert quick.beat("urn:s", each) == slow.beat("urn:s", each)
+            last = max(last, each)
+        else:
+            events = sorted((last + at, name) for at, name in each) if ascending else each
+            last = max(last, *(at for at, _ in events))
+            assert quick.push("urn:s", *events) == slow.push("urn:s", *events)
+        for name in ("instant", "taken", "late", "behind", "pending", "watermark"):
+            assert getattr(quick.timeline, name) == getattr(slow.timeline, name)
+        assert quick.timeline.next_due() == slow.timeline.next_due()
+        assert quick.timeline.is_like(slow.timeline)
