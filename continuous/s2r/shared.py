@@ -32,6 +32,7 @@ class _Move(NamedTuple):
     taken: Taken
     due: int | None
     occurrences: int
+    size: int
 
 
 class SharedWindow:
@@ -66,7 +67,8 @@ class SharedWindow:
             self._first = read
         content = self.content
         due = self.operator.next_due()
-        self._moves.append(_Move(kind, what, result, content.take(), due, content.occurrences))
+        size = self.operator.state_size()
+        self._moves.append(_Move(kind, what, result, content.take(), due, content.occurrences, size))
 
     def at(self, place: int) -> _Move:
         """The move at a place."""
@@ -163,6 +165,7 @@ class SharedView:
     def _open(self, pending: Taken, inputs: tuple[str, str]) -> None:
         self.live = SharedContent(self.window, pending, inputs)
         self._due = self.window.operator.next_due()
+        self._size = self.window.operator.state_size()
         self.window.readers.add(self)
 
     def __getstate__(self) -> tuple[SharedWindow, str, dict[Quad, int]]:
@@ -209,8 +212,8 @@ class SharedView:
         return not self.live.occurrences
 
     def state_size(self) -> int:
-        """Quads held, by all readers together."""
-        return self.window.operator.state_size()
+        """Quads held as this reader sees it: others may have moved the window further already."""
+        return self._size
 
     def take_changes(self) -> dict[Row, int]:
         """What entered and left since the last call."""
@@ -232,7 +235,7 @@ class SharedView:
     def fork(self, owner: str) -> SharedView:
         """A view that has seen the same, for another query."""
         other = SharedView(self.window, owner, self.live.pending, self.live.inputs)
-        other._due, other.live.place = self._due, self.live.place
+        other._due, other._size, other.live.place = self._due, self._size, self.live.place
         other.live.occurrences = self.live.occurrences
         return other
 
@@ -244,7 +247,7 @@ class SharedView:
         if move.kind != kind or move.what != what:
             raise RuntimeError(f"{kind} {what} where the shared window saw {move.kind} {move.what}")
         self.live.place += 1
-        self._due = move.due
+        self._due, self._size = move.due, move.size
         self.live.occurrences = move.occurrences
         if move.taken is not NOTHING:
             self.live.note(move.taken)

@@ -151,3 +151,21 @@ def test_a_query_that_fails_does_not_hold_the_shared_window_back() -> None:
         assert b.told("two")[-1] == ("insert", 199, "n199") and b.told("three")[-1] == ("insert", 199, "n199")
         (view,) = b.engine.parts.catalogue.get("two").running.timeline.operators.values()  # type: ignore[union-attr]
         assert len(view.window._moves) <= 65  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("events", [((1, "a"), (9, "bcde")), ((1, "abcd"), (9, "e"))])
+def test_a_memory_limit_is_for_what_the_query_itself_has_seen(events: Any) -> None:
+    def told(*, together: bool) -> Any:
+        with bench(templates=False) as b:
+            if together:
+                b.register("others", TEXTS[1])
+            b.register("limited", TEXTS[0], memory=3)
+            b.push(0, "a")
+            assert shared(b) == (2 if together else 0)
+            # Within one push the first reader is through before the second one begins.
+            b.lines(*((at, name) for at, names in events for name in names))
+            return b.engine.describe("limited")["error"], b.engine.feed("limited").subscribe(0).take()
+
+    found = told(together=True)
+    assert found == told(together=False)
+    assert "hold 4 quads" in found[0]
