@@ -161,6 +161,11 @@ class Settings:
     templates: bool = _setting(
         True, "", "Queries that differ only in constants are evaluated together by one plan."
     )
+    static_group_factor: int = _setting(
+        8,
+        "times",
+        "Parts that differ in constants are one table of at most so many times their rows; 0 for never.",
+    )
     max_waiting_elements: int = _setting(
         1_000_000, "elements", "Elements kept at most for a query whose static parts are being read."
     )

@@ -239,6 +239,7 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
         static_rows_per_query=settings.max_query_static_rows,
         static_delta_share=settings.static_delta_share,
         templates=settings.templates,
+        static_group_factor=settings.static_group_factor,
         waiting_elements=settings.max_waiting_elements,
         checkpoint_ms=duration_ms(settings.checkpoint_interval, "the setting checkpoint_interval"),
         remote=RemoteSettings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -109,6 +110,7 @@ def describe_static(
             "looked_up_because": part.facts.looked_up_because,
             "anew_because": part.facts.anew_because,
             "last_used": part.facts.used_ms,
+            "group": None if part.facts.group is None else asdict(part.facts.group),
             "read_ms": None if part.facts.took_s is None else round(part.facts.took_s * 1000, 3),
         }
         for part in parts
@@ -338,6 +340,12 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
             lines.append(f"           held, not looked up: {part['held_because']}")
         if part["engine_reason"]:
             lines.append(f"           read by {part['engine']}: {part['engine_reason']}")
+        group = part.get("group")
+        if group and group["name"] is None:
+            lines.append(f"           a table of its own: {group['reason']}")
+        elif group:
+            told = f"1 of {group['members']} selections of one table of {group['rows']} rows"
+            lines.append(f"           {told}: the parts differ in constants")
         if part.get("shared_with"):
             lines.append(f"           shared with {', '.join(part['shared_with'])}")
         if part.get("behind_since") is not None:

@@ -40,7 +40,6 @@ class Dispatcher:
         timed: Callable[[RunningQuery], None] | None = None,
         *,
         templates: bool = True,
-        limited: bool = False,
         when_shown: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         """Make a dispatcher without queries.
@@ -52,7 +51,6 @@ class Dispatcher:
             failed: told about a query that failed.
             timed: told about a query whose static parts are to be refreshed now; by default it is done.
             templates: queries that differ only in constants are evaluated together.
-            limited: tables of static parts may have to leave memory.
             when_shown: does something when what was published is durable; by default at once.
         """
         self._acceptor = acceptor
@@ -71,9 +69,7 @@ class Dispatcher:
         self._unfollowing: set[str] = set()
         # Those that take inputs by themselves, and groups that do for their members.
         self._readers: dict[str, dict[RunningQuery, None]] = {}
-        self._templates = TemplatePool(
-            self.fail, when_shown or _at_once, enabled=templates, limited=limited
-        )
+        self._templates = TemplatePool(self.fail, when_shown or _at_once, enabled=templates)
         self._derived: deque[StreamInput] = deque()
         self._timers: dict[str, int] = {}
         # When something is due for a stream, as of the last look.

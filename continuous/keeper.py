@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -171,7 +171,7 @@ class Keeper:
                     self._seen[record.members["turn"], record.members["query"]] = record.members["version"]
                 case "behind":
                     if record.number > processed:
-                        self._past.behind.add((record.members["table"], record.members["version"]))
+                        self._past.behind.update(_tables_of(record.members))
                 case "moved":
                     self._moved.add(record.members["turn"])
                 case "derived":
@@ -183,7 +183,7 @@ class Keeper:
                     self._drop_stream(record)
                 case _ if record.number > processed:
                     if record.kind == "swap":
-                        self._past.swaps.add((record.members["table"], record.members["version"]))
+                        self._past.swaps.update(_tables_of(record.members))
                     rest.append(record)
         return rest
 
@@ -317,7 +317,7 @@ class Keeper:
                 key, changed = parts.sources.replay(members)
                 return (lambda: dispatcher.sources_changed(key)) if changed else None
             case "swap":
-                return lambda: self._swap(members["table"], members["version"])
+                return lambda: self._swap(members)
         entry = parts.catalogue.find(members["name"])
         if entry is None:
             return None
@@ -347,8 +347,8 @@ class Keeper:
         store.forward(min(commit.version, store.logged_version))
         self._parts.commit(commit)
 
-    def _swap(self, table: str, version: int) -> None:
-        self._parts.statics.swap_again(table, version)
+    def _swap(self, members: dict[str, Any]) -> None:
+        self._parts.statics.swap_again([name for name, _ in _tables_of(members)], members["version"])
         self._parts.moved()
 
     def _take_commits(self) -> None:
@@ -471,3 +471,9 @@ def _registration(members: dict[str, Any]) -> Registration:
 
 def _named(entry: Entry) -> dict[str, Any]:
     return {"name": entry.name, "text": entry.registration.query, "dialect": entry.registration.dialect}
+
+
+def _tables_of(members: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """The tables that a record names, each with its version; older journals have one a record."""
+    names = members["tables"] if "tables" in members else [members["table"]]
+    return [(name, members["version"]) for name in names]

@@ -48,7 +48,7 @@ from .s2r.encoded import ElementCoder, EncodedContent
 from .sharing import WindowPool
 from .static.rows import Changes as StaticChanges
 from .static.rows import StaticRows
-from .static.table import SharedTable
+from .static.table import Table
 from .uncertainty import custom_functions
 
 if TYPE_CHECKING:
@@ -201,6 +201,8 @@ class NativeEvaluator:
         # The contents that `step` and `answer` are given as quads.
         self._own: dict[WindowKey, EncodedContent] = {}
         self._held: dict[WindowKey, WindowContent] = {}
+        # Why parts cannot be looked up when it has a plan of its own again.
+        self._unkeyed_awake: dict[int, str] = {}
         # Lets go of what the plan holds.
         self._closers: list[Callable[[], object]] = []
         with self._terms.planning:
@@ -258,7 +260,8 @@ class NativeEvaluator:
     def _unkeyed(self, place: int, others: Collection[int]) -> str | None:
         """Why a part cannot be looked up by keys beside others that are; None when it can."""
         if self._at_work is None:
-            return "it is evaluated together with queries that differ in constants"
+            # It leaves the others before a part is looked up.
+            return self._unkeyed_awake.get(place)
         part = self._parts[place]
         streams = {each.stream for each in self._query.windows}
         if any(var in streams for var in part.vars):
@@ -277,7 +280,7 @@ class NativeEvaluator:
         self._at_work.leave(joins, lookups)
         return True
 
-    def hold(self, place: int, table: SharedTable) -> bool:
+    def hold(self, place: int, table: Table) -> bool:
         """A part that is looked up is held from the next step on, in a table with one user more.
 
         False when that cannot be just now; the table is then let go.
@@ -300,7 +303,10 @@ class NativeEvaluator:
         return self.take(self.statics.refresh())
 
     def begin(self) -> bool:
-        """The query begins in this turn, with all rows of the parts that follow the store."""
+        """The query begins in this turn, with the rows of the parts that follow the store.
+
+        True when some enter as a change: those that joins look into do not.
+        """
         return self.take(self.statics.begin())
 
     def take(self, changes: StaticChanges) -> bool:
@@ -509,14 +515,18 @@ class NativeEvaluator:
             self._newest.settle()
         for close in self._closers:
             close()
+        reasons = ((place, self._unkeyed(place, ())) for place in range(len(self._parts)))
+        self._unkeyed_awake = {place: why for place, why in reasons if why is not None}
         self._at_work = self._newest = self._unchanged = None
         self._answer = {}
+        self.statics.look_away()
 
     def wake(self) -> None:
         """Evaluate it here again, from `go_on`: the operators are empty but for static parts."""
         with self._terms.planning:
             self._start_plan()
-        self.take(self.statics.as_taken())
+        self._running.look_up(self.statics)
+        self.take(self.statics.look_again())
 
     # --- one step ---------------------------------------------------------------------------------
 

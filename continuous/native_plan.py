@@ -18,7 +18,7 @@ from .expressions.compile import ExpressionContext
 from .expressions.oxigraph import canonical
 from .planner.compilation import Compilation, StaticTable
 from .planner.compiled import CompiledPlan
-from .planner.keyed import table_joins, unkeyed
+from .planner.keyed import table_joins, unkeyed, unshared
 from .planner.physical import build_plan
 from .planner.plan import CLOCK_KEY, Plan, SourceKey, source_key
 from .planner.wanted import wanted_predicates
@@ -175,10 +175,22 @@ class RunningPlan:
         return self._pending.get(source_key("table", table), EMPTY)
 
     def look_up(self, statics: StaticRows) -> None:
-        """Joins look into the parts that are not held; before the first step."""
+        """Joins look into the parts that are not held, or held for several queries; before the first step."""
         for place in statics.looked_up:
             joins = self.joins(statics.parts[place].name)
             self.leave(joins, [statics.look_into(place) for _ in joins])
+        shared = [
+            (join, number, statics.view(place))
+            for place, part in enumerate(statics.parts)
+            if statics.can_share(place) and unshared(self.plan, part.name) is None
+            for join, number in self.joins(part.name)
+        ]
+        for join, number, view in shared:
+            join.look_up(number, view)
+        for join, number, view in shared:
+            view.prepare(join.keys_of(number))
+        if shared:
+            self._renew_code()
 
     def leave(self, joins: Sequence[tuple[Join, int]], lookups: Sequence[Lookup]) -> None:
         """From the next step on joins look into these instead of rows of their own."""

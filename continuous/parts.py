@@ -93,6 +93,7 @@ class EngineParts:
         self.make_evaluator: MakeEvaluator = make_evaluator or choice
         self.statics = choice.statics
         self.statics.budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
+        self.statics.groups.factor = settings.static_group_factor
         self.statics.recomputer.threaded = settings.threaded
         self.statics.on_fresh = self._swap_later
         if journal is not None and not store.in_memory:
@@ -118,7 +119,6 @@ class EngineParts:
             self._query_failed,
             self._refresh_timed,
             templates=settings.templates,
-            limited=bool(settings.static_rows or settings.static_rows_per_query),
             when_shown=turns.when_shown,
         )
         remote = settings.remote
@@ -133,12 +133,13 @@ class EngineParts:
             turn=lambda members, work: turns.call("source", members, work),
             changed=self.dispatcher.sources_changed,
         )
-        self.statics.on_behind = lambda table, version: turns.note_behind(table.name, version)
+        self.statics.on_behind = turns.note_behind
         self.residence = Residence(
             self.statics,
             lambda: [each.running for each in self.catalogue.entries() if each.running is not None],
             turns,
             clock,
+            self.dispatcher.part,
             threaded=settings.threaded,
         )
         self.admin = threading.RLock()
@@ -195,7 +196,7 @@ class EngineParts:
 
     def _swap_later(self, swap: Swap) -> None:
         """Called by the thread that reads static parts anew: the rows take their turn as an input."""
-        members = {"table": swap.table.name, "version": swap.version}
+        members = {"tables": [each.name for each in swap.table.told], "version": swap.version}
 
         def work() -> None:
             self.statics.swap(swap)

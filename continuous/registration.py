@@ -53,7 +53,7 @@ class Registration:
     result_iri: str | None = None
     into_graph: str | None = None
     static_engine: OneOf["oxigraph", "spark"] | None = None
-    static_tables: OneOf["table", "lookup"] | None = None
+    static_tables: OneOf["table", "lookup", "own"] | None = None
 
     @classmethod
     def from_json(cls, document: Any, *, name: str | None = None) -> Registration:
@@ -103,7 +103,7 @@ class Registration:
             result_iri=check_iri(given["result_iri"]) if "result_iri" in given else None,
             into_graph=check_iri(given["into_graph"]) if "into_graph" in given else None,
             static_engine=_one_of(given, "static_engine", ENGINES),
-            static_tables=_one_of(given, "static_tables", ("table", "lookup")),
+            static_tables=_one_of(given, "static_tables", ("table", "lookup", "own")),
         )
 
     def options(self) -> dict[str, Any]:

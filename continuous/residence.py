@@ -21,9 +21,10 @@ from .clock import Clock
 from .errors import EngineStoppedError
 from .reference.answer import Left
 from .running import RunningQuery
+from .static.base import MemberTable
 from .static.catalogue import StaticCatalogue, can_leave
 from .static.rows import StaticRows
-from .static.table import SharedTable
+from .static.table import SharedTable, Table
 
 if TYPE_CHECKING:
     from .turns import Turns
@@ -49,7 +50,7 @@ class Movable(Protocol):
         """See `native.NativeEvaluator.look_up`."""
         ...
 
-    def hold(self, place: int, table: SharedTable) -> bool:
+    def hold(self, place: int, table: Table) -> bool:
         """See `native.NativeEvaluator.hold`."""
         ...
 
@@ -68,14 +69,19 @@ class Residence:
         running: Callable[[], list[RunningQuery]],
         turns: Turns,
         clock: Clock,
+        part: Callable[[RunningQuery], None],
         *,
         threaded: bool,
     ) -> None:
-        """Watch over the tables of ``statics``, which the queries of ``running`` read."""
+        """Watch over the tables of ``statics``, which the queries of ``running`` read.
+
+        ``part`` lets a query that is evaluated with others go on alone.
+        """
         self._statics = statics
         self._running = running
         self._turns = turns
         self._clock = clock
+        self._part = part
         self._threaded = threaded
         # Parts whose turn is due or whose rows are being read.
         self._moving: set[tuple[str, int]] = set()
@@ -94,6 +100,9 @@ class Residence:
         if not (budget.most or budget.most_of_query) or now < self._next_check_ms:
             return
         self._next_check_ms = now + CHECK_MS
+        for running in self._running():
+            # Of those that are evaluated with others it is not noted all the time when they were used.
+            running.settle()
         if budget.most and (rows := self._statics.rows()) > budget.most:
             why = f"least recently used when the static parts had {rows} rows, the limit is {budget.most}"
             self._make_room(rows - budget.most, why)
@@ -106,7 +115,7 @@ class Residence:
     def repeat(self, running: RunningQuery, members: Mapping[str, Any]) -> None:
         """In a replay, at the turn in which a part moved."""
         if members["how"] == "lookup":
-            _movable(running).look_up(members["place"], Left(*members["left"]))
+            self._look_up(running, members["place"], Left(*members["left"]))
         else:
             assert running.statics is not None
             table = running.statics.read_again(members["place"], limited=False)
@@ -125,9 +134,10 @@ class Residence:
             if rows <= 0:
                 return
             rows -= table.count
-            for reader in list(table.readers):
-                for place in cast(StaticRows, reader).places_of(table):
-                    self._leave(reader.name, place, table.count, why)
+            for each in table.told:
+                for reader in list(each.readers):
+                    for place in reader.places_of(each):
+                        self._leave(reader.name, place, each.count, why)
 
     def _keep_to_limits_of_queries(self, most: int) -> None:
         for running in self._running():
@@ -137,7 +147,7 @@ class Residence:
             tables = [
                 (table.count, place, table)
                 for place, table in enumerate(statics.tables)
-                if isinstance(table, SharedTable) and place not in statics.looked_up
+                if isinstance(table, SharedTable | MemberTable) and place not in statics.looked_up
             ]
             rows = sum(count for count, _, _ in tables)
             for count, place, table in sorted(tables, key=lambda each: (-each[0], each[1])):
@@ -152,8 +162,13 @@ class Residence:
         left = Left(rows, self._clock.now_ms(), why)
         self._submit(
             {"name": name, "place": place, "how": "lookup", "left": [left.rows, left.since_ms, left.why]},
-            lambda running: running is not None and _movable(running).look_up(place, left),
+            lambda running: running is not None and self._look_up(running, place, left),
         )
+
+    def _look_up(self, running: RunningQuery, place: int, left: Left) -> bool:
+        # It comes back to its template when the part does.
+        self._part(running)
+        return _movable(running).look_up(place, left)
 
     # --- coming back ----------------------------------------------------------------------------
 

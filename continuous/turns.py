@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from quadrill.store.errors import StoreUnwritableError
@@ -155,12 +155,12 @@ class Turns:
         if self.replaying is not None:
             self.replaying(name)
 
-    def note_behind(self, table: str, version: int) -> None:
-        """The rows of a static part are not known at a version: queries stay behind until they are."""
+    def note_behind(self, tables: Sequence[str], version: int) -> None:
+        """The rows of static parts are not known at a version: queries stay behind until they are."""
         if self.journal is None or self.journal.silent:
             return
         with self._acceptor.lock:
-            self._needed = self._acceptor.note("behind", table=table, version=version)
+            self._needed = self._acceptor.note("behind", tables=list(tables), version=version)
 
     def note_moved(self) -> None:
         """A static part left memory in this turn, or came back; not in every turn that asks for it it can."""

@@ -27,14 +27,15 @@ class Canonical:
     """A pattern under canonical names.
 
     ``text`` is equal for patterns that are equal up to names; ``pattern`` keeps the operands' own order, on
-    which the store's plan may depend; ``columns`` are in the order of their canonical names, and ``names``
-    leads from the pattern's own names to those.
+    which the store's plan may depend, ``ordered`` has them as the text does; ``columns`` are in the order of
+    their canonical names, and ``names`` leads from the pattern's own names to those.
     """
 
     text: str
     pattern: Algebra
     columns: tuple[Var, ...]
     names: Mapping[str, str]
+    ordered: Algebra
 
 
 def canonical(pattern: Algebra, columns: Sequence[Var]) -> Canonical:
@@ -58,8 +59,8 @@ def canonical(pattern: Algebra, columns: Sequence[Var]) -> Canonical:
     for var in columns:
         names.setdefault(var.name, f"v{len(names)}")
     kept = sorted((names[name] for name in shown), key=lambda name: int(name[1:]))
-    text = f"{rename(ordered, names)!r} {kept!r}"
-    return Canonical(text, rename(pattern, names), tuple(map(Var, kept)), names)
+    ordered = rename(ordered, names)
+    return Canonical(f"{ordered!r} {kept!r}", rename(pattern, names), tuple(map(Var, kept)), names, ordered)
 
 
 def rename(value: T, names: Mapping[str, str]) -> T:

@@ -240,10 +240,10 @@ class _Writer:
             slots[join.inputs[number].vars[column]] = f"row{number}[{column}]"
 
     def _index(self, join: Join, probe: Probe) -> str:
-        """The name of the index that a look-up uses; one of a drowsy input is asked for each time."""
+        """The name of the index that a look-up uses; some are asked for each time."""
         out = self._out
         arrangement = join.arrangements[probe.input]
-        if not arrangement.drowsy:
+        if not (arrangement.drowsy or arrangement.asked_anew):
             return out.name_of(arrangement.index(probe.key), "index")
         index = out.fresh("look")
         out.line(f"{index} = {out.name_of(arrangement, 'input')}.index({probe.key})")

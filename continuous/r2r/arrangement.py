@@ -26,13 +26,17 @@ class Arrangement:
 
     One that is looked into seldom, because only changes of the store are joined with it, may be ``drowsy``:
     when it has had many changes without a look-up, its indexes are dropped and only the rows are kept, until
-    `index` is called again. Whoever looks into a drowsy one must get the index anew each time.
+    `index` is called again. Whoever looks into a drowsy one must get the index anew each time, and
+    also where ``asked_anew`` says so.
     """
 
     is_lookup = False
     """The rows are not held: each key costs a query of the store, and there must be one."""
     renewals = 0
     """How often all rows were replaced since the last step, of a look-up; `renew` takes them."""
+
+    asked_anew = False
+    """`index` may give another one at each step."""
 
     def __init__(self, keys: Iterable[tuple[int, ...]]) -> None:
         self.indexes: dict[tuple[int, ...], Index] = {key: {} for key in dict.fromkeys(keys)}

@@ -143,6 +143,10 @@ class Join:
         self.arrangements = tuple(arrangements)
         self.replan()
 
+    def keys_of(self, place: int) -> list[tuple[int, ...]]:
+        """The keys by which the routes look an input up."""
+        return self._keys(self.routes)[place]
+
     def rest(self, static: Sequence[bool]) -> None:
         """Let inputs sleep into which only changes of static inputs are looked up.
 

@@ -38,7 +38,7 @@ class EvaluationOptions:
     base_iri: str | None = None
     sources: QuerySources | None = None
     columnar: ColumnarParts | None = None
-    static_tables: OneOf["table", "lookup"] | None = None
+    static_tables: OneOf["table", "lookup", "own"] | None = None
     looked_up: Mapping[int, Left | None] | None = None
 
 
@@ -87,6 +87,20 @@ class LookupFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """The table of parts that differ in constants alone, of which a part's rows are a selection.
+
+    ``name`` is None where there is none though there are such parts; ``reason`` says why. ``members`` are
+    those parts, ``rows`` those of the table.
+    """
+
+    name: str | None
+    members: int
+    rows: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableFacts:
     """What is known of the rows of a static part.
 
@@ -97,6 +111,7 @@ class TableFacts:
     ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was wished, or
     again; ``looked_up_because``: why they are not held; ``anew_because``: why a commit was not taken as
     deltas. ``used_ms``: when a query that reads them took an element last, on the engine's clock.
+    ``group``: what they share with parts that differ in constants alone.
     """
 
     rows: int
@@ -113,6 +128,7 @@ class TableFacts:
     looked_up_because: str | None = None
     anew_because: str | None = None
     used_ms: int | None = None
+    group: GroupFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,15 @@ _EACH = 1_000
 """Rows between two looks at the limits."""
 
 
+class Held(Protocol):
+    """What a query reads."""
+
+    @property
+    def count(self) -> int:
+        """How many rows it has."""
+        ...
+
+
 class Counted(Protocol):
     """A table, and how many rows it has, or has read so far."""
 
@@ -73,7 +82,7 @@ class StaticBudget:
             table.count = 0
             raise
 
-    def check_query(self, tables: Sequence[Counted]) -> None:
+    def check_query(self, tables: Sequence[Held]) -> None:
         """Raise LimitError when the tables of a query have too many rows together."""
         self._check_query([table.count for table in tables])
 

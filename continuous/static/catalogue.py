@@ -6,8 +6,8 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,15 +19,17 @@ from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Row
 from ..reference.background import Background
+from .base import BaseTable, MemberTable
 from .budget import StaticBudget
 from .changes import AllRows, Change, Recompute, Replaced, RowChange, VersionedChange
 from .deltas import TooManyRowsError, difference, rows_with
+from .groups import Groups
 from .index import Touched, TriggerIndex
 from .lookup import Lookup, LookupTable
 from .progress import active
 from .recompute import Recomputer, Swap
 from .steering import Steering
-from .table import SharedTable
+from .table import SharedTable, Table
 
 if TYPE_CHECKING:
     from quadrill.store.frozen import FrozenReader
@@ -71,15 +73,16 @@ class StaticCatalogue:
         self._store = store
         self.terms = terms
         self._tables: dict[str, SharedTable] = {}
+        self._members: dict[str, MemberTable] = {}
         self._index = TriggerIndex()
-        # Held while a commit becomes visible and what it changes is worked out.
-        self._order = threading.RLock()
+        self.order = threading.RLock()
+        """Held while a commit becomes visible and what it changes is worked out."""
         self._observing = threading.Lock()
         self._made_at = 0
         self._loading = False
         self._stop: Callable[[], None] | None = None
         self._due: dict[int, list[SharedTable]] = {}
-        self.recomputer = Recomputer(store, self._order, lambda: self._made_at, self._finished)
+        self.recomputer = Recomputer(store, self.order, lambda: self._made_at, self._finished)
         self.gone: deque[StaticRows] = deque()
         """Of queries that are gone; their tables are let go when nobody walks over them."""
         self.moved: dict[StaticRows, None] = {}
@@ -90,12 +93,14 @@ class StaticCatalogue:
         self.steering = Steering()
         self.version = store.version
         """The version whose turn came last."""
-        self.on_behind: Callable[[SharedTable, int], None] = _nothing
-        """Told in the engine's thread that a table fell behind at a version."""
+        self.on_behind: Callable[[Sequence[str], int], None] = _nothing
+        """Told in the engine's thread the names of tables that fell behind at a version."""
         self.on_fresh: Callable[[Swap], None] = self.swap
         """Told by the thread that read a table anew; has `swap` called in the engine's thread."""
         self.kept: KeptTables | None = None
         """Rows on disk; None keeps none."""
+        self.groups = Groups(self)
+        """Tables of parts that differ in constants alone."""
 
     def take_moved(self) -> list[StaticRows]:
         """The queries whose tables have changed since the last call."""
@@ -131,6 +136,7 @@ class StaticCatalogue:
 
     def close(self) -> None:
         """Watch no more commits."""
+        self.groups.close()
         self.recomputer.close()
         if self.kept is not None:
             self.kept.close()
@@ -150,7 +156,8 @@ class StaticCatalogue:
         ordered: bool,
         held: bool = True,
         limited: bool = False,
-    ) -> SharedTable:
+        alone: bool = False,
+    ) -> Table:
         """The table of a part that follows the store, made when there is none.
 
         Args:
@@ -160,6 +167,7 @@ class StaticCatalogue:
             ordered: the order of the rows means something.
             held: its rows are; False for a `LookupTable`.
             limited: it must keep to the limits of the memory.
+            alone: it is no member of a `BaseTable`.
 
         Raises:
             LimitError: it does not.
@@ -170,20 +178,32 @@ class StaticCatalogue:
         assert found is not None, "a part with SERVICE does not follow the store"
         name = MERGED_PART if part.name == MERGED_PART else "static"
         kind = SharedTable if held else LookupTable
-        how = "" if held else "lookup "
-        key = f"{how}{name} {ordered} {background().signature} {form.text}"
+        how = "lookup " if not held else "alone " if alone else ""
+        scope = f"{how}{name} {ordered} {background().signature}"
+        key = f"{scope} {form.text}"
+        can_join = held and not alone and not ordered
         self._observe()
-        with self._order:
+        with self.groups.newcomer(scope, form) if can_join else nullcontext() as lift, self.order:
             self._let_go()
-            table = self._tables.get(key)
-            is_new = table is None
-            if table is None:
+            known: Table | None = self._members.get(key) or self._tables.get(key)
+            is_new = known is None
+            if known is None:
                 table = kind(key, form, part.name, found, background, self.terms, ordered=ordered)
-                self._tables[key] = table
-            table.users += 1
+                member = None if lift is None else self.groups.member(scope, lift, table)
+                if member is None:
+                    known = self._tables[key] = table
+                else:
+                    known = self._members[key] = member
+            known.users += 1
+        if isinstance(known, MemberTable):
+            return self._joined(known)
+        table = known
         try:
             if is_new:
                 self._materialise(table, limited=limited)
+                if can_join:
+                    with self.order:
+                        self.groups.joined(table, scope, form)
             else:
                 self._wait_for(table)
         except BaseException as error:
@@ -193,10 +213,43 @@ class StaticCatalogue:
             raise
         # The turn of the version that was read comes before that of the query.
         self._store.wait_delivered(table.version, _READY_S)
+        if is_new and self._past is None:
+            self.groups.consider(table)
         return table
 
+    def _joined(self, member: MemberTable) -> MemberTable:
+        try:
+            self._wait_for(member.base)
+        except BaseException:
+            self.release(member)
+            raise
+        return member
+
+    def read_base(self, base: BaseTable, limited: Callable[[Iterable[Row]], Iterable[Row]]) -> None:
+        """Read a base for the first time, as a user of it.
+
+        Raises:
+            LimitError: ``limited``, which is given the rows, finds them too many.
+            QuadrillError: the part cannot be evaluated.
+        """
+        with self.order:
+            self._tables[base.key] = base
+            base.users += 1
+        try:
+            if self.kept is None or not self._take_up(base, self.kept):
+                with self.order:
+                    base.blind = True
+                    self._index.add(base)
+                fresh = self.recomputer.read(base, limited)
+                base.load(fresh.rows, fresh.listed, fresh.version)
+        except BaseException as error:
+            base.problem = str(error)
+            self.release(base)
+            raise
+        base.ready.set()
+
     def _observe(self) -> None:
-        """Watch commits from now on. Not under ``_order``: writers have their own lock before that."""
+        """Watch commits from now on. Not under `order`: writers have their own lock before that."""
         with self._observing:
             if self._stop is None:
                 self._stop = self._store.observe(self)
@@ -226,33 +279,36 @@ class StaticCatalogue:
 
     def look_into(self, table: LookupTable) -> Lookup:
         """What one query's join uses to look into a part that is not held."""
-        return Lookup(table, self._store, self._order)
+        return Lookup(table, self._store, self.order)
 
-    def beside(self, table: SharedTable, form: Canonical) -> LookupTable | None:
+    def beside(self, table: Table, form: Canonical) -> LookupTable | None:
         """What stands for a table that a query stops to read; in the engine's thread, between two turns.
 
         Returns:
             It, with one user more; None while what commits change in the table is not known row by row.
         """
-        with self._order:
+        with self.order:
             self._let_go()
             key = f"lookup {table.key}"
             found = self._tables.get(key)
             if found is None:
-                known = all(isinstance(each.change, RowChange) for each in table.waiting)
+                waiting = list(table.waiting)
+                known = all(isinstance(each.change, RowChange) for each in waiting)
                 if self._loading or table.blind or not known:
                     return None
+                asked = triggers(form.pattern)
+                assert asked is not None, "a part with SERVICE does not follow the store"
                 found = LookupTable(
                     key,
                     form,
                     table.part.name,
-                    table.triggers,
+                    asked,
                     table.new_background,
                     self.terms,
                     ordered=False,
                 )
                 found.begin(table.version)
-                for each in table.waiting:
+                for each in waiting:
                     found.waiting.append(each)
                     self._due.setdefault(each.version, []).append(found)
                 self._tables[key] = found
@@ -272,7 +328,7 @@ class StaticCatalogue:
         if self.kept is not None and not active().limited and self._take_up(table, self.kept):
             table.ready.set()
             return
-        with self._order:
+        with self.order:
             table.blind = True
             self._index.add(table)
         fresh = self.recomputer.read(
@@ -284,7 +340,7 @@ class StaticCatalogue:
     def _begin_lookup(self, table: LookupTable) -> None:
         """Changes of a part are worked out from now on; while a bulk load runs it is waited for."""
         while True:
-            with self._order:
+            with self.order:
                 if not self._loading:
                     self._index.add(table)
                     table.begin(self._store.version)
@@ -300,7 +356,7 @@ class StaticCatalogue:
             return False
         # The long way is gone while commits go on, the rest while they wait.
         reaches = kept.unchanged(table, found.until, self._store.version)
-        with self._order:
+        with self.order:
             version = self._store.version
             if not found.since <= version or kept.unchanged(table, reaches, version) < version:
                 return False
@@ -309,7 +365,7 @@ class StaticCatalogue:
             self._index.add(table)
         if kept.load(table, found, version):
             return True
-        with self._order:
+        with self.order:
             self._index.remove(table)
         return False
 
@@ -320,18 +376,35 @@ class StaticCatalogue:
         """
         if self.kept is not None:
             if self.gone:
-                with self._order:
+                with self.order:
                     self._let_go()
             self.kept.keep(self.held(), self.version, evaluated, at_end=at_end)
 
-    def release(self, table: SharedTable) -> None:
+    def release(self, table: Table) -> None:
         """One user less; the last one takes the table along."""
-        with self._order:
+        with self.order:
             table.users -= 1
             if table.users:
                 return
-            del self._tables[table.key]
-            self._index.remove(table)
+            if isinstance(table, MemberTable):
+                del self._members[table.key]
+                table.leave()
+                self.release(table.base)
+                return
+            self._drop(table)
+        self.recomputer.dispose(table, table.release())
+
+    def _drop(self, table: SharedTable) -> None:
+        del self._tables[table.key]
+        self._index.remove(table)
+        self.groups.left(table)
+
+    def replace(self, table: SharedTable, member: MemberTable) -> None:
+        """Queries read a member of a base from now on, whose rows are those of their table; under `order`."""
+        self._members[member.key] = member
+        self._drop(table)
+        member.take_over(table)
+        table.users, table.live = 0, False
         self.recomputer.dispose(table, table.release())
 
     # --- the writers' side ----------------------------------------------------------------------
@@ -346,7 +419,7 @@ class StaticCatalogue:
 
     @contextmanager
     def _load(self) -> Iterator[None]:
-        with self._order:
+        with self.order:
             self._let_go()
             self._loading = True
             looked_up = [table for table in self.tables() if isinstance(table, LookupTable)]
@@ -360,16 +433,17 @@ class StaticCatalogue:
         try:
             yield
         finally:
-            with self._order:
+            with self.order:
                 self._loading = False
                 for table in looked_up:
                     table.frozen = None
 
     @contextmanager
     def _watch(self, commit: Commit) -> Iterator[None]:
-        with self._order:
+        with self.order:
             self._let_go()
             touched = self._index.touched(commit)
+            self._fall_behind_again(commit.version, touched)
             before = {table: self._before(table, each, commit) for table, each in touched.items()}
             yield
             self._made_at = commit.at_ms
@@ -398,6 +472,13 @@ class StaticCatalogue:
         except QuadrillError as error:
             log.warning("what is looked up is lost at version %d: %s", commit.version, error.message)
             return None
+
+    def _fall_behind_again(self, version: int, touched: dict[SharedTable, Touched]) -> None:
+        """In a replay tables fall behind that did so as members of a base, touched themselves or not."""
+        if self._past is not None and self._past.behind:
+            for table in self.tables():
+                if (table.name, version) in self._past.behind and not table.blind:
+                    touched.setdefault(table, Touched(whole=True))
 
     def _before(self, table: SharedTable, touched: Touched, commit: Commit) -> Counter[Row] | Change | None:
         """The rows that the commit may change; None when all are to be read behind it."""
@@ -474,8 +555,9 @@ class StaticCatalogue:
         """The commit of a version takes its turn: the tables take what it changed, and tell their readers."""
         self.version = max(self.version, version)
         if self.gone:
-            with self._order:
+            with self.order:
                 self._let_go()
+        self.groups.adopt()
         for table in self._due.pop(version, ()):
             if table.live and table.behind is None:
                 self._catch_up(table)
@@ -491,8 +573,10 @@ class StaticCatalogue:
         self.recomputer.dispose(table, old)
         self._catch_up(table)
 
-    def bring_up(self, table: SharedTable) -> None:
+    def bring_up(self, table: Table) -> None:
         """A query begins to read a table: it is brought to the version of the present turn."""
+        if isinstance(table, MemberTable):
+            table = table.base
         table.live = True
         if table.behind is None:
             self._catch_up(table)
@@ -500,7 +584,9 @@ class StaticCatalogue:
     def _catch_up(self, table: SharedTable) -> None:
         table.catch_up(self.version)
         if table.behind is not None:
-            self.on_behind(table, table.behind)
+            told = [each.name for each in table.told]
+            if told:
+                self.on_behind(told, table.behind)
             if self._past is None:
                 self.recomputer.ask(table)
 
@@ -516,11 +602,12 @@ class StaticCatalogue:
         """From now on tables fall behind and are read anew where they did so the first time."""
         self._past = past
 
-    def swap_again(self, name: str, version: int) -> None:
+    def swap_again(self, names: Sequence[str], version: int) -> None:
         """The turn of a swap comes again."""
-        swap = self._fresh.pop((name, version), None)
-        if swap is not None:
-            self.swap(swap)
+        for name in names:
+            swap = self._fresh.pop((name, version), None)
+            if swap is not None:
+                self.swap(swap)
 
     def end_replay(self) -> None:
         """What fell behind and was not read anew before the end is read now."""
@@ -534,6 +621,7 @@ class StaticCatalogue:
             if table.behind is not None:
                 table.blind = True
                 self.recomputer.ask(table)
+        self.groups.consider_all()
 
     def _read_again(self, version: int) -> None:
         """At the versions at which rows were read anew the first time they are read again."""
@@ -545,10 +633,11 @@ class StaticCatalogue:
 
 
 def can_leave(table: SharedTable) -> bool:
-    """True when all queries that read a table can look its rows up instead."""
-    if isinstance(table, LookupTable) or not table.readers:
+    """True when all queries that read a table, or a selection of it, can look its rows up instead."""
+    if isinstance(table, LookupTable):
         return False
-    return all(reader.why_held(table) is None for reader in list(table.readers))
+    reading = [(each, reader) for each in table.told for reader in list(each.readers)]
+    return bool(reading) and all(reader.why_held(each) is None for each, reader in reading)
 
 
 def _nothing(*_: object) -> None:

@@ -13,15 +13,17 @@ from ..algebra.row_order import has_order
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Row
-from ..reference.answer import Left, LookupFacts, TableFacts
+from ..reference.answer import GroupFacts, Left, LookupFacts, TableFacts
 from ..reference.background import Background
 from ..rows import Delta, difference
 from ..rows import Row as IdRow
+from .base import MemberTable
 from .changes import TableChange
 from .keyed_rows import unfit
 from .lookup import Lookup, LookupTable
 from .progress import active
-from .table import SharedTable
+from .table import SharedTable, Table
+from .view import TableView
 
 if TYPE_CHECKING:
     from ..native import EngineTerms
@@ -121,12 +123,12 @@ class StaticRows:
         self._new_background = new_background
         self._background = new_background()
         self._terms = terms
-        self.tables: list[SharedTable | OwnTable] = []
+        self.tables: list[Table | OwnTable] = []
         self.parts: list[StaticPattern] = []
         self._permutations: list[tuple[int, ...]] = []
         self._begun = False
         self._steps: dict[int, _Step] = {}
-        self._gaps: dict[SharedTable, list[_Gap]] = {}
+        self._gaps: dict[Table, list[_Gap]] = {}
         self._own_version = -1
         self._reached = -1
         self._stepping = False
@@ -143,6 +145,7 @@ class StaticRows:
         self.used_ms = 0
         self._unkeyed: Unkeyed | None = None
         self._wish: str | None = None
+        self._views: dict[int, list[TableView]] = {}
         for part in parts:
             self._arrange(part)
 
@@ -170,7 +173,8 @@ class StaticRows:
 
         Args:
             unkeyed: tells why a part cannot be looked up by keys (None: it can) beside those that are.
-            wish: ``lookup`` where it can be, never (``table``), or where it is too large to be held.
+            wish: ``lookup`` where it can be, never (``table``), never and shared with no part that differs in
+                constants (``own``), or where it is too large to be held.
             earlier: the places that were looked up before a restart, and are again; None decides it anew.
 
         Raises:
@@ -204,10 +208,17 @@ class StaticRows:
         may_fall_back = wish is None and reason is None and earlier is None
         limited = active().limited or may_fall_back
         try:
-            table = self._catalogue.table(part, form, self._new_background, ordered=ordered, limited=limited)
+            table = self._catalogue.table(
+                part,
+                form,
+                self._new_background,
+                ordered=ordered,
+                limited=limited,
+                alone=wish == "own",
+            )
             self.tables.append(table)
             if limited:
-                held = [each for each in self.tables if isinstance(each, SharedTable)]
+                held = [each for each in self.tables if not isinstance(each, OwnTable)]
                 self._catalogue.budget.check_query(held)
         except LimitError as error:
             if not may_fall_back:
@@ -251,6 +262,36 @@ class StaticRows:
         """What joins look into for a part that is not held."""
         return self._lookups.get(place, ())
 
+    def can_share(self, place: int) -> bool:
+        """True when other queries may look into the same rows of the part."""
+        table = self.tables[place]
+        return not isinstance(table, OwnTable | LookupTable)
+
+    def view(self, place: int) -> TableView:
+        """What a join looks into for a part that others may share; before the query begins."""
+        table = self.tables[place]
+        assert not isinstance(table, OwnTable)
+        view = TableView(table)
+        self._views.setdefault(place, []).append(view)
+        return view
+
+    def look_away(self) -> None:
+        """No join looks into shared rows any more: others evaluate the query."""
+        views, self._views = self._views, {}
+        for each in [view for found in views.values() for view in found]:
+            each.detach()
+
+    def look_again(self) -> Changes:
+        """A query that had begun has new joins, which see the parts that they look into `as_taken`.
+
+        Returns:
+            All rows of the other parts.
+        """
+        for place, views in self._views.items():
+            for view in views:
+                view.attach(self.untaken(place).delta)
+        return self.as_taken(but=self._views)
+
     def waiting(self) -> Iterator[IdRow]:
         """The rows of steps that the query has not taken, read in pieces while steps come and go."""
         for step in list(self._steps.values()):
@@ -281,13 +322,16 @@ class StaticRows:
         """The query has failed: it takes no steps any more, its description still tells of the tables."""
         self._detach()
         for table in self.tables:
-            if isinstance(table, SharedTable) and self in table.readers:
+            if not isinstance(table, OwnTable) and self in table.readers:
                 table.readers.remove(self)
 
     def _detach(self) -> None:
         for lookups in self._lookups.values():
             for each in lookups:
                 each.detach()
+        for views in self._views.values():
+            for view in views:
+                view.detach()
 
     # --- what it is -----------------------------------------------------------------------------
 
@@ -296,7 +340,7 @@ class StaticRows:
         """True when some part follows the store by itself."""
         # Asked for at each evaluation.
         for table in self.tables:
-            if isinstance(table, SharedTable):
+            if not isinstance(table, OwnTable):
                 return True
         return False
 
@@ -340,11 +384,20 @@ class StaticRows:
         """The places of parts whose rows are not known at some version that has passed."""
         return frozenset(place for place, table in enumerate(self.tables) if table in self._gaps)
 
-    def as_taken(self) -> Changes:
-        """All rows of the parts that follow the store as the query has taken them, without waiting steps."""
+    @property
+    def gaps(self) -> frozenset[tuple[int, int | None]]:
+        """Versions at which some rows are not known: from one to before another, or to no known end."""
+        return frozenset((each.start, each.end) for gaps in self._gaps.values() for each in gaps)
+
+    def as_taken(self, but: Collection[int] = ()) -> Changes:
+        """All rows of the parts that follow the store as the query has taken them, without waiting steps.
+
+        Args:
+            but: the places of parts that nobody asks for.
+        """
         found: dict[int, TableChange] = {}
         for place, table in enumerate(self.tables):
-            if isinstance(table, OwnTable):
+            if isinstance(table, OwnTable) or place in but:
                 continue
             found[place] = TableChange(difference(table.rows, self.untaken(place).delta))
         return found
@@ -380,11 +433,19 @@ class StaticRows:
             None if lookup is None else self._why_looked_up(place),
             table.anew_because,
             table.used_ms or None,
+            self._group_facts(table),
         )
 
     def _why_looked_up(self, place: int) -> str:
         left = self.left.get(place)
         return "the registration asks for it" if left is None else left.why
+
+    def _group_facts(self, table: Table) -> GroupFacts | None:
+        assert self._catalogue is not None
+        if isinstance(table, MemberTable):
+            return GroupFacts(table.base.name, len(table.base.members), table.base.count)
+        reason = self._catalogue.groups.alone_because(table)
+        return None if reason is None else GroupFacts(None, 1, table.count, reason)
 
     def _lookup_facts(self, place: int) -> LookupFacts | None:
         lookups = self._lookups.get(place)
@@ -401,7 +462,7 @@ class StaticRows:
     def rows(self, place: int) -> list[Row]:
         """The rows of a part in the order of its `parts` columns, each as often as it is there."""
         table = self.tables[place]
-        if isinstance(table, SharedTable) and table.listed is not None:
+        if not isinstance(table, OwnTable) and table.listed is not None:
             return list(table.listed)
         found: list[Row] = []
         for row, count in list(table.rows.items()):
@@ -423,13 +484,14 @@ class StaticRows:
         """True when the query can `begin` in this turn; False while rows are being read anew."""
         if self._begun or self._catalogue is None:
             return True
-        tables = [table for table in self.tables if isinstance(table, SharedTable)]
+        self._catalogue.groups.adopt()
+        tables = [table for table in self.tables if not isinstance(table, OwnTable)]
         for table in tables:
             self._catalogue.bring_up(table)
         return all(table.behind is None for table in tables)
 
     def begin(self) -> Changes:
-        """The query begins in this turn, when all is `known`: all rows of the parts that follow."""
+        """The query begins in this turn, when all is `known`: all rows of the parts that it holds."""
         assert self._catalogue is not None
         changes: dict[int, TableChange] = {}
         for place, table in enumerate(self.tables):
@@ -440,6 +502,9 @@ class StaticRows:
             if isinstance(table, LookupTable):
                 for each in self._lookups[place]:
                     each.attach()
+            elif place in self._views:
+                for view in self._views[place]:
+                    view.attach()
             else:
                 changes[place] = TableChange(dict(table.rows), table.listed)
             if self not in table.readers:
@@ -449,7 +514,7 @@ class StaticRows:
         return changes
 
     def _table_versions(self) -> list[int]:
-        return [table.version for table in self.tables if isinstance(table, SharedTable)]
+        return [table.version for table in self.tables if not isinstance(table, OwnTable)]
 
     def refresh(self) -> Changes:
         """Evaluate the parts that do not follow the store, all at its newest version."""
@@ -528,17 +593,17 @@ class StaticRows:
 
     # --- between memory and look-ups ------------------------------------------------------------
 
-    def why_held(self, table: SharedTable) -> str | None:
+    def why_held(self, table: Table) -> str | None:
         """See `table.Reader`."""
-        if self._wish == "table":
+        if self._wish in ("table", "own"):
             return "the registration asks for a table"
         if not self._begun or table in self._gaps:
             return "its rows are being read"
         reasons = (self._why_unfit(place) for place, each in enumerate(self.tables) if each is table)
         return next(filter(None, reasons), None)
 
-    def places_of(self, table: SharedTable) -> list[int]:
-        """Where the query reads a table."""
+    def places_of(self, table: Table) -> list[int]:
+        """See `table.Reader`."""
         return [place for place, each in enumerate(self.tables) if each is table]
 
     def untaken(self, place: int) -> TableChange:
@@ -564,13 +629,17 @@ class StaticRows:
         """
         table, form = self.tables[place], self._forms[place]
         assert self._catalogue is not None
-        if isinstance(table, LookupTable | OwnTable) or form is None or self.why_held(table) is not None:
+        if form is None or isinstance(table, OwnTable | LookupTable):
+            return None
+        if self.why_held(table) is not None:
             return None
         other = self._catalogue.beside(table, form)
         if other is None:
             return None
         ahead = self.untaken(place).then(TableChange(pending)).delta
         self._lookups[place] = []
+        for view in self._views.pop(place, ()):
+            view.detach()
         self._exchange(place, other)
         for _ in range(number):
             lookup = self.look_into(place)
@@ -580,7 +649,7 @@ class StaticRows:
         self._held_because.pop(place, None)
         return self._lookups[place]
 
-    def come_back(self, place: int, pending: Delta, table: SharedTable) -> Delta | None:
+    def come_back(self, place: int, pending: Delta, table: Table) -> Delta | None:
         """A part is held from now on, between two turns.
 
         Args:
@@ -609,7 +678,7 @@ class StaticRows:
         if why is not None:
             self._held_because[place] = why
 
-    def read_again(self, place: int, *, limited: bool) -> SharedTable:
+    def read_again(self, place: int, *, limited: bool) -> Table:
         """The rows of a part that is looked up, as a table with one user more; in any thread.
 
         Raises:
@@ -624,9 +693,9 @@ class StaticRows:
         """The rows of its tables."""
         return sum(each.count for each in self.tables if not isinstance(each, LookupTable))
 
-    def _exchange(self, place: int, table: SharedTable) -> None:
+    def _exchange(self, place: int, table: Table) -> None:
         before = self.tables[place]
-        assert isinstance(before, SharedTable)
+        assert not isinstance(before, OwnTable)
         assert self._catalogue is not None
         self.tables[place] = table
         if before not in self.tables and self in before.readers:
@@ -637,7 +706,7 @@ class StaticRows:
 
     # --- what tables tell -----------------------------------------------------------------------
 
-    def took(self, table: SharedTable, version: int, at_ms: int, change: TableChange) -> None:
+    def took(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
         """See `table.Reader`."""
         assert self._catalogue is not None
         self.before_news()
@@ -649,15 +718,22 @@ class StaticRows:
                 if place in self.left:
                     self.left[place] = self.left[place].after(change.delta, known=not change.renewals)
 
-    def fell_behind(self, table: SharedTable, version: int) -> None:
+    def fell_behind(self, table: Table, version: int) -> None:
         """See `table.Reader`."""
         self.before_news()
         self._gaps.setdefault(table, []).append(_Gap(version))
 
-    def caught_up(self, table: SharedTable, version: int, at_ms: int, change: TableChange) -> None:
+    def caught_up(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
         """See `table.Reader`."""
         self._gaps[table][-1].end = version
         self.took(table, version, at_ms, change)
+
+    def exchange(self, table: SharedTable, member: MemberTable) -> None:
+        """See `table.Reader`."""
+        self.tables = [member if each is table else each for each in self.tables]
+        # It is not behind, but the steps that end a gap may wait.
+        if table in self._gaps:
+            self._gaps[member] = self._gaps.pop(table)
 
 
 def _nobody() -> None:

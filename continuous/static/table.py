@@ -8,7 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from quadrill.store.dictionary import TermDictionary
 
@@ -21,10 +21,17 @@ from ..reference.background import Background, Dataset
 from ..rows import Delta, add, difference
 from ..rows import Row as IdRow
 from .changes import AllRows, Recompute, RowChange, TableChange, VersionedChange
+from .shared_index import Columns, TableIndex, TableIndexes
 
 if TYPE_CHECKING:
     from ..native import EngineTerms
+    from .base import MemberTable
     from .packed_rows import PackedRows
+    from .view import TableView
+
+
+Table: TypeAlias = "SharedTable | MemberTable"
+"""What a query reads: a table of its part alone, or a member of one."""
 
 
 _PIECE = 2_000
@@ -40,20 +47,28 @@ class Reader(Protocol):
     used_ms: int
     """When the query took an element last, in milliseconds of the engine's clock."""
 
-    def why_held(self, table: SharedTable) -> str | None:
+    def why_held(self, table: Table) -> str | None:
         """Why the table's rows must be held for this query; None when they can be looked up."""
         ...
 
-    def took(self, table: SharedTable, version: int, at_ms: int, change: TableChange) -> None:
+    def took(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
         """The table is at a version now, by this change."""
         ...
 
-    def fell_behind(self, table: SharedTable, version: int) -> None:
+    def fell_behind(self, table: Table, version: int) -> None:
         """The table's rows at this version and later ones are not known yet."""
         ...
 
-    def caught_up(self, table: SharedTable, version: int, at_ms: int, change: TableChange) -> None:
+    def caught_up(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
         """Its rows are known again from this version on, by this change since it fell behind."""
+        ...
+
+    def places_of(self, table: Table) -> list[int]:
+        """Where the query reads the table."""
+        ...
+
+    def exchange(self, table: SharedTable, member: MemberTable) -> None:
+        """Another table has the same rows at the same version; the query reads that one from now on."""
         ...
 
 
@@ -80,6 +95,8 @@ class SharedTable:
         anew_because: why rows were read anew the last time, with the figures; None when they never were.
         choice: who evaluated all rows the last time, and why; None without a columnar engine.
         took_s: how long it took to evaluate all rows the last time, in seconds.
+        by_columns: the indexes that queries look into.
+        views: of the queries that do.
     """
 
     def __init__(
@@ -119,6 +136,8 @@ class SharedTable:
         self.took_s = 0.0
         self.refreshes = 0
         self.readers: list[Reader] = []
+        self.by_columns = TableIndexes()
+        self.views: list[TableView] = []
         # Users that made it and may not have begun yet, too.
         self.users = 0
         self.ready = threading.Event()
@@ -126,11 +145,20 @@ class SharedTable:
     @property
     def used_ms(self) -> int:
         """When a query that reads it took an element last."""
-        return max((reader.used_ms for reader in list(self.readers)), default=0)
+        return max((reader.used_ms for each in self.told for reader in list(each.readers)), default=0)
 
     @property
     def _ids(self) -> TermDictionary:
         return self._terms.dictionary
+
+    @property
+    def told(self) -> Sequence[Table]:
+        """What queries know it as."""
+        return [self]
+
+    def acquire(self, columns: Columns) -> TableIndex:
+        """The index by these columns, for one user more who releases it."""
+        return self.by_columns.acquire(columns, lambda: self.rows)
 
     # --- all rows, in any thread ----------------------------------------------------------------
 
@@ -199,13 +227,11 @@ class SharedTable:
                 continue
             if isinstance(waited.change, Recompute):
                 self.behind = waited.version
-                for reader in self.readers:
-                    reader.fell_behind(self, waited.version)
+                self._tell_behind(waited.version)
                 return
             change = self._take(waited)
             self.refreshes += 1
-            for reader in self.readers:
-                reader.took(self, waited.version, waited.at_ms, change)
+            self._tell_took(waited.version, waited.at_ms, change)
         if self.behind is None:
             self.version = max(self.version, version)
 
@@ -223,14 +249,16 @@ class SharedTable:
         """
         old = self.rows
         change = TableChange(difference(fresh, old) if delta is None else delta, listed)
-        self.load(fresh, listed, version)
+        with self.by_columns.lock:
+            self.load(fresh, listed, version)
+            self._index(change.delta)
+        self._tell_views(change.delta)
         self.behind = None
         self.problem = None
         self.refreshes += 1
         while self.waiting and self.waiting[0].version <= version:
             self.waiting.popleft()
-        for reader in self.readers:
-            reader.caught_up(self, version, at_ms, change)
+        self._tell_caught_up(version, at_ms, change)
         return old
 
     def give_back(self, rows: Delta) -> None:
@@ -239,6 +267,10 @@ class SharedTable:
             self._ids.unpin(chain.from_iterable([rows.popitem()[0] for _ in range(min(len(rows), _PIECE))]))
             if rows:
                 time.sleep(_BETWEEN_S)
+
+    def unpin(self, term_ids: IdRow) -> None:
+        """Let go of terms that were pinned for it."""
+        self._ids.unpin(term_ids)
 
     def _take(self, waited: VersionedChange) -> TableChange:
         self.version = self.since = waited.version
@@ -266,16 +298,47 @@ class SharedTable:
         return TableChange(delta)
 
     def _apply(self, delta: Delta) -> None:
+        with self.by_columns.lock:
+            come, gone = self._change(delta)
+            self.count += sum(delta.values())
+            self._index(delta)
+        self._tell_views(delta)
+        self._ids.pin(term_id for row in come for term_id in row)
+        self._ids.unpin(term_id for row in gone for term_id in row)
+
+    # --- what a base does in another way --------------------------------------------------------
+
+    def _change(self, delta: Delta) -> tuple[list[IdRow], list[IdRow]]:
+        """Take a change into the rows: those that were not there before, and those that are not any more."""
+        rows = self.rows
         come: list[IdRow] = []
         gone: list[IdRow] = []
         for row, weight in delta.items():
-            before = row in self.rows
-            add(self.rows, row, weight)
-            self.count += weight
-            after = row in self.rows
+            before = row in rows
+            add(rows, row, weight)
+            after = row in rows
             if after and not before:
                 come.append(row)
             elif before and not after:
                 gone.append(row)
-        self._ids.pin(term_id for row in come for term_id in row)
-        self._ids.unpin(term_id for row in gone for term_id in row)
+        return come, gone
+
+    def _index(self, delta: Delta) -> None:
+        self.by_columns.apply(delta)
+
+    def _tell_views(self, delta: Delta) -> None:
+        if delta:
+            for view in list(self.views):
+                view.ahead_by(delta)
+
+    def _tell_took(self, version: int, at_ms: int, change: TableChange) -> None:
+        for reader in self.readers:
+            reader.took(self, version, at_ms, change)
+
+    def _tell_behind(self, version: int) -> None:
+        for reader in self.readers:
+            reader.fell_behind(self, version)
+
+    def _tell_caught_up(self, version: int, at_ms: int, change: TableChange) -> None:
+        for reader in self.readers:
+            reader.caught_up(self, version, at_ms, change)

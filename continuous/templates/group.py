@@ -281,12 +281,14 @@ class TemplateGroup:
         """The static parts of some members have moved on: each version is a transaction of its own.
 
         The rows of a part that all have in common are there once, so who cannot take them when the others do
-        goes on alone first.
+        goes on alone first. Where all wait alike, as members of one `BaseTable` do, all take them together.
         """
         common = self._common
         if common:
-            for running in list(self.members.values()):
-                if evaluator_of(running).statics.behind - common:
+            statics = {running: evaluator_of(running).statics for running in self.members.values()}
+            behind = [running for running, each in statics.items() if each.behind - common]
+            if behind and len({each.gaps for each in statics.values()}) > 1:
+                for running in behind:
                     self.part(running)
         heads = [_Head(running) for running in moved if running.membership is not None]
         heads = [each for each in heads if each.next()]

@@ -45,7 +45,6 @@ class TemplatePool:
         when_shown: Callable[[Callable[[], None]], None],
         *,
         enabled: bool = True,
-        limited: bool = False,
     ) -> None:
         """Make an empty pool.
 
@@ -53,12 +52,10 @@ class TemplatePool:
             failed: told about a member that failed.
             when_shown: does something when what was published is durable, see `Turns.when_shown`.
             enabled: False lets every query be evaluated alone.
-            limited: tables of static parts may have to leave memory, so queries with some stay alone.
         """
         self._failed = failed
         self._when_shown = when_shown
         self._enabled = enabled
-        self._limited = limited
         self._templates: dict[Hashable, _Template] = {}
         # By stream: where some query may join another, and the groups that read it.
         self._open: dict[str, dict[_Template, None]] = {}
@@ -74,7 +71,7 @@ class TemplatePool:
     def enter(self, running: RunningQuery) -> None:
         """A query that shares windows gets inputs by itself from now on."""
         key = running.template if self._enabled else None
-        if key is None or (self._limited and running.static_parts):
+        if key is None:
             return
         template = self._templates.get(key)
         if template is None:

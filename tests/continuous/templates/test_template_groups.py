@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -88,11 +89,20 @@ def joined(engine: Engine) -> int:
     )
 
 
-def run(seed: int, template: int, window: int, late: str, lateness: int, *, templates: bool) -> Any:
-    """Feeds, answers and counts of a random run."""
+def run(
+    seed: int,
+    template: int,
+    window: int,
+    late: str,
+    lateness: int,
+    *,
+    seen: Callable[[Bench], object] = lambda _: None,
+    **settings: Any,
+) -> Any:
+    """Feeds, answers and counts of a random run; ``seen`` is called after each step."""
     chance = random.Random(seed)
     most = 0
-    with bench(templates=templates) as b:
+    with bench(**settings) as b:
         b.store.update(f"INSERT DATA {{ {facts(chance)} }}")
         b.engine.declare_stream(E + "s", name="s", late=late, lateness=lateness)
         names: list[str] = []
@@ -143,6 +153,7 @@ def run(seed: int, template: int, window: int, late: str, lateness: int, *, temp
                     b.engine.refresh(chance.choice(names))
                 case "ask" if names:
                     answers += [shown(b, name) for name in names]
+            seen(b)
             most = max(most, joined(b.engine))
         answers += [shown(b, name) for name in names]
         told = [[(event.id, event.kind, event.data) for event in feed.subscribe(0).take()] for feed in feeds]

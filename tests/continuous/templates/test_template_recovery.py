@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,18 @@ def steps(seed: int) -> list[tuple[Any, ...]]:
     return found
 
 
-def run(folder: Path, seed: int, crashes: int, *, templates: bool) -> tuple[Any, Any, int]:
+def run(
+    folder: Path,
+    seed: int,
+    crashes: int,
+    *,
+    seen: Callable[[Life], object] = lambda _: None,
+    **settings: Any,
+) -> tuple[Any, Any, int]:
     chance = random.Random(seed + 1)
     todo = steps(seed)
     at = set(chance.sample(range(len(todo)), crashes))
-    life = Life(folder, ManualClock(10_000), idle_timeout_ms=0, templates=templates)
+    life = Life(folder, ManualClock(10_000), idle_timeout_ms=0, **settings)
     made, most = 0, 0
     for place, step in enumerate(todo):
         match step:
@@ -66,6 +74,7 @@ def run(folder: Path, seed: int, crashes: int, *, templates: bool) -> tuple[Any,
                 made += 1
             case _:
                 take(life, step)
+        seen(life)
         most = max(most, joined(life.engine))
         if place in at:
             before = life.told()

@@ -1,0 +1,113 @@
+"""The indexes of one table, each made once for all queries that look into the table by the same columns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from ..r2r.arrangement import Index, Key
+from ..rows import EMPTY, Delta, Row, add
+
+Columns: TypeAlias = tuple[int, ...]
+
+
+class TableIndex:
+    """The rows of a table by the values of some columns, kept up to date with each change of the table.
+
+    Whoever asks for one first makes it, in any thread; changes that the table takes meanwhile wait.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.users = 0
+        self.made = threading.Event()
+        self.rows: Index = {}
+        """By their key; changed with each change of the table."""
+        self._late: list[Delta] | None = []
+
+    def fill(self, rows: Mapping[Row, int]) -> None:
+        """All rows that the table had when the index was announced."""
+        self._add(rows)
+
+    def settle(self) -> None:
+        """Take the changes that came while it was made; under the lock of the table."""
+        late, self._late = self._late or [], None
+        for delta in late:
+            self._add(delta)
+        self.made.set()
+
+    def apply(self, delta: Delta) -> None:
+        """The table takes a change; under its lock."""
+        if self._late is None:
+            self._add(delta)
+        else:
+            self._late.append(delta)
+
+    def _add(self, delta: Mapping[Row, int]) -> None:
+        index, columns = self.rows, self.columns
+        single = columns[0] if len(columns) == 1 else None
+        for row, weight in delta.items():
+            key: Key = row[single] if single is not None else tuple([row[column] for column in columns])
+            bucket = index.get(key)
+            if bucket is None:
+                index[key] = {row: weight}
+                continue
+            add(bucket, row, weight)
+            if not bucket:
+                del index[key]
+
+
+class TableIndexes:
+    """The indexes of a table that queries look into now.
+
+    Attributes:
+        lock: held while the table's rows change, and while a copy of them is taken to make an index.
+    """
+
+    def __init__(self, lock: threading.Lock | None = None) -> None:
+        """No indexes yet; ``lock`` is that of the table of which these rows are a part."""
+        self.lock = threading.Lock() if lock is None else lock
+        self._indexes: dict[Columns, TableIndex] = {}
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    def known(self, columns: Columns) -> TableIndex | None:
+        """The index by these columns, if somebody uses one and it is there."""
+        found = self._indexes.get(columns)
+        return found if found is not None and found.made.is_set() else None
+
+    def acquire(self, columns: Columns, rows: Callable[[], Mapping[Row, int]]) -> TableIndex:
+        """The index by these columns for one user more; made of the table's rows when there is none."""
+        copy: Mapping[Row, int] = EMPTY
+        with self.lock:
+            found = self._indexes.get(columns)
+            is_new = found is None
+            if found is None:
+                found = self._indexes[columns] = TableIndex(columns)
+                copy = dict(rows())
+            found.users += 1
+        if is_new:
+            found.fill(copy)
+            with self.lock:
+                found.settle()
+        found.made.wait()
+        return found
+
+    def release(self, index: TableIndex) -> None:
+        """One user less; the last one takes the index along."""
+        with self.lock:
+            index.users -= 1
+            if not index.users:
+                del self._indexes[index.columns]
+
+    def inherit(self, other: TableIndexes) -> None:
+        """Have the indexes of another table, whose rows are the same, and their users."""
+        with self.lock:
+            self._indexes, other._indexes = other._indexes, {}
+
+    def apply(self, delta: Delta) -> None:
+        """The table takes a change; under the lock."""
+        for index in self._indexes.values():
+            index.apply(delta)

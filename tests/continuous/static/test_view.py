@@ -1,0 +1,129 @@
+"""Queries that look into one table give what they give when each holds the rows, however late they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+from pyoxigraph import Quad
+
+from quadrill.continuous import native_plan
+from quadrill.continuous.algebra.query import ContinuousQuery
+from quadrill.continuous.native import EngineTerms, NativeEvaluator
+from quadrill.continuous.planner import compiled
+from quadrill.continuous.reference.answer import EvaluationOptions
+from quadrill.continuous.static.catalogue import StaticCatalogue
+from quadrill.store.errors import QueryTextError, UnsupportedError
+from quadrill.store.quads import QuadStore
+
+from ..engines import Bench, bench
+from ..planner.random_queries import W1, W2, query_of
+from ..planner.test_native_oracle import History, has_zero_steps
+from .test_following import LABELLED, quad, told
+from .test_lookup import shapes, turns
+
+
+def evaluator(query: ContinuousQuery, store: QuadStore, statics: StaticCatalogue, **how: Any) -> Any:
+    options = EvaluationOptions(name="q", static_tables="table")
+    made = NativeEvaluator(query, store, options, statics.terms, statics=statics, **how)
+    made.begin()
+    return made
+
+
+def take(evaluator: NativeEvaluator) -> None:
+    for step in evaluator.statics.ready():
+        evaluator.take(step.changes)
+
+
+def step(evaluator: NativeEvaluator, at: int, contents: Any) -> tuple[Any, Any, Any]:
+    change = evaluator.move_to(at, contents)
+    return Counter(evaluator.whole().rows), Counter(change.inserted), Counter(change.deleted)
+
+
+def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
+    assume(not has_zero_steps(query.root))
+    store = QuadStore.open(None)
+    shared, apart = StaticCatalogue(store, EngineTerms()), StaticCatalogue(store, EngineTerms())
+    for each in (shared, apart):
+        each.recomputer.threaded = False
+    try:
+        looking = [evaluator(query, store, shared), evaluator(query, store, shared, compiled=False)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(native_plan, "unshared", lambda *_: "it is to hold its rows")
+            holding = [evaluator(query, store, apart) for _ in looking]
+    except (UnsupportedError, QueryTextError):
+        assume(False)
+    assume(any(each.views for each in shared.tables()))
+    assert not any(each.views for each in apart.tables())
+    held: set[Quad] = set()
+    number = 0
+    for first, second, static in history:
+        if static is not None:
+            store.apply(add=static - held, remove=held - static)
+            held = static
+            shared.advance(store.version)
+            apart.advance(store.version)
+        contents = {W1: dict.fromkeys(first, 500 * number), W2: dict.fromkeys(second, 500 * number)}
+        for one, other in zip(looking, holding, strict=True):
+            if late[number % len(late)]:
+                event("a query is behind its table")
+            else:
+                take(one)
+                take(other)
+            number += 1
+            assert step(one, 500 * number, contents) == step(other, 500 * number, contents)
+    tables = shared.tables()
+    for each in (*looking, *holding):
+        each.close()
+    # The tables of queries that are gone go in the next turn.
+    shared.advance(shared.version)
+    assert not any(table.views or len(table.by_columns) for table in tables)
+    store.close()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(shapes.map(query_of), turns, st.lists(st.booleans(), min_size=1, max_size=5))
+def test_what_queries_look_into_together_is_what_each_would_hold(
+    query: ContinuousQuery, history: History, late: list[bool]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "_REPLAN_FIRST", 2)
+        patch.setattr(compiled, "_REPLAN_MOST", 2)
+        agree(query, history, late)
+
+
+def test_an_index_is_made_once_for_all_queries_and_goes_with_the_last() -> None:
+    with bench() as one:
+        one.store.apply(add=[quad("a", "1"), quad("b", "2")])
+        for name in "pqr":
+            one.register(name, LABELLED)
+        (table,) = one.engine.parts.statics.tables()
+        (index,) = table.by_columns._indexes.values()
+        assert (index.users, len(index.rows), len(table.views)) == (3, 2, 3)
+        for left, name in enumerate("pq"):
+            one.engine.drop(name)
+            one.store.apply(add=[quad("c", str(left))])
+            assert (index.users, len(table.views)) == (2 - left, 2 - left)
+        assert sorted(map(len, index.rows.values())) == [1, 1, 2]
+        one.push(1, "c")
+        assert _rows(one, "r") == ["0", "1"]
+
+
+def test_a_query_that_reads_by_hand_sees_its_own_version_through_the_shared_index() -> None:
+    with bench() as one:
+        one.store.apply(add=[quad("a", "1")])
+        one.register("now", LABELLED)
+        one.register("later", LABELLED, refresh="manual")
+        one.store.apply(add=[quad("a", "2")], remove=[quad("a", "1")])
+        one.push(1, "a")
+        assert (_rows(one, "now"), _rows(one, "later")) == (["2"], ["1"])
+        one.engine.refresh("later")
+        assert _rows(one, "later") == ["1", "2"]
+
+
+def _rows(one: Bench, name: str) -> list[str]:
+    """The second column of all rows of a feed."""
+    return sorted(row for _, _, rows in told(one.engine, name) for row in rows)
