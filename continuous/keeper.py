@@ -37,7 +37,7 @@ from .query_life import QueryLife, sentence_of
 from .reference.answer import Left
 from .registration import Registration
 from .running import RunningQuery
-from .static.catalogue import Past
+from .static.effects import Past
 
 log = logging.getLogger("quadrill.continuous")
 

@@ -46,8 +46,8 @@ from .rows import Delta, merge
 from .rows import Row as IdRow
 from .s2r.encoded import ElementCoder, EncodedContent
 from .sharing import WindowPool
-from .static.rows import Changes as StaticChanges
 from .static.rows import StaticRows
+from .static.steps import Changes as StaticChanges
 from .static.table import Table
 from .uncertainty import custom_functions
 

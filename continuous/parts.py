@@ -100,7 +100,7 @@ class EngineParts:
             shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)
             self.statics.kept = KeptTables(shelf, store, choice.terms, threaded=settings.threaded)
         self.rates = ChangeRates()
-        self.statics.steering = Steering(self.rates, settings.static_delta_share)
+        self.statics.effects.steering = Steering(self.rates, settings.static_delta_share)
         self.views = ViewBook(store, threaded=settings.threaded)
         self.turns = turns = Turns(clock, journal)
         self.stages = turns.stages = Stages()

@@ -27,7 +27,8 @@ from .s2r.operator import Interval
 from .settings import EngineSettings
 from .sharing import WindowSharing
 from .static.changes import TableChange
-from .static.rows import StaticRows, StaticStep
+from .static.rows import StaticRows
+from .static.steps import StaticStep
 from .templates.membership import Membership
 from .timeline import SLIDING, QueryTimeline
 from .views.book import View

@@ -39,8 +39,8 @@ from .workspace import LoadedGraph, LoadedTable, LoadedTriples, LoadedWindow, Wo
 if TYPE_CHECKING:
     from quadrill.store.quads import QuadStore
 
-    from ..static.rows import Changes as StaticChanges
     from ..static.rows import StaticRows
+    from ..static.steps import Changes as StaticChanges
 
     MakeStatics = Callable[[Sequence[StaticPattern], bool], StaticRows]
     """The tables of some parts; True for the one part that is the whole query."""

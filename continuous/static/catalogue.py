@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from quadrill.store.changes import Commit
@@ -21,14 +20,13 @@ from ..element import Row
 from ..reference.background import Background
 from .base import BaseTable, MemberTable
 from .budget import StaticBudget
-from .changes import AllRows, Change, Recompute, Replaced, RowChange, VersionedChange
-from .deltas import TooManyRowsError, difference, rows_with
+from .changes import Recompute, Replaced, RowChange, VersionedChange
+from .effects import Effects, Past
 from .groups import Groups
 from .index import Touched, TriggerIndex
 from .lookup import Lookup, LookupTable
 from .progress import active
 from .recompute import Recomputer, Swap
-from .steering import Steering
 from .table import SharedTable, Table
 
 if TYPE_CHECKING:
@@ -41,25 +39,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("quadrill.continuous")
 
-MOST_KEYS = 2_000
-"""A commit that may change rows with more keys than this has the table read anew."""
-KEY_S = 0.00002
-"""Seconds of a key, looked up before a commit and after it; a quick table may be cheaper as a whole."""
-_FEW_KEYS = 100
-MOST_ROWS = 20_000
-"""So has one whose keys reach more rows than this."""
-QUICK_S = 0.01
-"""A table whose changed rows are not known by keys is evaluated at the commit when that took no longer."""
 _READY_S = 600.0
 _POLL_S = 0.02
-
-
-@dataclass(slots=True)
-class Past:
-    """What a replay knows of the first time: commits at which tables fell behind, versions read anew."""
-
-    behind: set[tuple[str, int]] = field(default_factory=set)
-    swaps: set[tuple[str, int]] = field(default_factory=set)
 
 
 class StaticCatalogue:
@@ -87,10 +68,9 @@ class StaticCatalogue:
         """Of queries that are gone; their tables are let go when nobody walks over them."""
         self.moved: dict[StaticRows, None] = {}
         """Whose tables have changed since this was looked at last; for the engine's thread."""
-        self._past: Past | None = None
         self._fresh: dict[tuple[str, int], Swap] = {}
         self.budget = StaticBudget()
-        self.steering = Steering()
+        self.effects = Effects(store)
         self.version = store.version
         """The version whose turn came last."""
         self.on_behind: Callable[[Sequence[str], int], None] = _nothing
@@ -213,7 +193,7 @@ class StaticCatalogue:
             raise
         # The turn of the version that was read comes before that of the query.
         self._store.wait_delivered(table.version, _READY_S)
-        if is_new and self._past is None:
+        if is_new and self.effects.past is None:
             self.groups.consider(table)
         return table
 
@@ -444,12 +424,12 @@ class StaticCatalogue:
             self._let_go()
             touched = self._index.touched(commit)
             self._fall_behind_again(commit.version, touched)
-            before = {table: self._before(table, each, commit) for table, each in touched.items()}
+            before = {table: self.effects.before(table, each, commit) for table, each in touched.items()}
             yield
             self._made_at = commit.at_ms
             copy: FrozenReader | None = None
             for table, rows in before.items():
-                change = self._after(table, touched[table], rows)
+                change = self.effects.after(table, touched[table], rows)
                 if change is None:
                     continue
                 if isinstance(table, LookupTable) and isinstance(change, Recompute):
@@ -475,74 +455,10 @@ class StaticCatalogue:
 
     def _fall_behind_again(self, version: int, touched: dict[SharedTable, Touched]) -> None:
         """In a replay tables fall behind that did so as members of a base, touched themselves or not."""
-        if self._past is not None and self._past.behind:
+        if self.effects.past is not None and self.effects.past.behind:
             for table in self.tables():
-                if (table.name, version) in self._past.behind and not table.blind:
+                if (table.name, version) in self.effects.past.behind and not table.blind:
                     touched.setdefault(table, Touched(whole=True))
-
-    def _before(self, table: SharedTable, touched: Touched, commit: Commit) -> Counter[Row] | Change | None:
-        """The rows that the commit may change; None when all are to be read behind it."""
-        version, at_ms = commit.version, commit.at_ms
-        if isinstance(table, LookupTable):
-            if touched.whole or touched.size > MOST_KEYS:
-                return Recompute()
-            return self._rows(table, touched, limited=True)
-        past = self._past
-        if past is not None and (table.name, version) in past.behind:
-            return Recompute()
-        limited = past is None
-        if touched.whole:
-            if not limited or table.took_s <= QUICK_S:
-                return None
-            table.anew_because = f"the commit of version {version} does not tell which rows change"
-            return Recompute()
-        if limited and touched.size > MOST_KEYS:
-            table.anew_because = f"version {version} changed {touched.size} keys, the limit is {MOST_KEYS}"
-            return Recompute()
-        why = self.steering.why_anew(table, touched.size, KEY_S, at_ms) if limited else None
-        if why is not None:
-            table.anew_because = f"version {version}: {why}"
-            return Recompute()
-        if limited and touched.size * KEY_S > table.took_s <= QUICK_S and touched.size > _FEW_KEYS:
-            return None
-        return self._rows(table, touched, limited=limited)
-
-    def _after(
-        self, table: SharedTable, touched: Touched, before: Counter[Row] | Change | None
-    ) -> Change | None:
-        if isinstance(before, Recompute):
-            return before
-        if before is None:
-            return self._all_rows(table)
-        after = self._rows(table, touched, limited=self._past is None or isinstance(table, LookupTable))
-        if isinstance(after, Recompute):
-            return after
-        assert not isinstance(before, RowChange | AllRows | Replaced)
-        weights = difference(after, before)
-        return RowChange(weights) if weights else None
-
-    def _rows(self, table: SharedTable, touched: Touched, *, limited: bool) -> Counter[Row] | Recompute:
-        try:
-            at_most = MOST_ROWS if limited else None
-            return rows_with(self._store, table.background, table.part, touched.keys, at_most)
-        except TooManyRowsError:
-            table.anew_because = f"a commit reached more than {MOST_ROWS} rows"
-            return Recompute()
-        except Exception as error:
-            log.warning("the static part %s is read anew: %s", table.name, error)
-            return Recompute()
-
-    def _all_rows(self, table: SharedTable) -> Change:
-        began = time.perf_counter()
-        width = len(table.part.vars)
-        try:
-            with table.background.start(self._store, table.part) as result:
-                rows = [row[:width] for row in result.rows()]
-        except Exception as error:
-            log.warning("the static part %s is read anew: %s", table.name, error)
-            return Recompute()
-        table.took_s = time.perf_counter() - began
-        return AllRows(rows)
 
     # --- the engine's side ----------------------------------------------------------------------
 
@@ -587,7 +503,7 @@ class StaticCatalogue:
             told = [each.name for each in table.told]
             if told:
                 self.on_behind(told, table.behind)
-            if self._past is None:
+            if self.effects.past is None:
                 self.recomputer.ask(table)
 
     def _finished(self, swap: Swap) -> None:
@@ -600,7 +516,7 @@ class StaticCatalogue:
 
     def begin_replay(self, past: Past) -> None:
         """From now on tables fall behind and are read anew where they did so the first time."""
-        self._past = past
+        self.effects.past = past
 
     def swap_again(self, names: Sequence[str], version: int) -> None:
         """The turn of a swap comes again."""
@@ -611,9 +527,9 @@ class StaticCatalogue:
 
     def end_replay(self) -> None:
         """What fell behind and was not read anew before the end is read now."""
-        if self._past is None:
+        if self.effects.past is None:
             return
-        self._past = None
+        self.effects.past = None
         for swap in self._fresh.values():
             swap.table.give_back(swap.rows)
         self._fresh.clear()
@@ -625,10 +541,10 @@ class StaticCatalogue:
 
     def _read_again(self, version: int) -> None:
         """At the versions at which rows were read anew the first time they are read again."""
-        if self._past is None or not self._past.swaps:
+        if self.effects.past is None or not self.effects.past.swaps:
             return
         for table in self.tables():
-            if (table.name, version) in self._past.swaps and table.blind:
+            if (table.name, version) in self.effects.past.swaps and table.blind:
                 self._fresh[table.name, version] = self.recomputer.read(table)
 
 

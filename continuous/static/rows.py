@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quadrill.store.errors import LimitError
@@ -21,7 +21,9 @@ from .base import MemberTable
 from .changes import TableChange
 from .keyed_rows import unfit
 from .lookup import Lookup, LookupTable
+from .own_table import OwnTable
 from .progress import active
+from .steps import Changes, StaticStep, Steps
 from .table import SharedTable, Table
 from .view import TableView
 
@@ -29,66 +31,8 @@ if TYPE_CHECKING:
     from ..native import EngineTerms
     from .catalogue import StaticCatalogue
 
-Changes = Mapping[int, TableChange]
-"""By the place of the static part."""
 Unkeyed = Callable[[int, Collection[int]], str | None]
 """Why the plan cannot look a part up by keys, when those at some other places are looked up; None: it can."""
-
-
-@dataclass(frozen=True, slots=True)
-class StaticStep:
-    """The static parts move to a version, all together.
-
-    ``at_ms`` is the wall clock time of its commit; ``before`` a version with the rows as they were.
-    """
-
-    version: int
-    before: int
-    at_ms: int
-    changes: Changes
-
-
-@dataclass(slots=True)
-class _Gap:
-    """Versions at which a table's rows are not known: from ``start`` to before ``end``, when there is one."""
-
-    start: int
-    end: int | None = None
-
-
-@dataclass(slots=True)
-class _Step:
-    at_ms: int
-    changes: dict[int, TableChange] = field(default_factory=dict)
-
-
-class OwnTable:
-    """The rows of a part that is read when its query asks: by hand, by a timer, or because of SERVICE."""
-
-    def __init__(self, terms: EngineTerms) -> None:
-        self._terms = terms.dictionary
-        self._planning = terms.planning
-        self.rows: Delta = {}
-        self.count = 0
-
-    def replace(self, rows: Sequence[Row]) -> Delta:
-        """Take the rows of another version; the change. Their ids are pinned."""
-        ids = self._terms.ids
-        fresh: Delta = {}
-        with self._planning:
-            for row in rows:
-                encoded = tuple([0 if term is None else ids[term] for term in row])
-                fresh[encoded] = fresh.get(encoded, 0) + 1
-            self._terms.pin(term_id for row in fresh for term_id in row)
-        change = difference(fresh, self.rows)
-        self._terms.unpin(term_id for row in self.rows for term_id in row)
-        self.rows, self.count = fresh, len(rows)
-        return change
-
-    def release(self) -> None:
-        """Give the pinned ids back."""
-        self._terms.unpin(term_id for row in self.rows for term_id in row)
-        self.rows = {}
 
 
 class StaticRows:
@@ -127,11 +71,8 @@ class StaticRows:
         self.parts: list[StaticPattern] = []
         self._permutations: list[tuple[int, ...]] = []
         self._begun = False
-        self._steps: dict[int, _Step] = {}
-        self._gaps: dict[Table, list[_Gap]] = {}
+        self._steps = Steps()
         self._own_version = -1
-        self._reached = -1
-        self._stepping = False
         self.held = False
         """True while the query takes its steps only when it is told to: refreshed by hand or by a timer."""
         # Called before the rows or the version may become others than at the last evaluation.
@@ -294,9 +235,7 @@ class StaticRows:
 
     def waiting(self) -> Iterator[IdRow]:
         """The rows of steps that the query has not taken, read in pieces while steps come and go."""
-        for step in list(self._steps.values()):
-            for change in list(step.changes.values()):
-                yield from list(change.delta)
+        return self._steps.waiting()
 
     def abandon(self) -> None:
         """The query is gone; called in any thread, also while rubbish is collected."""
@@ -365,9 +304,9 @@ class StaticRows:
 
     def version_when(self, passed: int) -> int:
         """The version of its rows at the turn of version ``passed``, if nothing has come for it since."""
-        if self.held or self._stepping or self._steps or self._gaps:
-            return self._reached
-        return max(self._reached, passed)
+        if self.held or self._steps:
+            return self._steps.reached
+        return max(self._steps.reached, passed)
 
     @property
     def passed(self) -> int:
@@ -377,17 +316,21 @@ class StaticRows:
     @property
     def is_settled(self) -> bool:
         """True when no step waits and all rows are known."""
-        return self._begun and not self._steps and not self._gaps and not self._stepping
+        return self._begun and not self._steps
 
     @property
     def behind(self) -> frozenset[int]:
         """The places of parts whose rows are not known at some version that has passed."""
-        return frozenset(place for place, table in enumerate(self.tables) if table in self._gaps)
+        return frozenset(
+            place
+            for place, table in enumerate(self.tables)
+            if not isinstance(table, OwnTable) and self._steps.is_behind(table)
+        )
 
     @property
     def gaps(self) -> frozenset[tuple[int, int | None]]:
-        """Versions at which some rows are not known: from one to before another, or to no known end."""
-        return frozenset((each.start, each.end) for gaps in self._gaps.values() for each in gaps)
+        """See `Steps.gaps`."""
+        return self._steps.gaps
 
     def as_taken(self, but: Collection[int] = ()) -> Changes:
         """All rows of the parts that follow the store as the query has taken them, without waiting steps.
@@ -416,8 +359,7 @@ class StaticRows:
         lookup = self._lookup_facts(place)
         others = {each.name for each in table.readers if isinstance(each, StaticRows) and each is not self}
         # What the query has not taken yet is in the table, but not among the rows that it reads.
-        waiting = [step.changes[place].delta for step in list(self._steps.values()) if place in step.changes]
-        count = table.count - sum(sum(delta.values()) for delta in waiting)
+        count = table.count - self._steps.rows_ahead(place)
         return TableFacts(
             count if lookup is None else lookup.rows,
             self.version,
@@ -510,7 +452,7 @@ class StaticRows:
             if self not in table.readers:
                 table.readers.append(self)
         self._begun = True
-        self._reached = max([self._catalogue.version, *self._table_versions()])
+        self._steps.reached = max([self._catalogue.version, *self._table_versions()])
         return changes
 
     def _table_versions(self) -> list[int]:
@@ -537,59 +479,7 @@ class StaticRows:
 
         Steps that lie where some part's rows are not known go into the next one where all are.
         """
-        self._stepping = True
-        try:
-            together: list[int] = []
-            for version in sorted(self._steps):
-                together.append(version)
-                gap = self._gap_at(version)
-                if gap is None:
-                    first, steps = together[0], [self._steps.pop(each) for each in together]
-                    together = []
-                    changes: dict[int, TableChange] = {}
-                    for step in steps:
-                        _collect(changes, step.changes)
-                    before = self._known_before(first)
-                    self._reached = version
-                    yield StaticStep(version, before, steps[-1].at_ms, changes)
-                elif gap.end is None:
-                    break
-        finally:
-            self._stepping = False
-        self._forget_gaps()
-        self._reached = max(self._reached, self._newest_known())
-
-    def _newest_known(self) -> int:
-        """The newest version whose turn has come and at which all rows are known."""
-        assert self._catalogue is not None
-        return self._known_before(self._catalogue.version + 1)
-
-    def _known_before(self, version: int) -> int:
-        """The newest version before one at which all rows are known."""
-        version -= 1
-        while (gap := self._gap_at(version)) is not None:
-            version = gap.start - 1
-        return version
-
-    def _gap_at(self, version: int) -> _Gap | None:
-        """A gap around the version, an open one first."""
-        around = [
-            gap
-            for gaps in self._gaps.values()
-            for gap in gaps
-            if gap.start <= version and (gap.end is None or version < gap.end)
-        ]
-        return min(around, key=lambda gap: (gap.end is not None, gap.start), default=None)
-
-    def _forget_gaps(self) -> None:
-        """Gaps that lie behind the query."""
-        oldest = min(self._steps, default=None)
-        for table, gaps in list(self._gaps.items()):
-            left = [gap for gap in gaps if gap.end is None or (oldest is not None and gap.end >= oldest)]
-            if left:
-                self._gaps[table] = left
-            else:
-                del self._gaps[table]
+        return self._steps.ready(lambda: self.passed)
 
     # --- between memory and look-ups ------------------------------------------------------------
 
@@ -597,7 +487,7 @@ class StaticRows:
         """See `table.Reader`."""
         if self._wish in ("table", "own"):
             return "the registration asks for a table"
-        if not self._begun or table in self._gaps:
+        if not self._begun or self._steps.is_behind(table):
             return "its rows are being read"
         reasons = (self._why_unfit(place) for place, each in enumerate(self.tables) if each is table)
         return next(filter(None, reasons), None)
@@ -608,12 +498,7 @@ class StaticRows:
 
     def untaken(self, place: int) -> TableChange:
         """What the table of a part is ahead of the query."""
-        found = TableChange({})
-        for version in sorted(self._steps):
-            change = self._steps[version].changes.get(place)
-            if change is not None:
-                found = found.then(change)
-        return found
+        return self._steps.untaken(place)
 
     def leave(self, place: int, pending: Delta, number: int, left: Left) -> list[Lookup] | None:
         """A part is looked up from now on, between two turns.
@@ -711,37 +596,28 @@ class StaticRows:
         assert self._catalogue is not None
         self.before_news()
         self._catalogue.moved[self] = None
-        step = self._steps.setdefault(version, _Step(at_ms))
-        for place, each in enumerate(self.tables):
-            if each is table:
-                _collect(step.changes, {place: change})
-                if place in self.left:
-                    self.left[place] = self.left[place].after(change.delta, known=not change.renewals)
+        places = self.places_of(table)
+        self._steps.took(version, at_ms, places, change)
+        for place in places:
+            if place in self.left:
+                self.left[place] = self.left[place].after(change.delta, known=not change.renewals)
 
     def fell_behind(self, table: Table, version: int) -> None:
         """See `table.Reader`."""
         self.before_news()
-        self._gaps.setdefault(table, []).append(_Gap(version))
+        self._steps.fell_behind(table, version)
 
     def caught_up(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
         """See `table.Reader`."""
-        self._gaps[table][-1].end = version
+        self._steps.caught_up(table, version)
         self.took(table, version, at_ms, change)
 
     def exchange(self, table: SharedTable, member: MemberTable) -> None:
         """See `table.Reader`."""
         self.tables = [member if each is table else each for each in self.tables]
         # It is not behind, but the steps that end a gap may wait.
-        if table in self._gaps:
-            self._gaps[member] = self._gaps.pop(table)
+        self._steps.exchange(table, member)
 
 
 def _nobody() -> None:
     """Nobody wants to know."""
-
-
-def _collect(into: dict[int, TableChange], changes: Changes) -> None:
-    """Add changes to earlier ones; nobody changes those that tables gave."""
-    for place, change in changes.items():
-        earlier = into.get(place)
-        into[place] = change if earlier is None else earlier.then(change)

@@ -16,7 +16,7 @@ from ..native_plan import Encoded, PlanOptions, RunningPlan
 from ..planner.compilation import StaticTable
 from ..planner.template import MEMBER, PARAMETERS, lift
 from ..rows import Delta, Row, merge, negate
-from ..static.rows import Changes
+from ..static.steps import Changes
 
 _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 

@@ -17,7 +17,7 @@ from ..rows import Row
 from ..s2r.encoded import NOTHING, Taken
 from ..s2r.shared import SharedContent
 from ..sharing import WindowSharing
-from ..static.rows import StaticStep
+from ..static.steps import StaticStep
 from .evaluator import TemplateEvaluator, label_of
 from .membership import Membership, Record
 

@@ -128,7 +128,7 @@ def test_a_description_tells_who_read_a_static_part_and_why() -> None:
 def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("quadrill.continuous.static.catalogue.QUICK_S", -1.0)
+    monkeypatch.setattr("quadrill.continuous.static.effects.QUICK_S", -1.0)
     engine = Engine()
     with bench(columnar=engine) as one:
         one.register("q", TEXT)
@@ -144,7 +144,7 @@ def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn(
 def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("quadrill.continuous.static.catalogue.QUICK_S", -1.0)
+    monkeypatch.setattr("quadrill.continuous.static.effects.QUICK_S", -1.0)
     begun, go_on = threading.Event(), threading.Event()
 
     class Slow(Engine):

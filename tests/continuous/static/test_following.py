@@ -14,8 +14,8 @@ from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.native import NativeEvaluator
 from quadrill.continuous.reference.background import Background
-from quadrill.continuous.static import catalogue as limits
 from quadrill.continuous.static import deltas
+from quadrill.continuous.static import effects as limits
 from quadrill.store.quads import QuadStore
 
 from ..engines import PREFIX, Bench, E, bench
@@ -288,10 +288,11 @@ def test_a_query_that_waits_for_rows_that_are_read_anew_can_be_dropped(
 
 
 def test_commits_before_the_first_event_reach_every_query_of_a_table(one: Bench) -> None:
-    """What waits for the first step are all rows: they are copied at most once, not at each commit."""
+    """What waits for the first step of a query that holds them are all rows: copied at most once."""
     one.store.apply(add=[quad("a", "1"), quad("b", "1")])
+    held = "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } OPTIONAL { ?x :label ?l } }"
     for name in "pqr":
-        one.register(name, LABELLED)
+        one.register(name, held)
     running = one.engine.parts.catalogue.get("p").running
     assert running is not None and isinstance(running.evaluator, NativeEvaluator)
     part = running.evaluator.statics.parts[0].name

@@ -20,7 +20,7 @@ from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.native import EngineTerms
-from quadrill.continuous.static import catalogue as limits
+from quadrill.continuous.static import effects as limits
 from quadrill.continuous.static import groups, kept
 from quadrill.continuous.static.base import BaseTable, MemberTable
 from quadrill.continuous.static.catalogue import StaticCatalogue

@@ -13,7 +13,7 @@ import pytest
 from pyoxigraph import BlankNode, Literal, NamedNode
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.static import catalogue as limits
+from quadrill.continuous.static import effects as limits
 from quadrill.continuous.static import kept
 from quadrill.continuous.static.packed_rows import PackedRows, pack
 from quadrill.continuous.static.recompute import Recomputer

@@ -22,7 +22,7 @@ from quadrill.continuous.native import EngineTerms, NativeEvaluator
 from quadrill.continuous.planner import compiled
 from quadrill.continuous.reference import ReferenceEvaluator
 from quadrill.continuous.reference.answer import EvaluationOptions, Left
-from quadrill.continuous.static import catalogue as limits
+from quadrill.continuous.static import effects as limits
 from quadrill.continuous.static import lookup
 from quadrill.continuous.static.catalogue import StaticCatalogue
 from quadrill.continuous.static.table import SharedTable

@@ -11,7 +11,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.continuous import residence
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.static import catalogue as limits
+from quadrill.continuous.static import effects as limits
 from quadrill.continuous.static import lookup
 from quadrill.store.errors import LimitError
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quadrill.continuous import residence
-from quadrill.continuous.static import catalogue, groups, lookup
+from quadrill.continuous.static import effects, groups, lookup
 from quadrill.continuous.static.base import BaseTable, MemberTable
 
 from ..engines import Bench, bench
@@ -31,7 +31,7 @@ WAYS = [ALONE, TOGETHER, ALONE | {"templates": True}, ALONE | {"static_group_fac
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two tables are enough for a group, parts come back soon, and no clock says what is read anew."""
     monkeypatch.setattr(groups, "LEAST_MEMBERS", 2)
-    monkeypatch.setattr(catalogue, "QUICK_S", 1e9)
+    monkeypatch.setattr(effects, "QUICK_S", 1e9)
     monkeypatch.setattr(residence, "RETURN_MISSES", 1)
     monkeypatch.setattr(residence, "IDLE_MS", 2_000)
     monkeypatch.setattr(residence, "LOOK_MS", 400)
@@ -126,7 +126,7 @@ def test_the_table_of_a_group_leaves_memory_with_all_its_members() -> None:
 
 
 def test_members_that_wait_for_their_common_table_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "MOST_KEYS", 2)
+    monkeypatch.setattr(effects, "MOST_KEYS", 2)
     text = (
         "SELECT ?x ?l ?m WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } STREAM :s [NOW] { ?y :seen ?w }"
         " ?x :label ?l . ?x :in :p%d . ?y :label ?m }"
