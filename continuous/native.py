@@ -129,6 +129,13 @@ class AnswerChange:
         """Make the rows now: whoever knows the answer is about to forget it."""
         self._rows = self.rows
 
+    def known_later(self) -> list[Row] | None:
+        """The whole answer after the last of the changes since, where somebody made it; see `undone`."""
+        last = self
+        while last.later is not None:
+            last = last.later
+        return last._rows
+
     def undone(self, rows: list[Row]) -> list[Row]:
         """The answer after this step, made from the newest answer and the changes since."""
         later = self.later
@@ -430,7 +437,9 @@ class NativeEvaluator:
     def rows_after(self, change: AnswerChange) -> list[Row]:
         """The whole answer after a step that may not be the last; called in any thread."""
         with self._reading:
-            return change.undone(self._decoded(self._answer))
+            # Of what came before `sleep` the last step is known, and the answer here is not its answer.
+            rows = change.known_later()
+            return change.undone(self._decoded(self._answer) if rows is None else rows)
 
     def whole(self) -> Answer:
         """The whole answer after the last step."""
@@ -513,12 +522,13 @@ class NativeEvaluator:
         if self._newest is not None:
             # What was given out must not need them any more.
             self._newest.settle()
-        for close in self._closers:
-            close()
         reasons = ((place, self._unkeyed(place, ())) for place in range(len(self._parts)))
         self._unkeyed_awake = {place: why for place, why in reasons if why is not None}
-        self._at_work = self._newest = self._unchanged = None
-        self._answer = {}
+        with self._reading:
+            for close in self._closers:
+                close()
+            self._at_work = self._newest = self._unchanged = None
+            self._answer = {}
         self.statics.look_away()
 
     def wake(self) -> None:

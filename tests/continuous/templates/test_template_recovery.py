@@ -11,6 +11,7 @@ import pytest
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.templates.evaluator import TemplateEvaluator
+from quadrill.continuous.templates.group import evaluator_of
 
 from ..engines import E, bench, sweep_always
 from ..test_recovery import Life, comparable, take
@@ -180,3 +181,26 @@ def test_an_answer_is_known_when_the_plan_that_made_it_was_replaced(monkeypatch:
         assert b.engine.describe("one")["state"] == "failed"
         (row,) = b.engine.current_answer("one")["results"]["bindings"]
         assert row["n"]["value"] == "a name that is no part of its id"
+
+
+def test_an_earlier_answer_is_known_when_its_evaluator_sleeps_and_when_it_wakes() -> None:
+    with bench(templates=False) as b:
+        b.register("q", "SELECT ?x WHERE { STREAM :s [RANGE 10ms] { ?x :seen ?v } }")
+        running = b.engine.parts.catalogue.get("q").running
+        assert running is not None
+        evaluator, changes = evaluator_of(running), []
+        advance = evaluator.advance
+
+        def noted(*arguments: Any) -> Any:
+            changes.append(advance(*arguments))
+            return changes[-1]
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(evaluator, "advance", noted)
+            for at, name in enumerate("abc"):
+                b.push(at, name)
+        # What is shown may be older than the newest, which is not durable yet.
+        evaluator.sleep()
+        assert [str(term) for (term,) in changes[0].rows] == [f"<{E}a>"]
+        evaluator.wake()
+        assert sorted(str(term) for (term,) in changes[1].rows) == [f"<{E}a>", f"<{E}b>"]
