@@ -20,6 +20,7 @@ from ..algebra.build import all_nodes
 from ..algebra.nodes import MERGED, Algebra, Table, Var, Window
 from ..algebra.query import ContinuousQuery
 from ..algebra.reify import assert_quoted, canonical_content, has_reifiers
+from ..algebra.row_order import has_order
 from ..algebra.static import StaticPattern, calls_service, is_static, split_static
 from ..algebra.text import SparqlText
 from ..algebra.timestamps import uses_timestamps
@@ -32,7 +33,7 @@ from .functions import Functions
 from .joins import JoinOrder
 from .parts import described, streams_of_variable
 from .plan import GraphNames, WindowKey, WindowPlan, windows_with_graphs
-from .prepare import is_ordered, prepare
+from .prepare import prepare
 from .template import Template
 from .workspace import LoadedGraph, LoadedTable, LoadedTriples, LoadedWindow, Workspace
 
@@ -80,7 +81,7 @@ class ReferenceEvaluator:
         self._uses_graphs = windows_with_graphs(self._root)
         self._uses_times = uses_timestamps(query.root)
         self._columns = query.columns if query.form == "select" else projected(self._root)
-        self._ordered = is_ordered(self._root)
+        self._ordered = has_order(query.root)
         self._rest, self._parts = self._split()
         self._background = Background(query, store, options, self._functions)
         self._template = Template(query.template, self._columns, options.name)

@@ -63,10 +63,3 @@ def with_projection(node: Algebra) -> Algebra:
     if isinstance(node, Project):
         return node
     return Project(node, tuple(Var(name) for name in sorted(in_scope(node)) if not name.startswith("_:")))
-
-
-def is_ordered(node: Algebra) -> bool:
-    """True when the order of the root's rows means something: ORDER BY, or LIMIT and OFFSET."""
-    while isinstance(node, (Project, Distinct, Reduced)):
-        node = node.input
-    return isinstance(node, (OrderBy, Slice))

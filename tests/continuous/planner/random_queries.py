@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.algebra import nodes as n
-from quadrill.continuous.algebra.build import all_nodes
+from quadrill.continuous.algebra.build import all_nodes, sub_expressions
+from quadrill.continuous.algebra.build import expressions as expressions_of
 from quadrill.continuous.algebra.nodes import Algebra, Expr, Var
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
-from quadrill.continuous.algebra.variables import in_scope
+from quadrill.continuous.algebra.variables import certain, in_scope
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 E = "http://e/"
@@ -266,3 +267,19 @@ histories = st.lists(
     st.tuples(contents, contents, st.one_of(st.none(), static_quads)), min_size=1, max_size=5
 )
 """Transactions: the two windows' contents and, at some, another background dataset."""
+
+
+def has_minus_that_oxigraph_misreads(root: Algebra) -> bool:
+    """True with a MINUS inside EXISTS whose sides may bind no variable in common.
+
+    Oxigraph counts what the tested row binds as bound on both sides, and removes solutions that
+    share nothing; SPARQL 1.1 section 8.3.3 keeps them.
+    """
+    return any(
+        isinstance(each, n.Minus) and not certain(each.left) & certain(each.right)
+        for node in all_nodes(root)
+        for expr in expressions_of(node)
+        for sub in sub_expressions(expr)
+        if isinstance(sub, n.Exists)
+        for each in all_nodes(sub.pattern)
+    )

@@ -72,6 +72,8 @@ histories = st.lists(st.tuples(timed, timed, st.one_of(st.none(), background)), 
 
 
 def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -> None:
+    if r.has_minus_that_oxigraph_misreads(query.root):
+        assume(False)
     store = QuadStore.open(None)
     chosen = EvaluationOptions(name="q", **options)
     try:
@@ -115,6 +117,20 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
 @given(queries, histories, st.sampled_from(["union", "default"]))
 def test_patterns_over_the_merge_agree(query: ContinuousQuery, history: History, graphs: str) -> None:
     agree_throughout(query, history, window_default_graph=graphs)
+
+
+def test_a_slice_of_a_sub_query_orders_nothing() -> None:
+    """The rows of such a query have the fixed order of those without one, whoever evaluates it."""
+    part = n.Join(
+        n.Values((n.Var("a"), n.Var("b")), ((r.NODES[0], None), (None, None))),
+        n.Bgp((n.TriplePattern(n.Var("c"), r.PREDICATES[0], n.Var("d")),)),
+    )
+    sliced = n.Slice(n.Project(part, (n.Var("b"), n.Var("a"))), 0, None)
+    agree_throughout(
+        merged(sliced),
+        [({Quad(r.NODES[0], r.PREDICATES[0], r.NODES[1]): 0}, {}, None)],
+        window_default_graph="union",
+    )
 
 
 def with_timestamps(node: Algebra) -> Algebra:

@@ -37,6 +37,7 @@ from .random_queries import (
     expressions,
     extended,
     grouped,
+    has_minus_that_oxigraph_misreads,
     histories,
     path_patterns,
     queries,
@@ -51,6 +52,8 @@ History = list[tuple[set[Quad], set[Quad], set[Quad] | None]]
 def both(
     query: ContinuousQuery, store: QuadStore, **options: Any
 ) -> tuple[NativeEvaluator, ReferenceEvaluator]:
+    if has_minus_that_oxigraph_misreads(query.root):
+        assume(False)
     chosen = EvaluationOptions(name="q", window_default_graph=options.get("window_default_graph", "union"))
     try:
         reference = ReferenceEvaluator(query, store, chosen)
