@@ -132,6 +132,12 @@ class Acceptor:
         if len(self._keys) > self._settings.idempotency_keys:
             self._keys.popitem(last=False)
 
+    def forget_keys(self, stream: str) -> None:
+        """A stream was dropped: what is pushed under its IRI from now on is for another one."""
+        with self.lock:
+            for each in [each for each in self._keys if each[0] == stream]:
+                del self._keys[each]
+
     def _check_size(self, number: int) -> None:
         most = self._settings.push_elements
         if number > most:

@@ -407,6 +407,7 @@ class Keeper:
 
     def _drop_stream(self, record: JournalRecord) -> None:
         """A stream was dropped; the one of that IRI now, if any, was declared later."""
+        self._parts.acceptor.forget_keys(record.members["stream"])
         stream = self._parts.book.find(record.members["stream"])
         if stream is None:
             return

@@ -63,6 +63,7 @@ class StreamSide:
                 )
             self.parts.turns.require_writable()
             self.parts.book.remove(state)
+            self.parts.acceptor.forget_keys(state.iri)
             members = {"stream": state.iri, "created": state.record.created_ms}
             self.parts.turns.enter("unstream", members, lambda: None)
 

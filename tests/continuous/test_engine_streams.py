@@ -352,6 +352,19 @@ def test_an_idempotency_key_gives_the_same_answer_once() -> None:
         assert b.told("q") == [("insert", 1, "a"), ("insert", 2, "b")]
 
 
+def test_the_keys_of_a_dropped_stream_are_not_those_of_the_next_under_its_name() -> None:
+    with bench() as b:
+        for stream in (S, E + "t"):
+            b.engine.declare_stream(stream)
+            b.push(1, "a", stream=stream, idempotency_key="k")
+        b.engine.drop_stream(S)
+        b.engine.declare_stream(S)
+        b.push(1, "b", idempotency_key="k")
+        assert b.engine.stream(S)["accepted"] == 1
+        with pytest.raises(IdempotencyError):
+            b.push(1, "b", stream=E + "t", idempotency_key="k")
+
+
 def test_a_push_over_its_limit_is_refused() -> None:
     with bench(push_elements=2) as b, pytest.raises(LimitError, match="3 elements"):
         b.lines((1, "a"), (2, "b"), (3, "c"))

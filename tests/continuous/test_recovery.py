@@ -250,6 +250,20 @@ def test_an_idempotency_key_is_known_after_a_crash(tmp_path: Path) -> None:
     life.stop()
 
 
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_a_crash_does_not_bring_back_the_keys_of_a_dropped_stream(tmp_path: Path, checkpointed: bool) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.push(1_000, "a", idempotency_key="k")
+    if checkpointed:
+        life.checkpoint()
+    life.engine.drop_stream(E + "s")
+    life.engine.declare_stream(E + "s")
+    life = life.crash()
+    life.push(1_000, "b", idempotency_key="k")
+    assert life.engine.stream(E + "s")["accepted"] == 1
+    life.stop()
+
+
 def test_a_dropped_query_stays_dropped_and_its_name_begins_anew(tmp_path: Path) -> None:
     life = Life(tmp_path / "d", ManualClock(1_000_000))
     life.register("seen")
