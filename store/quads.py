@@ -303,11 +303,11 @@ class QuadStore(StoreWrites):
         try:
             self._writer.close()
         finally:
-            # The database lets its folder go with its last reference, which may sit in a cycle of frames.
             querier.use(Store())
             del self._writer.store
-            gc.collect()
             if self._folder is not None:
+                # The database lets its folder go with its last reference, which may sit in a cycle of frames.
+                gc.collect()
                 self._folder.close()
 
     def __enter__(self) -> QuadStore:
