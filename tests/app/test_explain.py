@@ -131,8 +131,9 @@ def test_rows_and_times_of_each_operator_are_told_while_a_query_runs(server: Liv
     operators = {each["operator"]: each for each in found["operators"]}
     assert found["steps"] >= 150 > found["timed_steps"] >= 2
     assert operators["window"]["rows_out"] == 150
-    assert operators["join"]["rows_in"] == 75 + 100 and operators["join"]["rows_out"] == 50
-    assert operators["join"]["state_rows"] == 175
+    # The rows of the table are looked into where they are: they never enter the join, which has them still.
+    assert operators["join"]["rows_in"] == 75 and operators["join"]["rows_out"] == 50
+    assert operators["join"]["state_rows"] == 75 + 100
     assert operators["join"]["microseconds"] > 0
     assert operators["filter"]["rows_in"] == 150 and operators["filter"]["rows_out"] == 75
     told = client.get(

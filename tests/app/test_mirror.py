@@ -128,7 +128,7 @@ def test_a_mirror_is_made_and_shown_offline(
 
 
 def test_what_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mirror", "--master", "local[1]"]) == 1
+    assert main(["mirror", "--master", "local[1]"]) == 2
     assert "--master is for --data" in capsys.readouterr().err
     assert main(["mirror", "--data", ":memory:"]) == 1
     assert "in memory" in capsys.readouterr().err
