@@ -55,6 +55,10 @@ class Timers:
         with self._lock:
             scheduler, self._scheduler = self._scheduler, None
         if scheduler is not None:
+            # One that stops between beginning a job and forgetting it fails over it: what it has begun is
+            # waited for, at the lock that it holds for that.
+            scheduler.pause()
+            scheduler.get_jobs()
             scheduler.shutdown(wait=False)
 
     def set(self, key: str, due_ms: int | None) -> None:
