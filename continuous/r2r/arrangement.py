@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from operator import itemgetter
 from typing import TypeAlias
@@ -16,6 +16,30 @@ Index: TypeAlias = dict[Key, dict[Row, int]]
 _SAMPLE = 500
 _RECENT = 32
 _UNREAD = 64
+
+
+def enter(index: Index, columns: tuple[int, ...], change: Mapping[Row, int]) -> int:
+    """Add a change to an index by some columns; how many rows it has more than before."""
+    grown = 0
+    single = columns[0] if len(columns) == 1 else None
+    for row, weight in change.items():
+        key: Key = row[single] if single is not None else tuple([row[column] for column in columns])
+        bucket = index.get(key)
+        if bucket is None:
+            index[key] = {row: weight}
+            grown += 1
+            continue
+        before = bucket.get(row, 0)
+        after = before + weight
+        if after:
+            bucket[row] = after
+            grown += not before
+        else:
+            grown -= 1
+            del bucket[row]
+            if not bucket:
+                del index[key]
+    return grown
 
 
 class Arrangement:
@@ -97,25 +121,7 @@ class Arrangement:
                 return
         grown = 0
         for columns, index in self.indexes.items():
-            grown = 0
-            single = columns[0] if len(columns) == 1 else None
-            for row, weight in change.items():
-                key: Key = row[single] if single is not None else tuple([row[column] for column in columns])
-                bucket = index.get(key)
-                if bucket is None:
-                    index[key] = {row: weight}
-                    grown += 1
-                    continue
-                before = bucket.get(row, 0)
-                after = before + weight
-                if after:
-                    bucket[row] = after
-                    grown += not before
-                else:
-                    grown -= 1
-                    del bucket[row]
-                    if not bucket:
-                        del index[key]
+            grown = enter(index, columns, change)
         self._count += grown
 
     def renew(self) -> None:

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from ..r2r.arrangement import Index, Key
-from ..rows import EMPTY, Delta, Row, add
+from ..r2r.arrangement import Index, enter
+from ..rows import EMPTY, Delta, Row
 
 Columns: TypeAlias = tuple[int, ...]
 
@@ -28,34 +28,21 @@ class TableIndex:
 
     def fill(self, rows: Mapping[Row, int]) -> None:
         """All rows that the table had when the index was announced."""
-        self._add(rows)
+        enter(self.rows, self.columns, rows)
 
     def settle(self) -> None:
         """Take the changes that came while it was made; under the lock of the table."""
         late, self._late = self._late or [], None
         for delta in late:
-            self._add(delta)
+            enter(self.rows, self.columns, delta)
         self.made.set()
 
     def apply(self, delta: Delta) -> None:
         """The table takes a change; under its lock."""
         if self._late is None:
-            self._add(delta)
+            enter(self.rows, self.columns, delta)
         else:
             self._late.append(delta)
-
-    def _add(self, delta: Mapping[Row, int]) -> None:
-        index, columns = self.rows, self.columns
-        single = columns[0] if len(columns) == 1 else None
-        for row, weight in delta.items():
-            key: Key = row[single] if single is not None else tuple([row[column] for column in columns])
-            bucket = index.get(key)
-            if bucket is None:
-                index[key] = {row: weight}
-                continue
-            add(bucket, row, weight)
-            if not bucket:
-                del index[key]
 
 
 class TableIndexes:
