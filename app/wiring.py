@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,11 +66,11 @@ class Services:
         return self._counted[1]
 
     def start(self) -> None:
-        """Start the engine with the registered queries, and the fan-out thread."""
+        """Build the grammars, start the fan-out thread and the engine with the registered queries."""
+        # Before the first request: registrations that come at once would all wait for one grammar.
+        warm_up()
         self.fanout.start()
         self.engine.start()
-        # The first text of a dialect would wait for its grammar, a fifth of a second each.
-        threading.Thread(target=warm_up, name="quadrill-grammars", daemon=True).start()
 
     def close(self) -> None:
         """Stop what runs, then close what keeps: nothing writes to a closed store."""

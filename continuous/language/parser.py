@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -92,9 +93,26 @@ def _remembered(dialect: Dialect, text: str) -> s.Unit:
     return grammar_of(dialect).parse(text)  # type: ignore[return-value]  # the embedded transformer's result
 
 
-@cache
 def grammar_of(dialect: Dialect) -> Lark:
-    """The LALR parser of a dialect, made once per process (0.2 s)."""
+    """The LALR parser of a dialect, built once per process (0.2 s).
+
+    One thread builds at a time: lark reads its grammars with CPython's ``ast``, whose recursion counter is
+    shared by threads ("AST constructor recursion depth mismatch").
+    """
+    known = _grammars.get(dialect)
+    if known is None:
+        with _building:
+            known = _grammars.get(dialect)
+            if known is None:
+                known = _grammars[dialect] = _build(dialect)
+    return known
+
+
+_grammars: dict[Dialect, Lark] = {}
+_building = threading.Lock()
+
+
+def _build(dialect: Dialect) -> Lark:
     source = files(__package__)
 
     def load(_paths: Any, path: str) -> tuple[str, str]:
@@ -113,6 +131,6 @@ def grammar_of(dialect: Dialect) -> Lark:
 
 
 def warm_up() -> None:
-    """Build every grammar now, so that no request waits for it."""
+    """Build every grammar and parse a first text with it, so that no request waits for that."""
     for dialect in DIALECTS:
         grammar_of(dialect).parse("ASK {}")
