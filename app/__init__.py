@@ -11,9 +11,10 @@ from typing import Any
 from flask import Flask, Response, request
 from werkzeug.routing import BaseConverter
 
-from . import cors, errors, negotiation, security
+from . import security
 from .config import Settings, load_settings
-from .middleware import NOSNIFF, ROUTE, Observed
+from .http import cors, errors, negotiation
+from .http.middleware import NOSNIFF, ROUTE, Observed
 from .wiring import Services, open_services
 
 COMPRESSIBLE = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Triple
 
-from .negotiation import GRAPH_OFFERS, RESULT_OFFERS, Offer
+from .http.negotiation import GRAPH_OFFERS, RESULT_OFFERS, Offer
 
 SD = "http://www.w3.org/ns/sparql-service-description#"
 VOID = "http://rdfs.org/ns/void#"

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from quadrill.continuous.figures import QueryFigures, StreamFigures
 from quadrill.continuous.meters import Histogram
-from quadrill.store.rates import Rate
+from quadrill.store.quads.rates import Rate
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

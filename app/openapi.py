@@ -7,7 +7,7 @@ from typing import Any
 
 from quadrill.store.formats import RDF_TYPES as READABLE
 
-from .negotiation import ALL_GRAPH_OFFERS, CODEC_OFFERS, RESULT_OFFERS
+from .http.negotiation import ALL_GRAPH_OFFERS, CODEC_OFFERS, RESULT_OFFERS
 
 SPARQL_TEXTS = ("application/sparql-query",)
 RESULT_TYPES = tuple(offer.media_type for offer in (*RESULT_OFFERS, *ALL_GRAPH_OFFERS))

@@ -11,7 +11,7 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.registry import Registry
 
-from .errors import HttpError
+from .http.errors import HttpError
 
 _PREFIX = re.compile(r"(?:[^\W\d_](?:[\w.\-]*[\w\-])?)?\Z")
 MAX_PREFIXES = 1000

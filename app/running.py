@@ -13,9 +13,9 @@ from pathlib import Path
 
 from . import create_app
 from .config import Settings
-from .garbage import YoungCollections
-from .server import Server
-from .shortcut import Shortcut
+from .http.server import Server
+from .http.shortcut import Shortcut
+from .upkeep.garbage import YoungCollections
 from .wiring import Services, open_services
 
 log = logging.getLogger("quadrill.server")

@@ -31,8 +31,8 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.registry import TokenRecord
 
 from .config import Settings
-from .errors import HttpError
-from .wire import WireRequest
+from .http.errors import HttpError
+from .http.wire import WireRequest
 
 ROLES: dict[str, frozenset[str]] = {
     "read": frozenset({"read"}),

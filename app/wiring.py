@@ -8,32 +8,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from quadrill.continuous.clock import Clock, SystemClock
-from quadrill.continuous.columnar import ColumnarEngine
+from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.ingest.times import duration_ms
-from quadrill.continuous.journal import Journal
 from quadrill.continuous.language import warm_up
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.settings import EngineSettings
 from quadrill.continuous.spark import SparkEngine
+from quadrill.continuous.static.columnar import ColumnarEngine
+from quadrill.continuous.streams.times import duration_ms
 from quadrill.store.bulk.load import MIRROR
 from quadrill.store.errors import StoreUnwritableError
-from quadrill.store.guard import Limits
 from quadrill.store.logs.change_log import Retention
 from quadrill.store.logs.input_log import SYNCS
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
+from quadrill.store.sparql.guard import Limits
 
-from .changefeed import ChangeFeed
 from .config import Settings, SettingsError
-from .fanout import Fanout
-from .jobs import Jobs
-from .lanes import SlowTexts
+from .evaluation.processes import Processes
+from .evaluation.workers import WorkerPool, remove_leftovers
+from .feeds.change_feed import ChangeFeed
+from .feeds.fanout import Fanout
+from .http.admission import SlowTexts
 from .metrics import Metrics, ServiceFigures
 from .prefixes import Prefixes
-from .processes import Processes
 from .security import Security
-from .workers import WorkerPool, remove_leftovers
+from .upkeep.jobs import Jobs
 
 log = logging.getLogger("quadrill.app")
 

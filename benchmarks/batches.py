@@ -20,11 +20,11 @@ from pyoxigraph import Quad, RdfFormat, serialize
 
 from quadrill.app.commands import challenge
 from quadrill.app.config import MEMORY, Settings
-from quadrill.app.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.ingest.decode import DecodeOptions, decode
-from quadrill.continuous.registration import Registration
+from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.streams.decode import DecodeOptions, decode
 
 from . import conference, debs, taxi
 from .results import keep

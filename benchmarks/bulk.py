@@ -27,16 +27,16 @@ from pathlib import Path
 from typing import Any
 
 from quadrill.continuous.algebra.nodes import Var
-from quadrill.continuous.element import Row
+from quadrill.continuous.element import Solution
+from quadrill.continuous.evaluate.static_evaluator import static_text
 from quadrill.continuous.language import parse
-from quadrill.continuous.reference.background import static_text
 from quadrill.continuous.spark import SparkTables
 from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror
 from quadrill.store.bulk.upkeep import make_mirror
 from quadrill.store.errors import UnsupportedError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from .results import keep
 
@@ -181,7 +181,7 @@ def part(engine: str, name: str, folder: str) -> dict[str, Any]:
         return found | {"part_seconds": round(time.perf_counter() - began, 2)}
 
 
-def _told(rows: Iterable[Row]) -> dict[str, int]:
+def _told(rows: Iterable[Solution]) -> dict[str, int]:
     """How many rows, and a sum that is the same for the same multiset, in whichever order and process."""
     count = total = 0
     for row in rows:

@@ -21,8 +21,8 @@ from quadrill.app.commands import challenge
 from quadrill.app.config import MEMORY, Settings
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.registration import Registration
-from quadrill.store.quads import QuadStore
+from quadrill.continuous.queries.registration import Registration
+from quadrill.store.quads.quad_store import QuadStore
 
 from . import taxi
 from .drive import Driver

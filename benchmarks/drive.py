@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.element import Element
-from quadrill.continuous.inputs import Arrival, Evaluation, Report, StreamTime
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
-from quadrill.continuous.native import NativeEvaluator
-from quadrill.continuous.reference import EvaluationOptions, ReferenceEvaluator
-from quadrill.continuous.timeline import QueryTimeline
-from quadrill.store.quads import QuadStore
+from quadrill.continuous.scheduler.inputs import Arrival, Evaluation, Report, StreamTime
+from quadrill.continuous.windows.timeline import QueryTimeline
+from quadrill.store.quads.quad_store import QuadStore
 
 Rows = list[tuple[object, ...]]
 

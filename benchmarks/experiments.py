@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference
 from .drive import Driver

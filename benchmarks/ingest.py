@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse, serialize
 
 from quadrill.continuous.element import Element
-from quadrill.continuous.ingest.decode import DecodeOptions, decode
-from quadrill.continuous.ingest.terms import ElementTerms, TermForms
+from quadrill.continuous.streams.decode import DecodeOptions, decode
+from quadrill.continuous.streams.terms import ElementTerms, TermForms
 
 from . import taxi
 from .results import keep

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, serialize
 
 from quadrill.app.config import MEMORY, Settings
-from quadrill.app.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.registration import Registration
+from quadrill.continuous.queries.registration import Registration
 
 from . import conference
 from .results import keep

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from quadrill.app.config import Settings
 from quadrill.app.wiring import Services, open_services
-from quadrill.continuous.choice import EvaluatorChoice
-from quadrill.continuous.registration import Registration
+from quadrill.continuous.queries.evaluator_choice import EvaluatorChoice
+from quadrill.continuous.queries.registration import Registration
 
 from .results import keep
 
@@ -57,7 +57,7 @@ def figures(services: Services, folder: Path, elements: int, begin: float) -> tu
     parts = services.engine.parts
     assert isinstance(parts.make_evaluator, EvaluatorChoice)
     terms = parts.make_evaluator.terms.dictionary
-    stream = parts.book.find(STREAM)
+    stream = parts.streams.find(STREAM)
     retained = stream.log.retained()[0] if stream is not None else 0
     disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return (elements, round(resident_mb(), 1), len(terms), retained, round(disk / 1e6, 1),

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from itertools import islice
 
 from quadrill.continuous.element import Element
-from quadrill.continuous.inputs import Arrival, Evaluation, StreamTime
-from quadrill.continuous.native import NativeEvaluator
-from quadrill.continuous.reference import EvaluationOptions, ReferenceEvaluator
-from quadrill.store.quads import QuadStore
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
+from quadrill.continuous.scheduler.inputs import Arrival, Evaluation, StreamTime
+from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference
 from .drive import Driver

@@ -17,11 +17,12 @@ from pathlib import Path
 from pyoxigraph import Store
 
 from quadrill.continuous.algebra.query import ContinuousQuery
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
-from quadrill.continuous.native import NativeEvaluator
-from quadrill.continuous.reference import EvaluationOptions, ReferenceEvaluator
 from quadrill.store.errors import QueryTextError, UnsupportedError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 PLAIN = """

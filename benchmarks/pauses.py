@@ -5,7 +5,7 @@ Run: ``python -m benchmarks.pauses [--rows N] [--seconds N]``. One query joins a
 second of event time, so that the window of ten seconds holds 80,000 of them. Timed is each push through the
 whole engine in memory, as CPU time of its thread, for ``--seconds`` behind a full window; what is far above
 the median is a pause: a slice of a sweep of the term dictionary, or Python looking for cycles of garbage, by
-its own rules and by the server's (`quadrill.app.garbage`).
+its own rules and by the server's (`quadrill.app.upkeep.garbage`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import time
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.app.config import MEMORY, Settings
-from quadrill.app.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import open_services
-from quadrill.continuous.choice import EvaluatorChoice
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.registration import Registration
+from quadrill.continuous.queries.evaluator_choice import EvaluatorChoice
+from quadrill.continuous.queries.registration import Registration
 
 from .results import keep
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.journal import Journal
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
 from .latency import real_time
@@ -80,8 +80,8 @@ def fill(folder: Path, elements: int) -> None:
         life.push(first, BATCH)
         life.engine.sync(600)
     print(f"filled in {time.perf_counter() - began:.1f} s, resident {resident_mb()} MB", flush=True)
-    assert life.engine.keeper is not None
-    checkpoints = life.engine.keeper.checkpoints
+    assert life.engine.recovery is not None
+    checkpoints = life.engine.recovery.checkpoints
     for _ in range(2):
         gaps: list[float] = []
         stop = threading.Event()
@@ -126,10 +126,10 @@ def recover(folder: Path) -> None:
     began = time.perf_counter()
     cpu = time.process_time()
     life = Life(folder)
-    assert life.engine.keeper is not None
+    assert life.engine.recovery is not None
     print(
         f"start {time.perf_counter() - began:.2f} s (CPU {time.process_time() - cpu:.2f}), "
-        f"{life.engine.keeper.report}, resident {resident_mb()} MB",
+        f"{life.engine.recovery.report}, resident {resident_mb()} MB",
         flush=True,
     )
     spent = [round(time.perf_counter() - began, 1), round(time.process_time() - cpu, 1), resident_mb()]

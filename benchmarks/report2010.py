@@ -20,9 +20,9 @@ from pathlib import Path
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.element import Element
-from quadrill.continuous.native import NativeEvaluator
-from quadrill.continuous.reference import EvaluationOptions
-from quadrill.store.quads import QuadStore
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference
 from .drive import Driver, Timing

@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import itertools
 
-from quadrill.continuous.native import NativeEvaluator
-from quadrill.continuous.r2r.policies import POLICIES
-from quadrill.continuous.reference import EvaluationOptions
-from quadrill.store.quads import QuadStore
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.operators.policies import POLICIES
+from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference
 from .drive import Driver

@@ -14,12 +14,12 @@ from itertools import count
 from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.continuous.element import Element
-from quadrill.continuous.inputs import Arrival, Evaluation, Report, StreamTime
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
-from quadrill.continuous.native import NativeEvaluator
-from quadrill.continuous.reference import EvaluationOptions
-from quadrill.continuous.timeline import QueryTimeline
-from quadrill.store.quads import QuadStore
+from quadrill.continuous.scheduler.inputs import Arrival, Evaluation, Report, StreamTime
+from quadrill.continuous.windows.timeline import QueryTimeline
+from quadrill.store.quads.quad_store import QuadStore
 
 from .results import keep
 

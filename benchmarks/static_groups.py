@@ -20,7 +20,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference
 

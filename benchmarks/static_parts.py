@@ -32,11 +32,11 @@ from typing import Any
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadrill.app.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.journal import Journal
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
 from .results import keep, kept
@@ -135,7 +135,7 @@ class Run:
         began, spent = time.perf_counter(), time.process_time()
         self.engine.register(Registration.from_json({"query": QUERY}, name="q"))
         answered = time.perf_counter() - began
-        while self.engine.parts.dispatcher.has_pending:
+        while self.engine.parts.router.has_pending:
             time.sleep(0.005)
         running = time.perf_counter() - began
         cpu = time.process_time() - spent
@@ -235,7 +235,7 @@ def restart(people: int) -> None:
         lives = Lives(Path(folder), people)
         engine, _ = lives.started()
         engine.register(Registration.from_json({"query": QUERY}, name="q"))
-        while engine.parts.dispatcher.has_pending:
+        while engine.parts.router.has_pending:
             time.sleep(0.05)
         statics = engine.parts.statics
         assert statics.kept is not None

@@ -24,13 +24,13 @@ from unittest.mock import patch
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
-from quadrill.continuous import native
 from quadrill.continuous.algebra.reify import REIFIES
+from quadrill.continuous.evaluate import native
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
-from quadrill.continuous.native import NativeEvaluator
-from quadrill.continuous.reference import EvaluationOptions
 from quadrill.continuous.uncertainty import custom_functions
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from .results import keep
 

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.element import Element
-from quadrill.continuous.native import NativeEvaluator
-from quadrill.continuous.reference import EvaluationOptions
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.uncertainty import custom_functions
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from .drive import Driver
 from .results import keep

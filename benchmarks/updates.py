@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyoxigraph import Store
 
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 PREFIX = "PREFIX ex: <http://e/>\n"
 START = PREFIX + "INSERT DATA { ex:c ex:n 0 }"

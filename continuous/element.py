@@ -39,5 +39,5 @@ WindowContent: TypeAlias = Mapping[Quad, int]
 """The content of one window at an instant: each live quad once, with the greatest event time among the
 live occurrences (C-SPARQL's ``timestamp()`` reads it)."""
 
-Row: TypeAlias = tuple[Term | None, ...]
+Solution: TypeAlias = tuple[Term | None, ...]
 """One solution, in the order of the answer's variables; None is unbound."""

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 from pyoxigraph import NamedNode
 
 from .clock import Clock
+from .durable.journal import Journal
+from .durable.recovery import Recovery
 from .errors import InputError
 from .figures import EngineFigures, figures_of
-from .journal import Journal
-from .keeper import Keeper
 from .parts import EngineParts, MakeEvaluator
-from .prepare import Evaluator, PreparedQuery
-from .query_life import QueryLife
+from .queries.lifecycle import QueryLifecycle
+from .queries.prepare import Evaluator, PreparedQuery
+from .queries.registration import Registration
 from .query_side import QuerySide
-from .registration import Registration
 from .settings import EngineSettings
 from .stream_side import StreamSide
 
 if TYPE_CHECKING:
-    from quadrill.store.quads import QuadStore
+    from quadrill.store.quads.quad_store import QuadStore
     from quadrill.store.registry import Registry
 
 
@@ -36,7 +36,8 @@ def reference_evaluator(
     prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
 ) -> Evaluator:
     """The evaluator by definition; ``quoted_asserted`` are the streams with that option."""
-    from .reference import EvaluationOptions, ReferenceEvaluator
+    from .evaluate.answer import EvaluationOptions
+    from .evaluate.recomputing import ReferenceEvaluator
 
     registration = prepared.registration
     options = EvaluationOptions(
@@ -85,34 +86,34 @@ class Engine(StreamSide, QuerySide):
             make_evaluator=make_evaluator,
             journal=journal,
         )
-        self.life = QueryLife(self.parts)
-        self.keeper = None if journal is None else Keeper(self.parts, self.life, journal)
+        self.lifecycle = QueryLifecycle(self.parts)
+        self.recovery = None if journal is None else Recovery(self.parts, self.lifecycle, journal)
         self.parts.on_tick = self._between_inputs
 
     def _between_inputs(self) -> None:
-        self.life.restart_failed()
+        self.lifecycle.restart_failed()
         self.parts.residence.look()
-        if self.keeper is not None:
-            self.keeper.checkpoints.when_due()
+        if self.recovery is not None:
+            self.recovery.checkpoints.when_due()
 
     def start(self) -> None:
         """Restore streams and queries from the registry and begin to work."""
         parts = self.parts
         if parts.listening:
             return
-        if self.keeper is not None:
-            self.keeper.recover()
+        if self.recovery is not None:
+            self.recovery.recover()
         parts.listen()
         parts.loop.start()
         with parts.admin:
-            if self.keeper is not None:
-                self.keeper.reconcile()
-                parts.loop.call(self.keeper.checkpoints.after_start)
+            if self.recovery is not None:
+                self.recovery.reconcile()
+                parts.loop.call(self.recovery.checkpoints.after_start)
             else:
                 parts.begin_at(parts.store.version)
-                parts.book.restore()
+                parts.streams.restore()
                 for record in parts.catalogue.stored():
-                    self.life.restore(record)
+                    self.lifecycle.restore(record)
         parts.sources.start()
         parts.views.start()
         parts.loop.call(lambda: None)
@@ -127,11 +128,11 @@ class Engine(StreamSide, QuerySide):
                 entry.pending.call_off()
                 entry.pending.making.wait(_SETTLE_S)
         parts.sources.stop()
-        parts.turns.stop()
+        parts.sequencer.stop()
         parts.loop.stop()
         parts.views.stop()
-        if self.keeper is not None:
-            self.keeper.close()
+        if self.recovery is not None:
+            self.recovery.close()
         parts.statics.close()
         for entry in parts.catalogue.entries():
             entry.feed.close()
@@ -154,26 +155,26 @@ class Engine(StreamSide, QuerySide):
 
         ``trouble`` is why nothing is accepted now, None when all is well; ``recovery`` tells of the start.
         """
-        journal = self.parts.turns.journal
-        if journal is None or self.keeper is None:
+        journal = self.parts.sequencer.journal
+        if journal is None or self.recovery is None:
             return None
         kept = self.parts.statics.kept
         return {
             "records": journal.last,
             "waiting_bytes": journal.log.waiting_bytes,
             "result_bytes": journal.results.size(),
-            "checkpoint_bytes": self.keeper.checkpoints.size,
+            "checkpoint_bytes": self.recovery.checkpoints.size,
             "tables_bytes": 0 if kept is None else kept.bytes,
-            "checkpoint_age_seconds": self.keeper.checkpoints.age_s,
+            "checkpoint_age_seconds": self.recovery.checkpoints.age_s,
             "earliest": journal.log.earliest,
             "waiting": journal.last - journal.log.durable,
             "bytes": journal.log.size(),
-            "trouble": journal.log.failure or self.parts.turns.trouble,
-            "settle_seconds": self.parts.turns.settle_seconds,
-            "settles": self.parts.turns.settles,
-            "checkpoint_seconds": self.keeper.checkpoints.took_s,
-            "checkpoint_pause_seconds": self.keeper.checkpoints.stopped_s,
-            "recovery": self.keeper.report,
+            "trouble": journal.log.failure or self.parts.sequencer.trouble,
+            "settle_seconds": self.parts.sequencer.settle_seconds,
+            "settles": self.parts.sequencer.settles,
+            "checkpoint_seconds": self.recovery.checkpoints.took_s,
+            "checkpoint_pause_seconds": self.recovery.checkpoints.stopped_s,
+            "recovery": self.recovery.report,
         }
 
     def sync(self, timeout: float | None = 30.0) -> None:
@@ -195,10 +196,10 @@ class Engine(StreamSide, QuerySide):
 
     def tick(self) -> None:
         """Look at the clock now: arrival-stamped streams, idle marks, timers, tables. For tests."""
-        self.parts.turns.write_what_waits()
-        self.life.restart_failed()
+        self.parts.sequencer.write_what_waits()
+        self.lifecycle.restart_failed()
         self.parts.sources.run_due()
-        self.parts.loop.call(self.parts.dispatcher.look_at_clock)
+        self.parts.loop.call(self.parts.router.look_at_clock)
         self.parts.loop.call(self.parts.residence.look)
         self.parts.loop.call(lambda: None)
 

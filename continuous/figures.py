@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quadrill.store.rates import Rate
+from quadrill.store.quads.rates import Rate
 
 RATED_GRAPHS = 50
 """Graphs whose rates are told: each is a series of its own to whoever collects them."""
 
 if TYPE_CHECKING:
-    from .catalogue import Entry
     from .meters import Histogram
     from .parts import EngineParts
+    from .queries.catalogue import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def figures_of(parts: EngineParts) -> EngineFigures:
                 each.name, each.accepted, each.late, each.refused, each.watermark, each.log.retained()[0],
                 len(each.dead_letters),
             )
-            for each in parts.book
+            for each in parts.streams
         ]  # fmt: skip
     # Between two inputs, so that windows do not change while they are counted.
     with parts.loop.pause():

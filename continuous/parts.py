@@ -11,39 +11,39 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.changes import Commit
 from quadrill.store.errors import GoneError
 from quadrill.store.payloads import Payloads
-from quadrill.store.rates import ChangeRates
+from quadrill.store.quads.changes import Commit
+from quadrill.store.quads.rates import ChangeRates
 from quadrill.store.remote import RemoteClient
 from quadrill.store.shelf import Shelf
 
-from .accept import Acceptor
-from .catalogue import Entry, QueryCatalogue
-from .choice import EvaluatorChoice
 from .clock import Clock
-from .dispatch import Dispatcher
+from .durable.journal import Journal
 from .errors import EngineStoppedError
-from .inputs import StreamInput
-from .journal import Journal
-from .loop import Ticket, WorkLoop
 from .meters import Stages
-from .prepare import Evaluator, PreparedQuery
-from .remote.book import SourceBook
-from .residence import Residence
-from .running import RunningQuery
+from .output.view_registry import ViewRegistry
+from .queries.catalogue import Entry, QueryCatalogue
+from .queries.evaluator_choice import EvaluatorChoice
+from .queries.prepare import Evaluator, PreparedQuery
+from .queries.running import RunningQuery
+from .remote.source_registry import SourceRegistry
+from .scheduler.inputs import StreamInput
+from .scheduler.loop import Ticket, WorkLoop
+from .scheduler.router import Router
+from .scheduler.sequencer import Sequencer
 from .settings import EngineSettings
 from .static.budget import StaticBudget
 from .static.kept import KeptTables
 from .static.recompute import Swap
-from .static.steering import Steering
-from .streambook import StreamBook
-from .streams import StreamState
-from .turns import Turns
-from .views.book import ViewBook
+from .static.recompute_policy import Steering
+from .static.residence import Residence
+from .streams.accept import Acceptor
+from .streams.registry import StreamRegistry
+from .streams.stream import StreamState
 
 if TYPE_CHECKING:
-    from quadrill.store.quads import QuadStore
+    from quadrill.store.quads.quad_store import QuadStore
     from quadrill.store.registry import Registry
 
 _LOOK_S = 0.01
@@ -61,7 +61,7 @@ class EngineParts:
     Attributes:
         turns: the order of everything that moves a query, and its journal.
         acceptor: decides what enters a stream; its lock guards streams and order.
-        book: the streams.
+        streams: the registry of streams.
         catalogue: the registered queries.
         statics: the tables of their static parts.
         dispatcher: gives inputs to the queries that read them.
@@ -101,20 +101,20 @@ class EngineParts:
             self.statics.kept = KeptTables(shelf, store, choice.terms, threaded=settings.threaded)
         self.rates = ChangeRates()
         self.statics.effects.steering = Steering(self.rates, settings.static_delta_share)
-        self.views = ViewBook(store, threaded=settings.threaded)
-        self.turns = turns = Turns(clock, journal)
+        self.views = ViewRegistry(store, threaded=settings.threaded)
+        self.sequencer = turns = Sequencer(clock, journal)
         self.stages = turns.stages = Stages()
         self.loop = WorkLoop(
             threaded=settings.threaded, tick=self._tick, settle=self._settle, stages=self.stages
         )
         self.acceptor = Acceptor(clock, settings, self._enqueue, lambda: self.loop.weight, journal)
         turns.connect(self.loop, self.acceptor)
-        self.book = StreamBook(registry, clock, settings, self.acceptor.lock)
-        self.acceptor.on_stamped = self.book.stamp
+        self.streams = StreamRegistry(registry, clock, settings, self.acceptor.lock)
+        self.acceptor.on_stamped = self.streams.stamp
         self.catalogue = QueryCatalogue(registry, clock, settings)
-        self.dispatcher = Dispatcher(
+        self.router = Router(
             self.acceptor,
-            self.book,
+            self.streams,
             turns,
             self._query_failed,
             self._refresh_timed,
@@ -122,7 +122,7 @@ class EngineParts:
             when_shown=turns.when_shown,
         )
         remote = settings.remote
-        self.sources = SourceBook(
+        self.sources = SourceRegistry(
             RemoteClient(
                 store.allowed_hosts, timeout_s=remote.timeout_ms / 1000, max_bytes=remote.max_bytes
             ),
@@ -131,7 +131,7 @@ class EngineParts:
             remote,
             threaded=settings.threaded,
             turn=lambda members, work: turns.call("source", members, work),
-            changed=self.dispatcher.sources_changed,
+            changed=self.router.sources_changed,
         )
         self.statics.on_behind = turns.note_behind
         self.residence = Residence(
@@ -139,7 +139,7 @@ class EngineParts:
             lambda: [each.running for each in self.catalogue.entries() if each.running is not None],
             turns,
             clock,
-            self.dispatcher.part,
+            self.router.part,
             threaded=settings.threaded,
         )
         self.admin = threading.RLock()
@@ -180,19 +180,19 @@ class EngineParts:
 
     def commit(self, commit: Commit) -> None:
         """In its turn: the store has a new version."""
-        self.turns.version = max(self.turns.version, commit.version)
+        self.sequencer.version = max(self.sequencer.version, commit.version)
         self.views.committed(commit)
         self.statics.advance(commit.version)
-        self.dispatcher.commit(commit, self.statics.take_moved())
+        self.router.commit(commit, self.statics.take_moved())
 
     def begin_at(self, version: int) -> None:
         """The queries that are made next reflect a version of the store."""
-        self.turns.version = version
+        self.sequencer.version = version
         self.statics.begin_at(version)
 
     def moved(self) -> None:
         """In its turn: the rows of static parts that were read anew have taken the place of older ones."""
-        self.dispatcher.step(self.statics.take_moved())
+        self.router.step(self.statics.take_moved())
 
     def _swap_later(self, swap: Swap) -> None:
         """Called by the thread that reads static parts anew: the rows take their turn as an input."""
@@ -203,14 +203,14 @@ class EngineParts:
             self.moved()
 
         try:
-            self.turns.submit("swap", members, work)
+            self.sequencer.submit("swap", members, work)
         except EngineStoppedError:
             return
 
     def tell_new_stream(self, state: StreamState) -> None:
         """Queries whose windows read every stream get a new one in its turn."""
         members = {"stream": state.iri, "created": state.record.created_ms}
-        self.turns.submit("stream", members, lambda: self.dispatcher.new_stream(state.iri))
+        self.sequencer.submit("stream", members, lambda: self.router.new_stream(state.iri))
 
     def wait_for_pending(self, stream: str, timeout: float | None) -> None:
         """Return when no query that reads a stream waits for its static parts any more.
@@ -219,9 +219,9 @@ class EngineParts:
             TimeoutError: that takes longer than ``timeout`` seconds.
         """
         until = time.monotonic() + (3600.0 if timeout is None else timeout)
-        if not self.dispatcher.is_awaited(stream):
+        if not self.router.is_awaited(stream):
             return
-        while self.dispatcher.is_awaited(stream):
+        while self.router.is_awaited(stream):
             if time.monotonic() > until:
                 raise TimeoutError(f"static parts of queries that read it are still read after {timeout} s")
             time.sleep(_LOOK_S)
@@ -230,9 +230,9 @@ class EngineParts:
 
     def wait_durable(self) -> None:
         """Return when everything accepted so far is in the journal."""
-        if self.turns.journal is not None:
+        if self.sequencer.journal is not None:
             began = time.perf_counter()
-            self.turns.journal.wait()
+            self.sequencer.journal.wait()
             self.stages.log.observe(time.perf_counter() - began)
 
     def require_room(self) -> None:
@@ -244,7 +244,7 @@ class EngineParts:
         self.rates.take([commit])
         members = {"version": commit.version, "at": commit.at_ms}
         try:
-            self.turns.submit("commit", members, lambda: self.commit(commit))
+            self.sequencer.submit("commit", members, lambda: self.commit(commit))
         except EngineStoppedError:
             return
 
@@ -252,13 +252,13 @@ class EngineParts:
         elements = getattr(event, "elements", ())
         at = self.clock.now_ms()
         return self.loop.submit(
-            lambda: self.turns.run(order, at, lambda: self.dispatcher.dispatch(event)),
+            lambda: self.sequencer.run(order, at, lambda: self.router.dispatch(event)),
             weight=max(1, len(elements)),
         )
 
     def _refresh_timed(self, running: RunningQuery) -> None:
         members = {"name": running.name, "cause": "timer"}
-        self.turns.submit("refresh", members, lambda: self.dispatcher.refresh(running.name, "timer"))
+        self.sequencer.submit("refresh", members, lambda: self.router.refresh(running.name, "timer"))
 
     def _query_failed(self, running: RunningQuery) -> None:
         entry = self.catalogue.find(running.name)
@@ -269,12 +269,12 @@ class EngineParts:
 
     def _settle(self) -> None:
         """What some turns caused is written and told; then views may follow."""
-        self.turns.settle()
+        self.sequencer.settle()
         self.views.settled()
 
     def _tick(self) -> float:
         """Look at the clock; the seconds until the next look is due. Called by the loop."""
-        self.turns.write_what_waits()
+        self.sequencer.write_what_waits()
         self.on_tick()
-        self.dispatcher.look_at_clock(self.settings.tick_ms)
-        return self.dispatcher.wait_ms(self.settings.tick_ms) / 1000
+        self.router.look_at_clock(self.settings.tick_ms)
+        return self.router.wait_ms(self.settings.tick_ms) / 1000

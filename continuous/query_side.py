@@ -8,16 +8,16 @@ from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
 
-from . import describe
-from .catalogue import Entry
 from .errors import FeedGoneError
-from .feeds import Feed
-from .materialising import Making, describe_pending
+from .output.feed import Feed
 from .parts import EngineParts
-from .prepare import PreparedQuery
-from .query_life import QueryLife
-from .registration import Registration
-from .running import RunningQuery
+from .queries import description as describe
+from .queries.catalogue import Entry
+from .queries.lifecycle import QueryLifecycle
+from .queries.pending_registration import Making, describe_pending
+from .queries.prepare import PreparedQuery
+from .queries.registration import Registration
+from .queries.running import RunningQuery
 from .static.progress import Progress, entered
 
 _EARLIEST = -(2**62)
@@ -30,7 +30,7 @@ class QuerySide:
     """The half of an engine that deals with queries. Every method may be called from any thread."""
 
     parts: EngineParts
-    life: QueryLife
+    lifecycle: QueryLifecycle
 
     def register(self, registration: Registration, *, replace: bool = False) -> tuple[dict[str, Any], bool]:
         """Register a query; its description and whether it is new.
@@ -44,7 +44,7 @@ class QuerySide:
             ConflictError: the name is taken by another text or other options.
         """
         self.parts.require_running()
-        prepared = self.life.with_sources(self.life.prepare(registration))
+        prepared = self.lifecycle.with_sources(self.lifecycle.prepare(registration))
         existing = self.parts.catalogue.find(prepared.name) if prepared.name is not None else None
         if existing is not None and not replace:
             self.parts.catalogue.require_same(existing, prepared.under_name(existing.name).registration)
@@ -61,30 +61,30 @@ class QuerySide:
                 self.parts.catalogue.require_same(existing, prepared.registration)
                 return self.describe(name), False
             self.parts.catalogue.check_room(existing)
-            self.life.check_streams(prepared)
+            self.lifecycle.check_streams(prepared)
             with self.parts.views.claimed(prepared.into_graph, name):
                 self._begin(prepared, name, existing)
             return self.describe(name), True
 
     def _begin(self, prepared: PreparedQuery, name: str, existing: Entry | None) -> None:
         making = Making(
-            lambda: self.life.evaluator(prepared), threaded=self.parts.settings.threaded, limited=True
+            lambda: self.lifecycle.evaluator(prepared), threaded=self.parts.settings.threaded, limited=True
         )
         # The graph of a view is claimed until its query begins, so that it is waited for.
         wait_s = None if prepared.into_graph else self.parts.settings.registration_wait_ms / 1000
         evaluator = making.result() if making.wait(wait_s) else None
-        self.parts.turns.require_writable()
+        self.parts.sequencer.require_writable()
         # The registry first: it decides after a crash what there is.
         record = self.parts.catalogue.keep(name, prepared.registration, replacing=existing is not None)
         if existing is not None:
-            self.life.detach(existing)
-        feed = existing.feed if existing is not None else self.life.new_feed(name)
+            self.lifecycle.detach(existing)
+        feed = existing.feed if existing is not None else self.lifecycle.new_feed(name)
         entry = Entry(name, prepared.registration, feed, record.created_ms)
         self.parts.catalogue.add(entry)
         if evaluator is not None:
-            self.life.run(entry, prepared, evaluator, reset=existing is not None)
+            self.lifecycle.run(entry, prepared, evaluator, reset=existing is not None)
         else:
-            self.life.reserve(entry, prepared, making, reset=existing is not None)
+            self.lifecycle.reserve(entry, prepared, making, reset=existing is not None)
 
     def _begun(self, name: str) -> Entry:
         entry = self.parts.catalogue.get(name)
@@ -101,13 +101,13 @@ class QuerySide:
 
         With ``code`` also the generated source of the plan.
         """
-        prepared = self.life.with_sources(self.life.prepare(registration))
+        prepared = self.lifecycle.with_sources(self.lifecycle.prepare(registration))
         self.parts.sources.check_allowed(prepared.source_specs)
         with self.parts.admin:
-            self.life.check_streams(prepared)
+            self.lifecycle.check_streams(prepared)
             self.parts.views.check(prepared.into_graph, prepared.name or "")
         with entered(Progress(limited=True)):
-            evaluator = self.life.evaluator(prepared)
+            evaluator = self.lifecycle.evaluator(prepared)
         trial = RunningQuery(
             prepared.name or "",
             prepared,
@@ -116,8 +116,8 @@ class QuerySide:
             self.parts.settings,
             created_ms=self.parts.clock.now_ms(),
         )
-        document = describe.describe_prepared(prepared, self.parts.book.find)
-        shown = describe.describe_running(trial, self.parts.book.find, self.parts.clock.now_ms())
+        document = describe.describe_prepared(prepared, self.parts.streams.find)
+        shown = describe.describe_running(trial, self.parts.streams.find, self.parts.clock.now_ms())
         for member in ("engine", "streams", "windows", "version"):
             document[member] = shown[member]
         document["static_parts"] = shown["static_parts"]
@@ -153,14 +153,14 @@ class QuerySide:
         pending, running = entry.pending, entry.running
         now = self.parts.clock.now_ms()
         if pending is not None:
-            document = describe.describe_prepared(pending.prepared, self.parts.book.find)
+            document = describe.describe_prepared(pending.prepared, self.parts.streams.find)
             return describe_pending(pending, document, entry.created_ms)
         if running is None:
             return self.parts.catalogue.describe_failed(entry) if entry.state == "failed" else None
         with self.parts.loop.pause():
             if entry.running is not running:
                 return None
-            document = describe.describe_running(running, self.parts.book.find, now)
+            document = describe.describe_running(running, self.parts.streams.find, now)
         document["graphs"] = describe.describe_graphs(running.prepared, self.parts.rates, now)
         return document
 
@@ -213,21 +213,21 @@ class QuerySide:
         with self.parts.admin:
             entry = self._begun(name)
             state, registration = self.parts.catalogue.changed(entry, changes)
-            self.parts.turns.require_writable()
+            self.parts.sequencer.require_writable()
             if registration != entry.registration:
                 entry.registration = registration
                 self.parts.catalogue.update(entry)
                 running = entry.running
                 if running is not None:
-                    self.parts.turns.enter(
+                    self.parts.sequencer.enter(
                         "registration",
                         {"name": name, "options": registration.options()},
-                        lambda: self.life.set_registration(running, registration),
+                        lambda: self.lifecycle.set_registration(running, registration),
                     )
             if state == "paused" and entry.running is not None and entry.running.state == "running":
-                self.life.set_state(entry, entry.running, "paused")
+                self.lifecycle.set_state(entry, entry.running, "paused")
             elif state == "running":
-                self.life.resume(entry)
+                self.lifecycle.resume(entry)
             return self.describe(name)
 
     def refresh(self, name: str) -> dict[str, Any]:
@@ -242,10 +242,10 @@ class QuerySide:
         if running is None or running.state == "failed":
             raise ConflictError(f"the query {name} has failed", code="query-failed")
         self.parts.sources.refresh(running.prepared.source_specs)
-        self.parts.turns.call(
+        self.parts.sequencer.call(
             "refresh",
             {"name": name, "cause": "request"},
-            lambda: self.parts.dispatcher.refresh(name, "request"),
+            lambda: self.parts.router.refresh(name, "request"),
         )
         return self.describe(name)
 
@@ -271,11 +271,11 @@ class QuerySide:
         self.parts.require_running()
         with self.parts.admin:
             entry = self._begun(name)
-            elements = self.life.begin_anew(entry, _EARLIEST if from_ms is None else from_ms)
+            elements = self.lifecycle.begin_anew(entry, _EARLIEST if from_ms is None else from_ms)
             running = entry.running
             streams = [] if running is None else running.timeline.streams
             with self.parts.acceptor.lock:
-                states = [state for iri in streams if (state := self.parts.book.find(iri)) is not None]
+                states = [state for iri in streams if (state := self.parts.streams.find(iri)) is not None]
                 oldest = [at for state in states if (at := state.log.retained()[1]) is not None]
             return {
                 "name": name,
@@ -298,12 +298,12 @@ class QuerySide:
         """
         with self.parts.admin:
             entry = self.parts.catalogue.get(name)
-            self.parts.turns.require_writable()
+            self.parts.sequencer.require_writable()
             view = self.parts.views.find(name)
             if view is not None:
                 self.parts.views.wait(time.monotonic() + _LAST_WRITE_S)
             self.parts.catalogue.remove(entry)
-            self.life.detach(entry, dropped=True)
+            self.lifecycle.detach(entry, dropped=True)
             entry.feed.close()
             if view is not None and with_graph and self.parts.store.graph_exists(view.graph):
                 self.parts.store.delete_graph(view.graph, cause=f"view {name}")

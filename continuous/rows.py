@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Row: TypeAlias = tuple[int, ...]
-Delta: TypeAlias = dict[Row, int]
+IdRow: TypeAlias = tuple[int, ...]
+Delta: TypeAlias = dict[IdRow, int]
 
 EMPTY: Delta = {}
 """The delta of nothing. Operators return it as it is; nobody changes a delta that was handed over."""
@@ -45,7 +45,7 @@ def merge(into: Delta, change: Delta) -> Delta:
     return into
 
 
-def add(delta: Delta, row: Row, weight: int) -> None:
+def add(delta: Delta, row: IdRow, weight: int) -> None:
     """Add one row to a delta in place."""
     total = delta.get(row, 0) + weight
     if total:

@@ -7,14 +7,14 @@ from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
 
-from . import describe
-from .accept import PushReceipt, fingerprint_of
-from .dead_letters import DeadLetter, LetterWatcher
-from .ingest.decode import DecodeOptions, decode
-from .ingest.times import instant_ms
 from .parts import EngineParts
-from .query_life import QueryLife
-from .streams import StreamState
+from .queries import description as describe
+from .queries.lifecycle import QueryLifecycle
+from .streams.accept import PushReceipt, fingerprint_of
+from .streams.dead_letters import DeadLetter, LetterWatcher
+from .streams.decode import DecodeOptions, decode
+from .streams.stream import StreamState
+from .streams.times import instant_ms
 
 _HURRY_BYTES = 8 * 1024 * 1024
 """A push that does not want to wait for the log does so when this much is not written yet."""
@@ -24,7 +24,7 @@ class StreamSide:
     """The half of an engine that deals with streams. Every method may be called from any thread."""
 
     parts: EngineParts
-    life: QueryLife
+    lifecycle: QueryLifecycle
 
     def declare_stream(
         self, iri: str | None = None, *, name: str | None = None, **options: Any
@@ -36,7 +36,7 @@ class StreamSide:
             ConflictError: the name belongs to another IRI or the other way round.
         """
         with self.parts.admin:
-            state, created = self.parts.book.declare(iri, name, options)
+            state, created = self.parts.streams.declare(iri, name, options)
             if created:
                 self.parts.tell_new_stream(state)
             return self.stream(state.iri), created
@@ -49,7 +49,7 @@ class StreamSide:
             ConflictError: a query reads or makes it.
         """
         with self.parts.admin:
-            state = self.parts.book.get(name_or_iri)
+            state = self.parts.streams.get(name_or_iri)
             readers = self._reader_names(state.iri)
             if readers:
                 raise ConflictError(
@@ -61,11 +61,11 @@ class StreamSide:
                 raise ConflictError(
                     f"stream {state.name} is made by the query {state.derived_from}", code="stream-in-use"
                 )
-            self.parts.turns.require_writable()
-            self.parts.book.remove(state)
+            self.parts.sequencer.require_writable()
+            self.parts.streams.remove(state)
             self.parts.acceptor.forget_keys(state.iri)
             members = {"stream": state.iri, "created": state.record.created_ms}
-            self.parts.turns.enter("unstream", members, lambda: None)
+            self.parts.sequencer.enter("unstream", members, lambda: None)
 
     def stream(self, name_or_iri: str) -> dict[str, Any]:
         """The description of one stream.
@@ -73,14 +73,14 @@ class StreamSide:
         Raises:
             NotFoundError: there is none.
         """
-        state = self.parts.book.get(name_or_iri)
+        state = self.parts.streams.get(name_or_iri)
         with self.parts.acceptor.lock:
             return describe.describe_stream(state, self._reader_names(state.iri), self.parts.clock.now_ms())
 
     def streams(self) -> list[dict[str, Any]]:
         """The descriptions of all streams, by name."""
         found = []
-        for name in sorted(state.name for state in self.parts.book):
+        for name in sorted(state.name for state in self.parts.streams):
             try:
                 found.append(self.stream(name))
             except NotFoundError:  # dropped in the meantime
@@ -89,7 +89,7 @@ class StreamSide:
 
     def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
         """The late elements kept of a stream, and those at which a query failed, oldest first."""
-        state = self.parts.book.get(name_or_iri)
+        state = self.parts.streams.get(name_or_iri)
         with self.parts.acceptor.lock:
             return describe.describe_dead_letters(state)
 
@@ -99,7 +99,7 @@ class StreamSide:
         Raises:
             NotFoundError: no such stream.
         """
-        state = self.parts.book.get(name_or_iri)
+        state = self.parts.streams.get(name_or_iri)
         with self.parts.acceptor.lock:
             return state.dead_letters.watch()
 
@@ -115,19 +115,19 @@ class StreamSide:
             BackPressureError: the queue is full.
         """
         self.parts.require_running()
-        state = self.parts.book.get(name_or_iri)
+        state = self.parts.streams.get(name_or_iri)
         letter = self._letter(state, letter_id)
         if letter.query is not None:
             entry = self.parts.catalogue.get(letter.query)
             with self.parts.admin:
-                self.life.begin_anew(entry, letter.element.event_time)
+                self.lifecycle.begin_anew(entry, letter.element.event_time)
             return {"id": letter.id, "retried": "query", "query": letter.query, "state": entry.state}
         if letter.entered:
             raise ConflictError(
                 f"the late element {letter_id} has entered stream {state.name}, whose policy is admit",
                 code="entered",
             )
-        self.parts.turns.require_writable()
+        self.parts.sequencer.require_writable()
         with self.parts.acceptor.lock:
             # Of two who try it at once the second one finds it no more.
             ticket = self.parts.acceptor.admit(state, self._letter(state, letter_id))
@@ -138,7 +138,7 @@ class StreamSide:
     def _letter(self, state: StreamState, letter_id: str) -> DeadLetter:
         """The dead letter of a stream; raises NotFoundError."""
         with self.parts.acceptor.lock:
-            letter = state.dead_letters.find(letter_id) if self.parts.book.knows(state) else None
+            letter = state.dead_letters.find(letter_id) if self.parts.streams.knows(state) else None
         if letter is None:
             raise NotFoundError(
                 f"stream {state.name} keeps no dead letter {letter_id}", code="unknown-dead-letter"
@@ -181,7 +181,7 @@ class StreamSide:
             NotFoundError: an unknown stream where streams are not declared by themselves.
         """
         self.parts.require_running()
-        self.parts.turns.require_writable()
+        self.parts.sequencer.require_writable()
         fingerprint = ""
         if idempotency_key is not None:
             fingerprint = fingerprint_of(body, media_type, at=at, each=each, partial=partial)
@@ -207,7 +207,7 @@ class StreamSide:
             decoded = decode(body, media_type, options)
             self.parts.stages.decode.observe(time.perf_counter() - began)
             with self.parts.acceptor.lock:
-                if not self.parts.book.knows(state) or state.derived_from is not None:
+                if not self.parts.streams.knows(state) or state.derived_from is not None:
                     continue  # dropped, or made by a query now, while the body was read
                 receipt, ticket = self.parts.acceptor.push(
                     state, decoded, partial=partial, key=idempotency_key, fingerprint=fingerprint
@@ -220,7 +220,7 @@ class StreamSide:
         return answer
 
     def _answer(self, receipt: PushReceipt, *, durable: bool) -> dict[str, Any]:
-        journal = self.parts.turns.journal
+        journal = self.parts.sequencer.journal
         if durable or (journal is not None and journal.log.waiting_bytes > _HURRY_BYTES):
             self.parts.wait_durable()
             return receipt.to_json()
@@ -234,7 +234,7 @@ class StreamSide:
             NotFoundError: an unknown stream where streams are not declared by themselves.
         """
         self.parts.require_running()
-        self.parts.turns.require_writable()
+        self.parts.sequencer.require_writable()
         while True:
             state = self._open_stream(stream_ref)
             if state.derived_from is not None:
@@ -243,7 +243,7 @@ class StreamSide:
                     code="derived-stream",
                 )
             with self.parts.acceptor.lock:
-                if not self.parts.book.knows(state) or state.derived_from is not None:
+                if not self.parts.streams.knows(state) or state.derived_from is not None:
                     continue  # since just now
                 ticket = self.parts.acceptor.heartbeat(state, at_ms)
             break
@@ -253,14 +253,14 @@ class StreamSide:
 
     def _open_stream(self, stream_ref: str) -> StreamState:
         """The stream of a reference, declared by itself when it is new."""
-        state = self.parts.book.find(stream_ref)
+        state = self.parts.streams.find(stream_ref)
         if state is not None:
             return state
         with self.parts.admin:
-            state, created = self.parts.book.open(stream_ref)
+            state, created = self.parts.streams.open(stream_ref)
         if created:
             self.parts.tell_new_stream(state)
         return state
 
     def _reader_names(self, iri: str) -> list[str]:
-        return [running.name for running in self.parts.dispatcher.readers(iri)]
+        return [running.name for running in self.parts.router.readers(iri)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quadrill.app.openapi import OPERATIONS
-from quadrill.continuous.registration import Registration
+from quadrill.continuous.queries.registration import Registration
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -15,7 +15,7 @@ from quadrill.store.bulk.load import ENGINES
 from quadrill.store.formats import RdfType, guess_rdf_format, rdf_format
 
 from ..config import load_settings
-from ..loads import shown
+from ..upkeep.loads import shown
 from ..wiring import open_store
 from .connection import Connection, ServerError
 from .given import OfflineError, UsageError

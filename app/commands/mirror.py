@@ -12,8 +12,8 @@ from quadrill.store.bulk.upkeep import compact_mirror, make_mirror
 from quadrill.store.errors import UnsupportedError
 
 from ..config import load_settings
-from ..jobs import progress_of
-from ..mirror_upkeep import describe_mirror
+from ..upkeep.jobs import progress_of
+from ..upkeep.mirror import describe_mirror
 from ..wiring import open_store
 from .connection import ServerError, add_server_options, connect
 from .given import UsageError

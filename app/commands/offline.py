@@ -17,13 +17,13 @@ from urllib.parse import quote
 
 from pyoxigraph import RdfFormat
 
-from quadrill.continuous.registration import Registration
+from quadrill.continuous.queries.registration import Registration
 from quadrill.store.errors import QuadrillError, StoreLockedError
 from quadrill.store.folder import is_new
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
-from .. import backup
 from ..config import MEMORY, Settings, load_settings
+from ..upkeep import backup
 from ..wiring import open_registry, open_services, open_store
 from .connection import add_server_options, connect
 from .given import OfflineError, UsageError, read_text

@@ -15,14 +15,14 @@ from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.feeds import Subscription
-from quadrill.continuous.ingest.decode import DecodedElement, DecodeOptions, decode
-from quadrill.continuous.ingest.times import instant_ms
-from quadrill.continuous.registration import Registration
-from quadrill.continuous.results import quads_text
+from quadrill.continuous.output.feed import Subscription
+from quadrill.continuous.output.results import quads_text
+from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.streams.decode import DecodedElement, DecodeOptions, decode
+from quadrill.continuous.streams.times import instant_ms
 from quadrill.store.errors import QuadrillError
 from quadrill.store.formats import guess_rdf_format
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..config import MEMORY, Settings
 from ..wiring import open_services

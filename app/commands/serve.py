@@ -27,8 +27,8 @@ def add_commands(commands: Any) -> None:
         "--read-only", action="store_true", default=None, help="refuse everything that writes"
     )
     parser.set_defaults(run=_serve)
-    if find_spec("quadrill.app.demo") is not None:
-        from .. import demo
+    if find_spec("quadrill.app.demo.run") is not None:
+        from ..demo import run as demo
 
         demo.add_commands(commands)
 

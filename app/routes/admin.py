@@ -17,11 +17,11 @@ from pyoxigraph import DefaultGraph
 from werkzeug.wrappers import Response as AnyResponse
 
 import quadrill.static
-from quadrill.store.changes import graph_key
 from quadrill.store.errors import NotFoundError
+from quadrill.store.quads.changes import graph_key
 
-from .. import negotiation
-from ..errors import HttpError
+from ..http import negotiation
+from ..http.errors import HttpError
 from ..security import PUBLIC, Identity, needs
 from . import sparql as sparql_routes
 from .requests import services

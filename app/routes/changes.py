@@ -5,11 +5,11 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 from pyoxigraph import NamedNode
 
-from .. import negotiation
-from ..changefeed import ChangeSource, Selection
-from ..errors import HttpError
-from ..events import EVENT_STREAM, EventStream
-from ..negotiation import Offer
+from ..feeds.change_feed import ChangeSource, Selection
+from ..feeds.events import EVENT_STREAM, EventStream
+from ..http import negotiation
+from ..http.errors import HttpError
+from ..http.negotiation import Offer
 from . import requests as incoming
 from .requests import services
 

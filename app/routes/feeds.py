@@ -11,10 +11,10 @@ from pyoxigraph import QueryResultsFormat, RdfFormat, parse, parse_query_results
 
 from quadrill.continuous.errors import FeedGoneError
 
-from .. import negotiation
-from ..events import EVENT_STREAM, EventStream
-from ..feedstreams import FeedSource
-from ..negotiation import Offer
+from ..feeds.events import EVENT_STREAM, EventStream
+from ..feeds.query_feeds import FeedSource
+from ..http import negotiation
+from ..http.negotiation import Offer
 from . import requests as incoming
 from .requests import services
 

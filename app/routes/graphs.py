@@ -15,17 +15,17 @@ from typing import TypeAlias
 from flask import Blueprint, Response, request
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from quadrill.store.changes import Commit
 from quadrill.store.errors import NotFoundError
 from quadrill.store.formats import RdfType, guess_rdf_format, parse_rdf
+from quadrill.store.quads.changes import Commit
 
-from .. import codecs, negotiation
-from ..bodies import too_large
-from ..codecs import Transcoder, transcoded
-from ..errors import HttpError
-from ..evaluation import answered
-from ..protocol import fields_of, graph_iri
-from ..streaming import StreamedAnswer
+from ..evaluation.evaluate import answered
+from ..http import codecs, negotiation
+from ..http.bodies import too_large
+from ..http.codecs import Transcoder, transcoded
+from ..http.errors import HttpError
+from ..http.protocol import fields_of, graph_iri
+from ..http.streaming import StreamedAnswer
 from . import preconditions
 from . import requests as incoming
 from .requests import services

@@ -8,11 +8,12 @@ from threading import Thread
 
 from flask import Blueprint, Response, request
 
-from .. import backup, negotiation
-from ..events import EVENT_STREAM, EventStream
-from ..fanout import frame
-from ..jobs import Jobs, describe
+from ..feeds.events import EVENT_STREAM, EventStream
+from ..feeds.fanout import frame
+from ..http import negotiation
 from ..security import needs
+from ..upkeep import backup
+from ..upkeep.jobs import Jobs, describe
 from . import requests as incoming
 from .requests import services
 

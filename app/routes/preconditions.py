@@ -9,7 +9,7 @@ import re
 
 from flask import request
 
-from ..errors import HttpError
+from ..http.errors import HttpError
 
 _TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*(?:,|\Z)')
 

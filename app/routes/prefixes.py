@@ -6,8 +6,8 @@ from flask import Blueprint, Response, request
 
 from quadrill.store.errors import NotFoundError
 
-from ..errors import HttpError
-from ..protocol import FORM, fields_of
+from ..http.errors import HttpError
+from ..http.protocol import FORM, fields_of
 from . import requests as incoming
 from .requests import services
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from quadrill.continuous.ingest.times import instant_ms
-from quadrill.continuous.registration import Registration
+from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.streams.times import instant_ms
 
-from .. import negotiation
-from ..errors import HttpError
+from ..http import negotiation
+from ..http.errors import HttpError
 from ..security import needs
 from . import requests as incoming
 from .requests import services

@@ -5,11 +5,13 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 from pyoxigraph import serialize
 
-from .. import description, evaluation, negotiation, protocol
-from ..errors import HttpError
-from ..protocol import QUERY, UPDATE, Call, fields_of
+from .. import description
+from ..evaluation import evaluate as evaluation
+from ..http import negotiation, protocol
+from ..http.errors import HttpError
+from ..http.protocol import QUERY, UPDATE, Call, fields_of
+from ..http.streaming import StreamedAnswer
 from ..security import needs
-from ..streaming import StreamedAnswer
 from . import requests as incoming
 from .requests import services
 

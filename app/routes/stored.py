@@ -9,17 +9,17 @@ from flask import Blueprint, Response, request
 from pyoxigraph import Store
 
 from quadrill.store.errors import NotFoundError
-from quadrill.store.guard import Limits
 from quadrill.store.registry import StoredQueryRecord
-from quadrill.store.sparql import Querier, QueryRequest
+from quadrill.store.sparql.guard import Limits
+from quadrill.store.sparql.query import Querier, QueryRequest
 
-from .. import negotiation
-from ..bodies import too_large
-from ..errors import HttpError
-from ..evaluation import answer_query
-from ..extensions import extended
-from ..protocol import QUERY, Call, fields_of
-from ..streaming import StreamedAnswer
+from ..evaluation.evaluate import answer_query
+from ..evaluation.extensions import extended
+from ..http import negotiation
+from ..http.bodies import too_large
+from ..http.errors import HttpError
+from ..http.protocol import QUERY, Call, fields_of
+from ..http.streaming import StreamedAnswer
 from . import requests as incoming
 from .requests import services
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from quadrill.continuous.dead_letters import LetterWatcher
-from quadrill.continuous.ingest.times import instant_ms
-from quadrill.continuous.results import one_line
+from quadrill.continuous.output.results import one_line
+from quadrill.continuous.streams.dead_letters import LetterWatcher
+from quadrill.continuous.streams.times import instant_ms
 
-from .. import negotiation
-from ..errors import HttpError
-from ..events import EVENT_STREAM, EventStream
-from ..fanout import frame
+from ..feeds.events import EVENT_STREAM, EventStream
+from ..feeds.fanout import frame
+from ..http import negotiation
+from ..http.errors import HttpError
 from ..security import needs
 from . import requests as incoming
 from .requests import services

@@ -6,8 +6,8 @@ from flask import Blueprint, Response
 
 from quadrill.store.registry import JobRecord
 
-from ..jobs import describe
 from ..security import needs, refuse_when_read_only
+from ..upkeep.jobs import describe
 from . import requests as incoming
 from .requests import services
 

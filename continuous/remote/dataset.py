@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from quadrill.store.errors import LimitError
-from quadrill.store.guard import AllowedHosts, Limits
-from quadrill.store.sparql import Querier, QueryRequest, QueryResult
+from quadrill.store.sparql.guard import AllowedHosts, Limits
+from quadrill.store.sparql.query import Querier, QueryRequest, QueryResult
 
 from ..algebra.build import all_nodes
 from ..algebra.graphs_read import graphs_read
@@ -22,7 +22,7 @@ from ..algebra.predicates import predicates_of
 from .query import QuerySources
 
 if TYPE_CHECKING:
-    from quadrill.store.reading import SnapshotReader
+    from quadrill.store.quads.reading import SnapshotReader
 
 Name = NamedNode | BlankNode | DefaultGraph
 _MOST = 2_000_000
@@ -36,7 +36,7 @@ class ScratchReader:
         self.version = version
 
     def query(self, text: str, **parameters: Any) -> QueryResult:
-        """See `quadrill.store.reading.StoreReads.query`."""
+        """See `quadrill.store.quads.reading.StoreReads.query`."""
         return self._querier.evaluate(QueryRequest(text, **parameters), self.version)
 
 

@@ -16,7 +16,7 @@ from pyoxigraph import NamedNode
 from .spec import SourceSpec
 
 if TYPE_CHECKING:
-    from quadrill.store.quads import QuadStore
+    from quadrill.store.quads.quad_store import QuadStore
 
 _HOUR, _DAY = 3_600_000, 86_400_000
 _DADY = "http://purl.org/NET/dady#"

@@ -8,8 +8,8 @@ from typing import Any
 from pyoxigraph import NamedNode, Quad
 
 from ..algebra.nodes import Service, Var
-from ..element import Row
-from .book import SourceBook
+from ..element import Solution
+from .source_registry import SourceRegistry
 from .spec import SourceSpec, service_spec
 from .value import SourceValue, absent
 
@@ -17,7 +17,9 @@ from .value import SourceValue, absent
 class QuerySources:
     """What one query reads from elsewhere. Used by the engine's thread once the query runs."""
 
-    def __init__(self, specs: Sequence[SourceSpec], book: SourceBook | None, base_iri: str | None) -> None:
+    def __init__(
+        self, specs: Sequence[SourceSpec], book: SourceRegistry | None, base_iri: str | None
+    ) -> None:
         """Without a book, as for a check of a text, every source is empty."""
         self.specs = tuple(specs)
         self._book = book
@@ -35,7 +37,7 @@ class QuerySources:
         self._held = newest
         return changed
 
-    def rows(self, call: Service, columns: Sequence[Var]) -> list[Row]:
+    def rows(self, call: Service, columns: Sequence[Var]) -> list[Solution]:
         """The solutions of a SERVICE call in these columns, duplicates kept."""
         spec = self.of(call)
         places = [spec.columns.index(column.name) for column in columns]

@@ -26,9 +26,9 @@ from pyoxigraph import (
 from quadrill.store.scratch import in_store_form
 
 from ..algebra.nodes import Term
-from ..element import Row
-from ..journal import from_lines, to_lines
-from ..results import solutions
+from ..durable.journal import from_lines, to_lines
+from ..element import Solution
+from ..output.results import solutions
 from .spec import SourceSpec
 
 _CELL = NamedNode("urn:quadrill:cell")
@@ -49,7 +49,7 @@ class SourceValue:
     number: int
     at_ms: int
     digest: str
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Solution, ...] = ()
     quads: tuple[Quad, ...] = ()
 
     @property
@@ -64,7 +64,7 @@ def absent(spec: SourceSpec) -> SourceValue:
     return SourceValue(0, 0, "", rows)
 
 
-def encode(spec: SourceSpec, content: Sequence[Row] | Sequence[Quad]) -> bytes:
+def encode(spec: SourceSpec, content: Sequence[Solution] | Sequence[Quad]) -> bytes:
     """The bytes of a content that was just fetched."""
     if spec.kind == "graph":
         quads = in_store_form(_graph_quads(spec, content))
@@ -94,7 +94,7 @@ def _graph_quads(spec: SourceSpec, content: Iterable[object]) -> Iterable[Quad]:
             yield Quad(triple.subject, triple.predicate, triple.object, name)
 
 
-def _rows_in_store_form(spec: SourceSpec, content: Iterable[object]) -> list[Row]:
+def _rows_in_store_form(spec: SourceSpec, content: Iterable[object]) -> list[Solution]:
     rows = [tuple(None if term is None else _renamed(spec, term) for term in row) for row in content]  # type: ignore[attr-defined]
     terms = list(dict.fromkeys(term for row in rows for term in row if term is not None))
     forms: dict[Term, Term] = {}

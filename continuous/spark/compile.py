@@ -17,7 +17,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.apply import term_text
+from quadrill.store.quads.apply import term_text
 
 from ..algebra.build import conjuncts as operands_of
 from ..algebra.build import map_expression, sub_expressions
@@ -45,9 +45,9 @@ from ..algebra.nodes import (
     Var,
 )
 from ..algebra.variables import expression_variables, in_scope
-from ..columnar import Graphs
 from ..expressions.oxigraph import canonical
-from ..planner.exists import correlation
+from ..plan.exists import correlation
+from ..static.columnar import Graphs
 from . import expressions, grouping, ordering, scans
 from .expressions import Scope, refuse, scope_of
 from .frames import Frame, Pair, beside, join, optional, quoted, same_rows, union

@@ -18,11 +18,11 @@ from quadrill.store.bulk.mirror import Mirror
 from quadrill.store.bulk.mirror_quads import ADDED, REMOVED
 from quadrill.store.bulk.spark_load import LOG, run_child
 from quadrill.store.errors import UnsupportedError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.nodes import Algebra, Var
-from ..columnar import Choice, Graphs
-from ..element import Row
+from ..element import Solution
+from ..static.columnar import Choice, Graphs
 from .results import rows_of
 from .rule import choose, refused
 
@@ -59,7 +59,7 @@ class SparkEngine:
         columns: Sequence[Var],
         graphs: Graphs,
         base_iri: str | None,
-    ) -> list[Row]:
+    ) -> list[Solution]:
         """One pattern; see `ColumnarEngine`."""
         construct, mirror, missing = refused(pattern), Mirror.open(self.folder), spark_missing()
         if construct is not None:
@@ -98,7 +98,7 @@ class SparkTables:
         graphs: Graphs | None = None,
         base_iri: str | None = None,
         version: int | None = None,
-    ) -> tuple[int, list[list[Row] | UnsupportedError]]:
+    ) -> tuple[int, list[list[Solution] | UnsupportedError]]:
         """The version read, and the rows of each part or why it has to be evaluated by the store.
 
         Args:
@@ -151,7 +151,7 @@ def _work(beside: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _read(folder: Path, number: int, width: int) -> list[Row] | UnsupportedError:
+def _read(folder: Path, number: int, width: int) -> list[Solution] | UnsupportedError:
     refused = folder / f"{number}.refused"
     if refused.exists():
         return UnsupportedError(refused.read_text(encoding="utf-8"))

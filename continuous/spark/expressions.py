@@ -13,9 +13,9 @@ from typing import Any
 
 from pyoxigraph import BlankNode, NamedNode
 
-from quadrill.store.apply import term_text
 from quadrill.store.dictionary import TermDictionary
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.quads.apply import term_text
 
 from ..algebra.nodes import Call, Constant, Expr, Var
 from ..algebra.variables import Names, expression_variables

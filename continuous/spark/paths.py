@@ -10,7 +10,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.apply import term_text
+from quadrill.store.quads.apply import term_text
 
 from ..algebra.nodes import (
     Alternative,
@@ -26,8 +26,8 @@ from ..algebra.nodes import (
     ZeroOrMore,
     ZeroOrOne,
 )
-from ..columnar import Graphs
 from ..expressions.oxigraph import canonical
+from ..static.columnar import Graphs
 from .expressions import refuse
 from .frames import Frame
 from .scans import GraphName, in_graph, nodes_of

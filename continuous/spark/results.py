@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ..algebra.nodes import Term
-from ..element import Row
+from ..element import Solution
 from .worker import terms_of
 
 
-def rows_of(folder: Path, width: int) -> list[Row]:
+def rows_of(folder: Path, width: int) -> list[Solution]:
     """The rows of a folder of Parquet files with the columns c0, c1, ...: texts of terms, null for unbound.
 
     They are read batch by batch, and each text becomes a term once: a part may have many millions of rows.
@@ -23,7 +23,7 @@ def rows_of(folder: Path, width: int) -> list[Row]:
 
     names = [f"c{place}" for place in range(width)]
     known: dict[str | None, Term | None] = {None: None}
-    rows: list[Row] = []
+    rows: list[Solution] = []
     for fragment in pq.ParquetDataset(folder, read_dictionary=names).fragments:
         for batch in fragment.to_batches():
             if names:

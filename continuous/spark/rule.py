@@ -22,7 +22,7 @@ from ..algebra.nodes import (
     TripleTerm,
     Var,
 )
-from ..columnar import Choice
+from ..static.columnar import Choice
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 SCAN_ROWS = 10_000_000

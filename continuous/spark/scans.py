@@ -11,12 +11,12 @@ from typing import Any
 
 from pyoxigraph import BlankNode, NamedNode
 
-from quadrill.store.apply import term_text
 from quadrill.store.bulk.mirror import PredicateFacts
+from quadrill.store.quads.apply import term_text
 
 from ..algebra.nodes import Expr, TermPattern, TriplePattern, TripleTerm, Var
-from ..columnar import Graphs
 from ..expressions.oxigraph import canonical
+from ..static.columnar import Graphs
 from . import ranges
 from .expressions import refuse
 from .frames import Frame, join, quoted

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..algebra.canonical import Canonical
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
-from ..columnar import Choice
-from ..reference.background import Background
-from ..rows import EMPTY, Delta, add
-from ..rows import Row as IdRow
+from ..evaluate.static_evaluator import StaticEvaluator
+from ..rows import EMPTY, Delta, IdRow, add
 from .changes import RowChange, TableChange, VersionedChange
+from .columnar import Choice
 from .shared_index import Columns, TableIndex, TableIndexes
 from .table import Reader, SharedTable
 
 if TYPE_CHECKING:
-    from ..native import EngineTerms
-    from .view import TableView
+    from ..evaluate.native import EngineTerms
+    from .shared_arrangement import SharedArrangement
 
 Constants: TypeAlias = IdRow
 """The ids of what one member has where the members differ."""
@@ -43,7 +42,7 @@ class BaseTable(SharedTable):
         form: Canonical,
         width: int,
         triggers: tuple[Trigger, ...],
-        background: Callable[[], Background],
+        background: Callable[[], StaticEvaluator],
         terms: EngineTerms,
     ) -> None:
         self.width = width
@@ -159,7 +158,7 @@ class MemberTable:
         self.constants = constants
         self.users = 0
         self.readers: list[Reader] = []
-        self.views: list[TableView] = []
+        self.views: list[SharedArrangement] = []
         self.by_columns = TableIndexes(base.by_columns.lock)
 
     @property
@@ -227,7 +226,7 @@ class MemberTable:
                 yield VersionedChange(each.version, each.at_ms, RowChange(own))
 
     @property
-    def new_background(self) -> Callable[[], Background]:
+    def new_background(self) -> Callable[[], StaticEvaluator]:
         """See `SharedTable`."""
         return self.base.new_background
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from quadrill.store.errors import LimitError
 
-from ..element import Row
+from ..element import Solution
 
 _EACH = 1_000
 """Rows between two looks at the limits."""
@@ -46,12 +46,12 @@ class StaticBudget:
 
     def limited(
         self,
-        rows: Iterable[Row],
+        rows: Iterable[Solution],
         table: Counted,
         all_rows: Callable[[], int],
         staying: Callable[[], int],
         limited: bool,
-    ) -> Iterator[Row]:
+    ) -> Iterator[Solution]:
         """The same rows, counted in their table while they are read for a registration.
 
         Args:

@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..element import Row
+from ..element import Solution
 from ..rows import Delta, merge
 
 if TYPE_CHECKING:
-    from quadrill.store.frozen import FrozenReader
+    from quadrill.store.quads.frozen import FrozenReader
 
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
     """How often each row comes (positive) or goes (negative)."""
 
-    weights: Mapping[Row, int]
+    weights: Mapping[Solution, int]
 
 
 @dataclass(frozen=True, slots=True)
 class AllRows:
     """All rows after the commit, in their order."""
 
-    rows: Sequence[Row]
+    rows: Sequence[Solution]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class TableChange:
     """
 
     delta: Delta
-    listed: Sequence[Row] | None = None
+    listed: Sequence[Solution] | None = None
     renewals: int = 0
 
     def __bool__(self) -> bool:

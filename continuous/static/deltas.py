@@ -15,8 +15,8 @@ from ..algebra.nodes import Term, Values, Var
 from ..algebra.restrict import restrict
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Key
-from ..element import Row
-from ..reference.background import Background, Reader
+from ..element import Solution
+from ..evaluate.static_evaluator import Reader, StaticEvaluator
 
 KeyValues = Mapping[Key, set[tuple[Term, ...]]]
 """For each set of variables the values that changed rows may have there."""
@@ -30,8 +30,8 @@ class TooManyRowsError(Exception):
 
 
 def rows_with(
-    reader: Reader, background: Background, part: StaticPattern, keys: KeyValues, at_most: int | None
-) -> Counter[Row]:
+    reader: Reader, background: StaticEvaluator, part: StaticPattern, keys: KeyValues, at_most: int | None
+) -> Counter[Solution]:
     """The rows of the part that agree with one of the keys, each as often as the part has it.
 
     Args:
@@ -44,7 +44,7 @@ def rows_with(
     Raises:
         TooManyRowsError: there are more.
     """
-    found: Counter[Row] = Counter()
+    found: Counter[Solution] = Counter()
     read = 0
     earlier: list[tuple[Key, set[tuple[Term, ...]]]] = []
     for key, values in keys.items():
@@ -63,12 +63,12 @@ def rows_with(
 
 def _restricted(
     reader: Reader,
-    background: Background,
+    background: StaticEvaluator,
     part: StaticPattern,
     key: Key,
     values: set[tuple[Term, ...]],
     columns: tuple[Var, ...],
-) -> Iterator[Row]:
+) -> Iterator[Solution]:
     names = tuple(map(Var, key))
     waiting = iter(values)
     while chunk := tuple(islice(waiting, _AT_ONCE)):
@@ -83,11 +83,11 @@ def _more(part: StaticPattern, keys: Sequence[Key]) -> list[str]:
     return sorted({name for key in keys for name in key} - shown)
 
 
-def _values(row: Row, key: Key, places: Mapping[str, int]) -> tuple[Term | None, ...]:
+def _values(row: Solution, key: Key, places: Mapping[str, int]) -> tuple[Term | None, ...]:
     return tuple(row[places[name]] for name in key)
 
 
-def difference(after: Counter[Row], before: Counter[Row]) -> dict[Row, int]:
+def difference(after: Counter[Solution], before: Counter[Solution]) -> dict[Solution, int]:
     """``after - before`` without zeros."""
     weights = {row: count - before[row] for row, count in after.items() if count != before[row]}
     weights.update((row, -count) for row, count in before.items() if row not in after)

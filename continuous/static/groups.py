@@ -24,13 +24,13 @@ from ..algebra.canonical import Canonical
 from ..algebra.lifted import Lifted, lifted
 from ..algebra.nodes import Term
 from ..algebra.triggers import triggers
-from ..element import Row
-from ..ingest.terms import TermForms
+from ..element import Solution
+from ..streams.terms import TermForms
 from .base import BaseTable, MemberTable
 from .table import SharedTable
 
 if TYPE_CHECKING:
-    from .catalogue import StaticCatalogue
+    from .table_registry import TableRegistry
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -83,7 +83,7 @@ class Group:
 class Groups:
     """The groups of one catalogue, whose lock is held wherever they change."""
 
-    def __init__(self, catalogue: StaticCatalogue) -> None:
+    def __init__(self, catalogue: TableRegistry) -> None:
         self._catalogue = catalogue
         self._groups: dict[str, Group] = {}
         self._of: dict[SharedTable, tuple[str, Group]] = {}
@@ -237,7 +237,7 @@ class Groups:
         rows = sum(each.count for each in tables)
         return max(FREE_ROWS, ROWS_A_MEMBER * len(tables), self.factor * rows)
 
-    def _at_most(self, rows: Iterable[Row], base: BaseTable, most: int) -> Iterator[Row]:
+    def _at_most(self, rows: Iterable[Solution], base: BaseTable, most: int) -> Iterator[Solution]:
         budget = self._catalogue.budget
         for number, row in enumerate(rows, 1):
             if number % _EACH == 0:

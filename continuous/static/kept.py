@@ -26,18 +26,18 @@ from quadrill.store.dictionary import inline_term
 from quadrill.store.errors import GoneError, QuadrillError
 from quadrill.store.shelf import Shelf
 
-from ..columnar import Choice
-from ..element import Row
+from ..element import Solution
 from ..rows import Delta
+from .columnar import Choice
 from .index import TriggerIndex
 from .packed_rows import PackedRows, pack
 from .table import SharedTable
 
 if TYPE_CHECKING:
     from quadrill.store.dictionary import Term
-    from quadrill.store.quads import QuadStore
+    from quadrill.store.quads.quad_store import QuadStore
 
-    from ..native import EngineTerms
+    from ..evaluate.native import EngineTerms
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -83,7 +83,7 @@ class _Copy:
     table: SharedTable
     facts: dict[str, Any]
     rows: Delta
-    listed: Sequence[Row] | None
+    listed: Sequence[Solution] | None
     release: Callable[[], None]
 
 

@@ -9,8 +9,8 @@ from ..algebra.build import all_nodes, expressions, sub_expressions
 from ..algebra.nodes import FunctionCall, Group, Path, Reduced, Slice, Term
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import can_be_named, triggers
-from ..element import Row
-from ..reference.background import Reader
+from ..element import Solution
+from ..evaluate.static_evaluator import Reader
 from .deltas import rows_with
 from .table import SharedTable
 
@@ -19,7 +19,7 @@ TermKey: TypeAlias = tuple[Term | None, ...]
 
 def rows_of(
     reader: Reader, table: SharedTable, places: tuple[int, ...], values: TermKey
-) -> Mapping[Row, int]:
+) -> Mapping[Solution, int]:
     """The rows of a part that have the values at these places.
 
     No text can name blank nodes: by them rows are chosen from those that agree with the other values.
@@ -32,13 +32,13 @@ def rows_of(
     named.sort(key=lambda each: each[0])
     if named:
         keys = {tuple([name for name, _ in named]): {tuple([value for _, value in named])}}
-        found: Mapping[Row, int] = rows_with(reader, table.background, table.part, keys, None)
+        found: Mapping[Solution, int] = rows_with(reader, table.background, table.part, keys, None)
     else:
         width = len(table.part.vars)
-        counted: dict[Row, int] = {}
+        counted: dict[Solution, int] = {}
         with table.background.start(reader, table.part) as result:
             for row in result.rows():
-                each: Row = tuple(row[:width])
+                each: Solution = tuple(row[:width])
                 counted[each] = counted.get(each, 0) + 1
         found = counted
     if len(named) == len(places):

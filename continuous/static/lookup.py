@@ -23,20 +23,20 @@ from typing import TYPE_CHECKING
 
 from quadrill.store.errors import ConflictError
 
-from ..element import Row as TermRow
-from ..r2r.arrangement import Arrangement, Key
-from ..reference.answer import LookupFacts
-from ..reference.background import Reader
-from ..rows import Delta, Row
+from ..element import Solution
+from ..evaluate.answer import LookupFacts
+from ..evaluate.static_evaluator import Reader
+from ..operators.arrangement import Arrangement, Key
+from ..rows import Delta, IdRow
 from .changes import Replaced, RowChange, TableChange, VersionedChange
+from .key_cache import Memo, add_rows
 from .keyed_rows import TermKey, rows_of
-from .memo import Memo, add_rows
 from .table import SharedTable
 
 if TYPE_CHECKING:
     from quadrill.store.dictionary import TermDictionary
-    from quadrill.store.frozen import FrozenReader
-    from quadrill.store.quads import QuadStore
+    from quadrill.store.quads.frozen import FrozenReader
+    from quadrill.store.quads.quad_store import QuadStore
 
 MOST_REMEMBERED = 100_000
 """Rows and keys that the memo of one query and part has at most; what was not asked for longest goes."""
@@ -89,7 +89,7 @@ class _Stretch:
     """
 
     reader: FrozenReader | None = None
-    ahead: dict[TermRow, int] = field(default_factory=dict)
+    ahead: dict[Solution, int] = field(default_factory=dict)
 
 
 class Lookup(Arrangement):
@@ -147,7 +147,7 @@ class Lookup(Arrangement):
             assert isinstance(change.change, RowChange)
             self._ahead_by(self._stretches[-1], change.change.weights, 1)
 
-    def _ahead_by(self, stretch: _Stretch, weights: Mapping[TermRow, int], sign: int) -> None:
+    def _ahead_by(self, stretch: _Stretch, weights: Mapping[Solution, int], sign: int) -> None:
         for row, weight in weights.items():
             add_rows(stretch.ahead, row, sign * weight)
             if stretch is self._stretches[0]:
@@ -208,13 +208,13 @@ class Lookup(Arrangement):
         for memo in self._memos.values():
             self._size += memo.update(change)
 
-    def rows(self) -> Iterable[tuple[Row, int]]:
+    def rows(self) -> Iterable[tuple[IdRow, int]]:
         """The rows that are remembered."""
         for memo in self._memos.values():
             for bucket in memo.buckets.values():
                 yield from bucket.items()
 
-    def held(self) -> Iterator[Row]:
+    def held(self) -> Iterator[IdRow]:
         """The rows that are remembered; see `Arrangement.held`."""
         for memo in list(self._memos.values()):
             yield from chain.from_iterable(map(tuple, list(memo.buckets.values())))
@@ -227,7 +227,7 @@ class Lookup(Arrangement):
         keys = sum(len(memo.buckets) for memo in list(self._memos.values()))
         return LookupFacts(keys, self._size - keys, self.asked, self.found)
 
-    def read(self, memo: Memo, key: Key) -> dict[Row, int]:
+    def read(self, memo: Memo, key: Key) -> dict[IdRow, int]:
         """The rows of a key as the query must see them now; remembered."""
         self.check()
         dictionary = self.table.terms

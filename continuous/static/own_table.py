@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..element import Row
+from ..element import Solution
 from ..rows import Delta, difference
 
 if TYPE_CHECKING:
-    from ..native import EngineTerms
+    from ..evaluate.native import EngineTerms
 
 
 class OwnTable:
@@ -21,7 +21,7 @@ class OwnTable:
         self.rows: Delta = {}
         self.count = 0
 
-    def replace(self, rows: Sequence[Row]) -> Delta:
+    def replace(self, rows: Sequence[Solution]) -> Delta:
         """Take the rows of another version; the change. Their ids are pinned."""
         ids = self._terms.ids
         fresh: Delta = {}

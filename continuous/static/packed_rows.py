@@ -16,7 +16,7 @@ from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.dictionary import Term
 
-from ..journal import from_lines, to_lines
+from ..durable.journal import from_lines, to_lines
 
 T = TypeVar("T")
 TERMS_EACH = 5_000

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 from quadrill.store.errors import ConflictError
 
-from ..element import Row
+from ..element import Solution
 
 _EACH = 1_000
 """Rows between two looks at whether the making was called off."""
@@ -44,7 +44,7 @@ class Progress:
         if self._called_off:
             raise ConflictError("the query was dropped before its static parts were read")
 
-    def counted(self, rows: Iterable[Row], wanted_by_others: Callable[[], bool]) -> Iterator[Row]:
+    def counted(self, rows: Iterable[Solution], wanted_by_others: Callable[[], bool]) -> Iterator[Solution]:
         """The same rows, counted; stops when the making was called off and nobody else wants them."""
         for number, row in enumerate(rows, 1):
             if number % _EACH == 0:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from quadrill.store.errors import QuadrillError
 
-from ..element import Row
+from ..element import Solution
 from ..rows import Delta, difference
 from .progress import active
 from .table import SharedTable
 
 if TYPE_CHECKING:
-    from quadrill.store.quads import QuadStore
+    from quadrill.store.quads.quad_store import QuadStore
 
-    from ..reference.background import Background
+    from ..evaluate.static_evaluator import StaticEvaluator
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -43,7 +43,7 @@ class Swap:
     version: int
     at_ms: int
     rows: Delta
-    listed: Sequence[Row] | None
+    listed: Sequence[Solution] | None
     delta: Delta | None = None
     refreshes: int = 0
 
@@ -106,7 +106,7 @@ class Recomputer:
             thread.join()
 
     def read(
-        self, table: SharedTable, limited: Callable[[Iterable[Row]], Iterable[Row]] | None = None
+        self, table: SharedTable, limited: Callable[[Iterable[Solution]], Iterable[Solution]] | None = None
     ) -> Swap:
         """All rows at the newest version; from there on the table's changes are worked out again.
 
@@ -114,7 +114,7 @@ class Recomputer:
         """
         began = time.perf_counter()
         background = table.new_background()
-        found: Iterable[Row] | None = None
+        found: Iterable[Solution] | None = None
         with self._order, self._store.snapshot_read() as snapshot:
             asked = background.columnar(snapshot, table.part)
             if asked is not None:
@@ -135,7 +135,7 @@ class Recomputer:
         table.took_s = time.perf_counter() - began
         return Swap(table, version, at_ms, rows, listed)
 
-    def _begun(self, table: SharedTable, background: Background) -> tuple[Generator[Row], int, int]:
+    def _begun(self, table: SharedTable, background: StaticEvaluator) -> tuple[Generator[Solution], int, int]:
         """Rows that are still to be drained, the version that they are of, and when that was made.
 
         Oxigraph groups and sorts before it gives the first row. Commits are not kept waiting for that: it is

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from ..r2r.arrangement import Index, enter
-from ..rows import EMPTY, Delta, Row
+from ..operators.arrangement import Index, enter
+from ..rows import EMPTY, Delta, IdRow
 
 Columns: TypeAlias = tuple[int, ...]
 
@@ -26,7 +26,7 @@ class TableIndex:
         """By their key; changed with each change of the table."""
         self._late: list[Delta] | None = []
 
-    def fill(self, rows: Mapping[Row, int]) -> None:
+    def fill(self, rows: Mapping[IdRow, int]) -> None:
         """All rows that the table had when the index was announced."""
         enter(self.rows, self.columns, rows)
 
@@ -65,9 +65,9 @@ class TableIndexes:
         found = self._indexes.get(columns)
         return found if found is not None and found.made.is_set() else None
 
-    def acquire(self, columns: Columns, rows: Callable[[], Mapping[Row, int]]) -> TableIndex:
+    def acquire(self, columns: Columns, rows: Callable[[], Mapping[IdRow, int]]) -> TableIndex:
         """The index by these columns for one user more; made of the table's rows when there is none."""
-        copy: Mapping[Row, int] = EMPTY
+        copy: Mapping[IdRow, int] = EMPTY
         with self.lock:
             found = self._indexes.get(columns)
             is_new = found is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..rows import Row as IdRow
+from ..rows import IdRow
 from .changes import TableChange
 from .table import Table
 
@@ -111,7 +111,7 @@ class Steps:
     # --- taking them ----------------------------------------------------------------------------
 
     def ready(self, passed: Callable[[], int]) -> Iterator[StaticStep]:
-        """See `StaticRows.ready`; ``passed`` tells the newest version whose turn has come."""
+        """See `StaticInputs.ready`; ``passed`` tells the newest version whose turn has come."""
         self._stepping = True
         try:
             together: list[int] = []

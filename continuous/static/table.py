@@ -15,19 +15,18 @@ from quadrill.store.dictionary import TermDictionary
 from ..algebra.canonical import Canonical
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
-from ..columnar import Choice
-from ..element import Row
-from ..reference.background import Background, Dataset
-from ..rows import Delta, add, difference
-from ..rows import Row as IdRow
+from ..element import Solution
+from ..evaluate.static_evaluator import Dataset, StaticEvaluator
+from ..rows import Delta, IdRow, add, difference
 from .changes import AllRows, Recompute, RowChange, TableChange, VersionedChange
+from .columnar import Choice
 from .shared_index import Columns, TableIndex, TableIndexes
 
 if TYPE_CHECKING:
-    from ..native import EngineTerms
+    from ..evaluate.native import EngineTerms
     from .base import MemberTable
     from .packed_rows import PackedRows
-    from .view import TableView
+    from .shared_arrangement import SharedArrangement
 
 
 Table: TypeAlias = "SharedTable | MemberTable"
@@ -105,7 +104,7 @@ class SharedTable:
         form: Canonical,
         part_name: str,
         triggers: tuple[Trigger, ...],
-        background: Callable[[], Background],
+        background: Callable[[], StaticEvaluator],
         terms: EngineTerms,
         *,
         ordered: bool,
@@ -122,7 +121,7 @@ class SharedTable:
         self._terms = terms
         self.rows: Delta = {}
         self.count = 0
-        self.listed: Sequence[Row] | None = None
+        self.listed: Sequence[Solution] | None = None
         self.version = -1
         self.since = -1
         self.from_disk: int | None = None
@@ -137,7 +136,7 @@ class SharedTable:
         self.refreshes = 0
         self.readers: list[Reader] = []
         self.by_columns = TableIndexes()
-        self.views: list[TableView] = []
+        self.views: list[SharedArrangement] = []
         # Users that made it and may not have begun yet, too.
         self.users = 0
         self.ready = threading.Event()
@@ -162,7 +161,7 @@ class SharedTable:
 
     # --- all rows, in any thread ----------------------------------------------------------------
 
-    def load(self, fresh: Delta, listed: Sequence[Row] | None, version: int) -> None:
+    def load(self, fresh: Delta, listed: Sequence[Solution] | None, version: int) -> None:
         """All rows at a version, as `encode` gives them."""
         self.rows, self.listed = fresh, listed
         self.count = sum(fresh.values()) if listed is None else len(listed)
@@ -178,7 +177,7 @@ class SharedTable:
         if kept.width != len(self.part.vars):
             raise ValueError("the rows have another width")
         fresh: Delta = {}
-        listed: Sequence[Row] | None = None
+        listed: Sequence[Solution] | None = None
         if self.is_ordered:
             listed = [row for row, _ in kept.rows(kept.terms, None)]
         else:
@@ -189,7 +188,7 @@ class SharedTable:
         self.load(fresh, listed, version)
         self.since, self.from_disk = since, from_disk
 
-    def encode(self, rows: Iterable[Row]) -> tuple[Delta, Sequence[Row] | None]:
+    def encode(self, rows: Iterable[Solution]) -> tuple[Delta, Sequence[Solution] | None]:
         """All rows as ids, which are pinned, or in their order.
 
         Piece by piece, since reading them may take minutes.
@@ -238,7 +237,7 @@ class SharedTable:
     def swap(
         self,
         fresh: Delta,
-        listed: Sequence[Row] | None,
+        listed: Sequence[Solution] | None,
         version: int,
         at_ms: int,
         delta: Delta | None = None,
@@ -284,7 +283,7 @@ class SharedTable:
         self._apply(delta)
         return TableChange(delta)
 
-    def _take_all(self, rows: Sequence[Row]) -> TableChange:
+    def _take_all(self, rows: Sequence[Solution]) -> TableChange:
         if self.is_ordered:
             same = list(rows) == self.listed
             self.listed, self.count = list(rows), len(rows)

@@ -22,7 +22,7 @@ from pathlib import Path
 from pyoxigraph import Quad
 
 from ..errors import GoneError, StoreFormatError
-from ..quads import QuadStore
+from ..quads.quad_store import QuadStore
 from .work import write_whole
 
 COMPACT_QUADS = 200_000

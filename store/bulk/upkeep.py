@@ -17,7 +17,7 @@ from pathlib import Path
 from pyoxigraph import RdfFormat, serialize
 
 from ..errors import GoneError
-from ..quads import QuadStore
+from ..quads.quad_store import QuadStore
 from .direct import Advance
 from .mirror import COMPACT_QUADS, Mirror, swap_in
 from .mirror_quads import ADDED, REMOVED

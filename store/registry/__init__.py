@@ -1,14 +1,7 @@
 """The registry: what the server must remember besides quads, in SQLite or PostgreSQL through SQLAlchemy."""
 
 from .errors import RegistryError, RegistryFormatError, RegistryMigrationError
-from .records import (
-    JobRecord,
-    QueryRecord,
-    QueryState,
-    StoredQueryRecord,
-    StreamRecord,
-    TokenRecord,
-)
+from .records import JobRecord, QueryRecord, QueryState, StoredQueryRecord, StreamRecord, TokenRecord
 from .registry import Registry
 from .session import default_url
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.app.columns import with_ordered_columns
-from quadrill.app.lanes import is_light
+from quadrill.app.http.admission import is_light
+from quadrill.app.http.columns import with_ordered_columns
 from tests.app.conftest import Start
 
 

@@ -21,10 +21,10 @@ import pytest
 
 from quadrill.app import running
 from quadrill.app.config import load_settings
-from quadrill.app.demo import last_ids, play
-from quadrill.app.demo_client import DemoClient
-from quadrill.app.demo_replay import Plan
-from quadrill.app.demo_summary import FeedTally, Screen, events
+from quadrill.app.demo.client import DemoClient
+from quadrill.app.demo.replay import Plan
+from quadrill.app.demo.run import last_ids, play
+from quadrill.app.demo.summary import FeedTally, Screen, events
 
 START = datetime(2013, 1, 6, 10, tzinfo=UTC)
 END = datetime(2013, 1, 6, 20, tzinfo=UTC)
@@ -40,7 +40,7 @@ def ms(moment: datetime) -> int:
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    packed = files("quadrill.app.demo_data").joinpath(f"{name}.csv.gz").read_bytes()
+    packed = files("quadrill.app.demo.data").joinpath(f"{name}.csv.gz").read_bytes()
     return list(csv.DictReader(io.StringIO(gzip.decompress(packed).decode())))
 
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import pytest
 from pyoxigraph import RdfFormat, parse
 
-from quadrill.app.demo_data import departures, known, rdf, table, text_of, weather
-from quadrill.app.demo_replay import MAX_LINES_PER_PUSH, TICK_SECONDS, NothingToReplayError, Plan, replay
-from quadrill.app.demo_summary import FeedTally, Screen, events
+from quadrill.app.demo.data import departures, known, rdf, table, text_of, weather
+from quadrill.app.demo.replay import MAX_LINES_PER_PUSH, TICK_SECONDS, NothingToReplayError, Plan, replay
+from quadrill.app.demo.summary import FeedTally, Screen, events
 
 JAN_6_10H = 1_357_466_400_000
 HOUR = 3_600_000

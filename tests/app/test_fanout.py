@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from quadrill.app.fanout import Fanout, blocking_stream, frame
+from quadrill.app.feeds.fanout import Fanout, blocking_stream, frame
 from tests.app.conftest import Start
 from tests.app.events import EventReader
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.app import broadcast
-from quadrill.app.fanout import Fanout
-from quadrill.app.feedstreams import FeedSource, encode
-from quadrill.continuous.feeds import Feed
+from quadrill.app.feeds import broadcast
+from quadrill.app.feeds.fanout import Fanout
+from quadrill.app.feeds.query_feeds import FeedSource, encode
+from quadrill.continuous.output.feed import Feed
 from tests.app.conftest import Start
 from tests.app.events import EventReader
 

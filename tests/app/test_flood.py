@@ -92,7 +92,7 @@ def test_a_push_that_does_not_wait_for_the_log_says_so_and_is_written_soon(
         "stream": "http://localhost/r", "first_seq": 2, "last_seq": 4, "accepted": 3, "late": 0,
         "durable": False,
     }  # fmt: skip
-    log = server.services.engine.parts.turns.journal
+    log = server.services.engine.parts.sequencer.journal
     assert log is not None
     while log.log.durable < log.last:  # the engine's thread writes it by itself
         pass

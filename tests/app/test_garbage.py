@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quadrill.app.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import YoungCollections
 
 
 class Node:

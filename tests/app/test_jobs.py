@@ -120,7 +120,7 @@ def test_wrong_loads_are_problems(fresh: LiveServer, members: dict[str, object],
 
 
 def test_spark_that_is_missing_is_told(fresh: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quadrill.app.loads.spark_missing", lambda: "Spark needs Java")
+    monkeypatch.setattr("quadrill.app.upkeep.loads.spark_missing", lambda: "Spark needs Java")
     problem_of(fresh.client.post("/loads", json={"source": "a.nt", "engine": "spark"}), 501)
 
 

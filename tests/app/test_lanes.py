@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from quadrill.app.lanes import is_light, shape_of
-from quadrill.app.processes import Process
+from quadrill.app.evaluation.processes import Process
+from quadrill.app.http.admission import is_light, shape_of
 from tests.app.conftest import LiveServer, Start, problem_of
 
 MILLION = 1_000_000
@@ -239,7 +239,7 @@ def test_a_text_that_was_slow_within_the_server_goes_to_a_worker_the_next_time(
         end(process)
 
     monkeypatch.setattr(loaded.services.processes, "end", noted)
-    monkeypatch.setattr("quadrill.app.lanes.SLOW_SECONDS", 0.0)
+    monkeypatch.setattr("quadrill.app.http.admission.SLOW_SECONDS", 0.0)
     first = loaded.query(text).json()
     assert loaded.query(text).json() == first
     assert lanes_taken == ["inline", "worker"]

@@ -12,7 +12,7 @@ import pytest
 from quadrill.app.cli import main
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror, PredicateFacts, swap_in
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from tests.app.conftest import LiveServer, Start, problem_of
 
 needs_spark = pytest.mark.skipif(spark_missing() is not None, reason=spark_missing() or "")
@@ -42,10 +42,10 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
 
         return make
 
-    for module in ("quadrill.app.jobs", "quadrill.app.commands.mirror"):
+    for module in ("quadrill.app.upkeep.jobs", "quadrill.app.commands.mirror"):
         monkeypatch.setattr(f"{module}.make_mirror", maker("make"))
         monkeypatch.setattr(f"{module}.compact_mirror", maker("compact"))
-    monkeypatch.setattr("quadrill.app.mirror_upkeep.spark_missing", lambda: None)
+    monkeypatch.setattr("quadrill.app.upkeep.mirror.spark_missing", lambda: None)
     monkeypatch.setattr("quadrill.store.bulk.java.spark_missing", lambda: None)
     return found
 
@@ -156,7 +156,7 @@ def test_bulk_loads_are_followed_by_one_new_mirror(start_server: Start, made: Ma
 def test_many_changes_are_followed_by_compaction_and_few_are_not(
     start_server: Start, made: Made, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for module in ("quadrill.store.bulk.upkeep", "quadrill.app.mirror_upkeep"):
+    for module in ("quadrill.store.bulk.upkeep", "quadrill.app.upkeep.mirror"):
         monkeypatch.setattr(f"{module}.FEWEST_CHANGES", 10)
     write_mirror(tmp_path / "data" / "mirror", 0, 100)
     server = start_server(data=str(tmp_path / "data"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.app import negotiation
-from quadrill.app.errors import HttpError
-from quadrill.app.negotiation import GRAPH_OFFERS, RESULT_OFFERS
+from quadrill.app.http import negotiation
+from quadrill.app.http.errors import HttpError
+from quadrill.app.http.negotiation import GRAPH_OFFERS, RESULT_OFFERS
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from quadrill.app import lanes, running, shortcut, wire
+from quadrill.app import running
 from quadrill.app.config import Settings
-from quadrill.app.lanes import shape_of
+from quadrill.app.http import admission as lanes
+from quadrill.app.http import shortcut, wire
+from quadrill.app.http.admission import shape_of
 from quadrill.app.security import hash_token
 from quadrill.store.registry import TokenRecord
 from tests.app.conftest import LiveServer, Start

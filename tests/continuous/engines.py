@@ -13,7 +13,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.store import dictionary
 from quadrill.store.dictionary import TermDictionary
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 E = "http://example.org/"
 S = E + "s"

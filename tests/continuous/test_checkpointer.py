@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from quadrill.continuous import checkpointer
-from quadrill.continuous.checkpoint import read_checkpoint
-from quadrill.continuous.checkpointer import Checkpointer
 from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.durable import checkpointer
+from quadrill.continuous.durable.checkpoint import read_checkpoint
+from quadrill.continuous.durable.checkpointer import Checkpointer
+from quadrill.continuous.durable.journal import Journal
+from quadrill.continuous.durable.process_copy import COPIES, Copy
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.journal import Journal
-from quadrill.continuous.snapshot import COPIES, Copy
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
 E = "http://example.org/"
@@ -55,8 +55,8 @@ class Server:
 
     @property
     def checkpoints(self) -> Checkpointer:
-        assert self.engine.keeper is not None
-        return self.engine.keeper.checkpoints
+        assert self.engine.recovery is not None
+        return self.engine.recovery.checkpoints
 
     def push(self, at: int, *names: str) -> None:
         body = "".join(f"<{E}{name}> <{E}seen> {at} .\n" for name in names)
@@ -127,8 +127,8 @@ def test_a_copy_writes_the_moment_at_which_it_was_made(server: Server, tmp_path:
     assert state["processed"] == state["last"] == server.journal.last - 1
     recovered = copy_folder(server, tmp_path / "copy")
     try:
-        assert recovered.engine.keeper is not None
-        assert recovered.engine.keeper.report["records"] == 1
+        assert recovered.engine.recovery is not None
+        assert recovered.engine.recovery.report["records"] == 1
         assert recovered.rows() == ["a", "b", "c"]
         told = [event.data for event in recovered.engine.feed("seen").subscribe(0).take()]
         assert told == [event.data for event in server.engine.feed("seen").subscribe(0).take()]

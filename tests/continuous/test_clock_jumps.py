@@ -26,7 +26,7 @@ def arrive(life: Life, name: str) -> None:
 
 
 def stamps(life: Life) -> list[int]:
-    book = life.engine.parts.book
+    book = life.engine.parts.streams
     return [
         element.event_time
         for record in book.get(S).log.records()
@@ -118,12 +118,12 @@ def test_the_machines_clocks_are_in_milliseconds() -> None:
 def test_a_stream_that_ticks_in_silence_fills_neither_memory_nor_journal(life: Life) -> None:
     life.register("closes")
     arrive(life, "a")
-    dispatcher = life.engine.parts.dispatcher
+    dispatcher = life.engine.parts.router
     for _ in range(300):
         life.clock.advance(10)
         dispatcher.wait_ms(1_000)
         dispatcher.look_at_clock(1_000)
-    book = life.engine.parts.book
+    book = life.engine.parts.streams
     assert book.get(S).watermark == 10 * HOUR + 3_000
     assert len(book.get(S).log.records()) <= 3, "the element, the first and the last movement"
     assert life.journal.last < 20, "once a second, and when something is due"

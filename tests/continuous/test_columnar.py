@@ -11,14 +11,14 @@ import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.algebra.nodes import Algebra, Var
-from quadrill.continuous.columnar import Choice, ColumnarParts, Graphs
-from quadrill.continuous.element import Row
+from quadrill.continuous.element import Solution
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
-from quadrill.continuous.native import NativeEvaluator
-from quadrill.continuous.reference import EvaluationOptions
-from quadrill.continuous.registration import Registration
+from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.static.columnar import Choice, ColumnarParts, Graphs
 from quadrill.store.errors import UnsupportedError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.engines import bench
 
 TEXT = """PREFIX : <http://x/>
@@ -45,7 +45,7 @@ class Engine:
         columns: Sequence[Var],
         graphs: Graphs,
         base_iri: str | None,
-    ) -> list[Row]:
+    ) -> list[Solution]:
         self.asked.append((version, [each.name for each in columns], graphs))
         if self.refuses:
             raise UnsupportedError("a test")
@@ -128,7 +128,7 @@ def test_a_description_tells_who_read_a_static_part_and_why() -> None:
 def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("quadrill.continuous.static.effects.QUICK_S", -1.0)
+    monkeypatch.setattr("quadrill.continuous.static.commit_delta.QUICK_S", -1.0)
     engine = Engine()
     with bench(columnar=engine) as one:
         one.register("q", TEXT)
@@ -144,11 +144,11 @@ def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn(
 def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("quadrill.continuous.static.effects.QUICK_S", -1.0)
+    monkeypatch.setattr("quadrill.continuous.static.commit_delta.QUICK_S", -1.0)
     begun, go_on = threading.Event(), threading.Event()
 
     class Slow(Engine):
-        def rows(self, store: QuadStore, version: int, *given: Any) -> list[Row]:
+        def rows(self, store: QuadStore, version: int, *given: Any) -> list[Solution]:
             if version:
                 begun.set()
                 assert go_on.wait(30)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadrill.continuous.choice import EvaluatorChoice
+from quadrill.continuous.queries.evaluator_choice import EvaluatorChoice
 
 from .engines import Bench, E, S, all_held_is_known, bench, sweep_always
 

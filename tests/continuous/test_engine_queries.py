@@ -10,7 +10,7 @@ import pytest
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.errors import FeedGoneError, InputError
 from quadrill.store.errors import ConflictError, LimitError, NotFoundError, QueryTextError, UnsupportedError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry
 
 from .engines import NOW, PREFIX, RANGE, Bench, E, S, bench

@@ -13,7 +13,7 @@ import pytest
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.store.errors import NotFoundError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from .engines import PREFIX, RANGE, E, S, bench
 
@@ -141,8 +141,8 @@ def test_a_refresh_behind_a_drop_leaves_nothing() -> None:
     with bench() as b:
         b.register("q", RANGE, refresh={"every": "10s"})
         b.engine.drop("q")
-        b.engine.parts.dispatcher.refresh("q", "timer")
-        assert b.engine.parts.dispatcher.readers(S) == []
+        b.engine.parts.router.refresh("q", "timer")
+        assert b.engine.parts.router.readers(S) == []
 
 
 def test_registrations_under_one_name_at_once_agree() -> None:

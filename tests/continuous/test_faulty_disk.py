@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.journal import Journal
+from quadrill.continuous.durable.journal import Journal
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError, StoreUnwritableError
 from tests.continuous.faulty_disk import FaultyDisk
 from tests.continuous.test_recovery import E, Life, P, comparable, scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 
-from quadrill.continuous.feeds import Feed
+from quadrill.continuous.output.feed import Feed
 
 
 def ids(events: object) -> list[int | None]:

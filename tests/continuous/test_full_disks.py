@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from quadrill.continuous import checkpoint
 from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.durable import checkpoint
 from quadrill.store.errors import StoreError, StoreUnwritableError
 from tests.continuous.test_recovery import E, Life, P
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from quadrill.continuous.loop import WorkLoop
+from quadrill.continuous.scheduler.loop import WorkLoop
 
 
 class Counted:

@@ -12,8 +12,8 @@ import pytest
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.errors import FeedGoneError
-from quadrill.continuous.query_life import QueryLife
-from quadrill.continuous.registration import Registration
+from quadrill.continuous.queries.lifecycle import QueryLifecycle
+from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.static.progress import active
 from quadrill.store.errors import ConflictError, QuadrillError
 
@@ -42,13 +42,13 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     found = Gate()
-    make = QueryLife.evaluator
+    make = QueryLifecycle.evaluator
 
-    def slow(self: QueryLife, prepared: Any) -> Any:
+    def slow(self: QueryLifecycle, prepared: Any) -> Any:
         found.pass_through()
         return make(self, prepared)
 
-    monkeypatch.setattr(QueryLife, "evaluator", slow)
+    monkeypatch.setattr(QueryLifecycle, "evaluator", slow)
     yield found
     found.open.set()
 

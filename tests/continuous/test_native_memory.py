@@ -9,10 +9,10 @@ from pyoxigraph import NamedNode
 from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, element_of, trips
 from quadrill.continuous.element import Element
-from quadrill.continuous.native import EngineTerms, NativeEvaluator
-from quadrill.continuous.reference import EvaluationOptions
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import EngineTerms, NativeEvaluator
 from quadrill.store import dictionary
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from .engines import RANGE, E, bench
 

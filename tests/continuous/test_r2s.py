@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadrill.continuous.r2s import difference, emit
+from quadrill.continuous.output.r2s import difference, emit
 
 ROWS = st.lists(st.sampled_from("abc"), max_size=8)
 

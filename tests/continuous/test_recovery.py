@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from quadrill.continuous import query_life
 from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import FeedGoneError, IdempotencyError
-from quadrill.continuous.journal import Journal
+from quadrill.continuous.queries import lifecycle as query_life
 from quadrill.store.errors import ConflictError, QuadrillError, StoreUnwritableError, UnsupportedError
 from quadrill.store.logs import input_log
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
 E = "http://example.org/"
@@ -94,8 +94,8 @@ class Life:
         return self.engine.push(E + "s", body.encode(), "application/n-triples", at=at, **options)
 
     def checkpoint(self) -> None:
-        assert self.engine.keeper is not None
-        self.engine.keeper.checkpoints.checkpoint()
+        assert self.engine.recovery is not None
+        self.engine.recovery.checkpoints.checkpoint()
 
     def told(self) -> dict[str, list[tuple[Any, ...]]]:
         """All feeds: (id, kind, data)."""
@@ -334,7 +334,7 @@ def test_a_damaged_checkpoint_is_told_and_no_id_is_given_twice(tmp_path: Path) -
     data[-5] ^= 1
     path.write_bytes(data)
     life = Life(life.folder, life.clock, retention_ms=0)
-    assert life.engine.keeper is not None and "check sum" in life.engine.keeper.report["problem"]
+    assert life.engine.recovery is not None and "check sum" in life.engine.recovery.report["problem"]
     assert life.push(300_000, "z")["first_seq"] == 301
     assert life.told()["seen"][0][0] == last + 1
     life.stop()
@@ -350,7 +350,7 @@ def test_a_record_cut_off_by_a_power_failure_is_cut_away(tmp_path: Path) -> None
     newest = sorted((copy / "engine" / "input").glob("*.log"))[-1]
     newest.write_bytes(newest.read_bytes() + b"\x99\x00\x00\x00torn")
     life = Life(copy, life.clock)
-    assert life.engine.keeper is not None and life.engine.keeper.report["cut_bytes"] == 8
+    assert life.engine.recovery is not None and life.engine.recovery.report["cut_bytes"] == 8
     assert life.push(2_000, "b")["first_seq"] == 2
     assert [number for number, _, _ in life.told()["seen"]] == [1, 2]
     life.stop()

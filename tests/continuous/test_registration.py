@@ -8,8 +8,8 @@ import pytest
 
 from quadrill.continuous.errors import InputError
 from quadrill.continuous.language import parse
-from quadrill.continuous.prepare import prepare
-from quadrill.continuous.registration import Registration
+from quadrill.continuous.queries.prepare import prepare
+from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.settings import EngineSettings
 from quadrill.store.errors import UnsupportedError
 

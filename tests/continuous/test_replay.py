@@ -12,8 +12,8 @@ import pytest
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.query_life import QueryLife
-from quadrill.continuous.running import RunningQuery
+from quadrill.continuous.queries.lifecycle import QueryLifecycle
+from quadrill.continuous.queries.running import RunningQuery
 from tests.continuous.test_recovery import QUERIES, E, Life, comparable, ordered
 
 
@@ -193,7 +193,7 @@ def test_a_query_that_cannot_begin_anew_goes_on(life: Life, monkeypatch: pytest.
     def refuses(*_: Any) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(QueryLife, "evaluator", refuses)
+    monkeypatch.setattr(QueryLifecycle, "evaluator", refuses)
     with pytest.raises(MemoryError):
         life.engine.replay("seen")
     monkeypatch.undo()
@@ -267,8 +267,8 @@ def test_a_checkpoint_that_began_before_a_replay_does_not_delete_what_the_replay
     life.register("counts", "SELECT (COUNT(*) AS ?n) WHERE { STREAM :s [ALL] { ?x :seen ?v } }")
     for number in range(300):
         life.push(number * 10, f"a{number}")
-    assert life.engine.keeper is not None
-    checkpoints = life.engine.keeper.checkpoints
+    assert life.engine.recovery is not None
+    checkpoints = life.engine.recovery.checkpoints
     life.checkpoint()
     moment = checkpoints._moment()
     life.engine.replay("counts")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from quadrill.continuous.results import one_line, solutions, solutions_line
+from quadrill.continuous.output.results import one_line, solutions, solutions_line
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 literals = st.one_of(

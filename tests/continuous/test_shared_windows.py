@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadrill.continuous.running import RunningQuery
-from quadrill.continuous.s2r.shared import SharedView
+from quadrill.continuous.queries.running import RunningQuery
+from quadrill.continuous.windows.shared_window import SharedView
 
 from .engines import Bench, E, bench, sweep_always
 

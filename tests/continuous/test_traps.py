@@ -12,8 +12,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from quadrill.continuous.r2r.join import Join
-from quadrill.continuous.r2r.policies import Policy, fewest_intermediate, physical_cost, right_cardinality
+from quadrill.continuous.operators.join import Join
+from quadrill.continuous.operators.policies import (
+    Policy,
+    fewest_intermediate,
+    physical_cost,
+    right_cardinality,
+)
 from quadrill.continuous.rows import Delta, Schema, merge
 
 from .engines import bench

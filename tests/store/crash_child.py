@@ -12,7 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 PREFIX = "PREFIX ex: <http://e/>\n"
 

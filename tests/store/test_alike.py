@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Triple
 
 from quadrill.continuous.algebra.text import row_text
-from quadrill.store import alike
-from quadrill.store.alike import AlikeTexts
 from quadrill.store.errors import NetworkRefusedError
-from quadrill.store.guard import Limits, inspect_text
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql import parse_cache as alike
+from quadrill.store.sparql.guard import Limits, inspect_text
+from quadrill.store.sparql.parse_cache import AlikeTexts
 
 LIMITS = Limits(inline_height=1)
 """Everything is measured."""

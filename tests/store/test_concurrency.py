@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
-from quadrill.store.changes import Commit
 from quadrill.store.errors import UpdateError
-from quadrill.store.gate import Gate
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.changes import Commit
+from quadrill.store.quads.gate import Gate
+from quadrill.store.quads.quad_store import QuadStore
 
 PREFIX = "PREFIX ex: <http://e/>\n"
 INCREMENT = (

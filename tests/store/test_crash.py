@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from .crash_child import PREFIX, step
 
@@ -153,7 +153,7 @@ def test_a_bulk_load_cut_off_after_loading_is_counted_at_the_next_start(tmp_path
     folder = tmp_path / "data"
     code = f"""
 import os, signal
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.formats import rdf_format
 def reached(point):
     if point == "after-bulk":

@@ -11,7 +11,7 @@ from pyoxigraph import Store
 
 from quadrill.store import folder as folder_module
 from quadrill.store.errors import StoreFormatError, StoreLockedError, StoreUnwritableError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 
 def test_a_new_folder_is_made_with_its_format(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_folder_in_use_is_refused_with_the_process_that_holds_it(tmp_path: Pat
         assert "another folder" in str(caught.value.hint)
         code = f"""
 from quadrill.store.errors import StoreLockedError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 try:
     QuadStore.open({str(tmp_path / "data")!r})
 except StoreLockedError as error:

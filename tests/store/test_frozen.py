@@ -9,8 +9,8 @@ import pytest
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
 from quadrill.store.errors import StoreUnwritableError
-from quadrill.store.frozen import FrozenReader
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.frozen import FrozenReader
+from quadrill.store.quads.quad_store import QuadStore
 
 P = NamedNode("http://e/p")
 ALL = "SELECT ?s ?g { { ?s ?p ?o } UNION { GRAPH ?g { ?s ?p ?o } } }"

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
-from quadrill.store.changes import Commit, GraphChange
 from quadrill.store.errors import (
     NotFoundError,
     RdfSyntaxError,
@@ -19,8 +18,9 @@ from quadrill.store.errors import (
     UnsupportedError,
 )
 from quadrill.store.formats import rdf_format
-from quadrill.store.quads import QuadStore
-from quadrill.store.writer import PreconditionError
+from quadrill.store.quads.changes import Commit, GraphChange
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.writer import PreconditionError
 
 A, B, P, G, H = (NamedNode(f"http://e/{name}") for name in "abpgh")
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -331,7 +331,7 @@ def test_a_closed_store_says_so(store: QuadStore) -> None:
 
 
 def test_a_store_in_memory_is_renewed_when_most_of_it_was_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quadrill.store.writer._RENEW_REMOVED", 100)
+    monkeypatch.setattr("quadrill.store.quads.writer._RENEW_REMOVED", 100)
     store = QuadStore.open(None)
     first = store._writer.store
     node = BlankNode("kept")
@@ -350,7 +350,7 @@ def test_a_store_in_memory_is_renewed_when_most_of_it_was_deleted(monkeypatch: p
 def test_trouble_in_upkeep_does_not_fail_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("quadrill.store.writer._CHECKPOINT_COMMITS", 1)
+    monkeypatch.setattr("quadrill.store.quads.writer._CHECKPOINT_COMMITS", 1)
 
     def full(version: int) -> None:
         raise StoreUnwritableError("no space")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.store.changes import Commit, GraphChange
-from quadrill.store.rates import ChangeRates
+from quadrill.store.quads.changes import Commit, GraphChange
+from quadrill.store.quads.rates import ChangeRates
 
 MINUTE, HOUR = 60_000, 3_600_000
 

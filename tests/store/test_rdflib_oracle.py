@@ -17,7 +17,7 @@ import rdflib
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 from rdflib.term import Node
 
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 E = "http://e/"
 XSD = "http://www.w3.org/2001/XMLSchema#"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from quadrill.store.errors import UnsupportedError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 P = "PREFIX : <http://example.org/>\n"
 STEPS = [
@@ -56,7 +56,7 @@ def test_a_process_killed_while_rewound_starts_with_the_newest_version(tmp_path:
     folder = tmp_path / "data"
     code = f"""
 import os, signal
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 store = QuadStore.open({str(folder)!r})
 for n in range(20):
     store.update(f"INSERT DATA {{{{ <http://a> <http://p> {{n}} }}}}")

@@ -11,9 +11,9 @@ import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, QueryResultsFormat, RdfFormat, Triple
 
 from quadrill.store.errors import LimitError, QueryTextError, StoreError, UnsupportedError
-from quadrill.store.guard import Limits, inspect_text
-from quadrill.store.quads import QuadStore
-from quadrill.store.sparql import QueryFailedError
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.guard import Limits, inspect_text
+from quadrill.store.sparql.query import QueryFailedError
 
 A, P, G, H = (NamedNode(f"http://e/{name}") for name in "apgh")
 PREFIX = "PREFIX ex: <http://e/>\n"
@@ -233,7 +233,7 @@ def test_wide_texts_are_not_high() -> None:
 def test_a_bomb_in_a_process_of_its_own_does_not_end_it() -> None:
     code = """
 from quadrill.store.errors import QuadrillError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 store = QuadStore.open(None)
 for opening, closing in (("{", "}"), ("{OPTIONAL{", "}}"), ("{FILTER EXISTS{", "}}"), ("{{SELECT*{", "}}}")):
     for depth in (900, 4_900, 9_900 // len(opening) * 2, 40_000):

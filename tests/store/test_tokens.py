@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.store.tokens import excerpt_at, line_and_column, tokens
-from quadrill.store.update_text import (
+from quadrill.store.sparql.tokens import excerpt_at, line_and_column, tokens
+from quadrill.store.sparql.update_text import (
     Clear,
     Data,
     Load,

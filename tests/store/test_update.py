@@ -8,8 +8,8 @@ import pytest
 from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.errors import LimitError, QueryTextError, UnsupportedError, UpdateError
-from quadrill.store.guard import Limits
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.guard import Limits
 
 PREFIX = "PREFIX ex: <http://e/>\n"
 G, H = NamedNode("http://e/g"), NamedNode("http://e/h")

@@ -13,8 +13,8 @@ import pytest
 from quadrill.continuous.algebra.show import show
 from quadrill.continuous.algebra.static import split_static
 from quadrill.continuous.algebra.variables import in_scope
+from quadrill.continuous.evaluate.rewrites import prepare
 from quadrill.continuous.language import parse
-from quadrill.continuous.reference.prepare import prepare
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 RULE = "\n----\n"

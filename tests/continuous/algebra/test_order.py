@@ -15,7 +15,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, QuerySolutions, Store, Tri
 from quadrill.continuous.algebra.nodes import Term
 from quadrill.continuous.algebra.order import XSD, total_key, total_text, value_key, value_text
 from quadrill.continuous.algebra.set_functions import float_text, number_literal, set_function
-from quadrill.continuous.r2r.ordering import falling
+from quadrill.continuous.operators.ordering import falling
 
 
 def typed(text: str, name: str) -> Literal:

@@ -13,7 +13,7 @@ from quadrill.continuous.algebra.static import StaticPattern, is_static, split_s
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.language import parse
 from quadrill.store.errors import UnsupportedError
-from tests.continuous.reference.test_random_queries import patterns
+from tests.continuous.evaluate.test_random_queries import patterns
 
 STREAM = "STREAM :s [NOW] { ?p :at ?l }"
 

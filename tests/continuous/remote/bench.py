@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from quadrill.continuous.remote.settings import RemoteSettings
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import Bench
 from .endpoint import Endpoint

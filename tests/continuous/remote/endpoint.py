@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qs
 
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 E = "http://example.org/"
 JSON_RESULTS = "application/sparql-results+json"
@@ -115,7 +115,7 @@ class Endpoint:
 
 
 def _json(term: Any) -> dict[str, Any]:
-    from quadrill.continuous.results import term_json
+    from quadrill.continuous.output.results import term_json
 
     return term_json(term)
 

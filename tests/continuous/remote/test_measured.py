@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.describe import explain_text
+from quadrill.continuous.queries.description import explain_text
 from quadrill.continuous.remote.periods import Measured, Period
 from quadrill.continuous.remote.settings import RemoteSettings
 

@@ -9,16 +9,16 @@ from typing import Any
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QuerySolutions, Store
 
 from quadrill.continuous.algebra.nodes import Algebra, Var
-from quadrill.continuous.columnar import Graphs
-from quadrill.continuous.element import Row
-from quadrill.continuous.reference.background import static_text
-from quadrill.continuous.reference.functions import Functions
+from quadrill.continuous.element import Solution
+from quadrill.continuous.evaluate.oxigraph_functions import Functions
+from quadrill.continuous.evaluate.static_evaluator import static_text
 from quadrill.continuous.spark.compile import Compiler
 from quadrill.continuous.spark.worker import terms_of
-from quadrill.store.apply import term_text
+from quadrill.continuous.static.columnar import Graphs
 from quadrill.store.bulk.mirror import PredicateFacts
 from quadrill.store.bulk.mirror_quads import given_rows
 from quadrill.store.bulk.typed import with_types
+from quadrill.store.quads.apply import term_text
 
 
 class QuadsInMemory:
@@ -69,7 +69,7 @@ class QuadsInMemory:
 
 def by_spark(
     quads: QuadsInMemory, pattern: Algebra, columns: Sequence[Var], dataset: Graphs, base_iri: str | None
-) -> Counter[Row]:
+) -> Counter[Solution]:
     """The rows of a pattern as Spark gives them."""
     data = Compiler(quads, dataset, base_iri).table(pattern, columns)
     if not columns:
@@ -88,7 +88,7 @@ def by_store(
     base_iri: str | None = None,
     default: Sequence[NamedNode | DefaultGraph] | None = None,
     named: Sequence[NamedNode | BlankNode] | None = None,
-) -> Counter[Row]:
+) -> Counter[Solution]:
     """The rows as the store gives them, with the choices of docs/semantics.md fixed."""
     functions = Functions("q", {})
     answer = store.query(

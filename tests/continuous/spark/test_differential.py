@@ -15,13 +15,13 @@ from pyoxigraph import Literal, NamedNode, Quad, Store, Triple
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.show import show
 from quadrill.continuous.algebra.variables import in_scope
-from quadrill.continuous.columnar import Graphs
 from quadrill.continuous.spark import SparkEngine, SparkTables, choose
+from quadrill.continuous.static.columnar import Graphs
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror, PredicateFacts
 from quadrill.store.bulk.upkeep import make_mirror
 from quadrill.store.errors import UnsupportedError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.spark.comparison import QuadsInMemory, by_spark, by_store
 from tests.continuous.spark.random_patterns import (
     DATES,

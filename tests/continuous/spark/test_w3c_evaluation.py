@@ -12,8 +12,8 @@ import pytest
 
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.variables import in_scope
-from quadrill.continuous.columnar import Graphs
 from quadrill.continuous.language import parse
+from quadrill.continuous.static.columnar import Graphs
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.errors import UnsupportedError
 from tests.continuous.algebra.test_w3c_roundtrip import DIFFERENT_EACH_TIME, evaluation_cases, load

@@ -12,11 +12,11 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.native import NativeEvaluator
-from quadrill.continuous.reference.background import Background
+from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.evaluate.static_evaluator import StaticEvaluator
+from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import deltas
-from quadrill.continuous.static import effects as limits
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import PREFIX, Bench, E, bench
 
@@ -201,10 +201,10 @@ def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: py
     engine = Engine(store, None, clock=SystemClock(), settings=EngineSettings())
     engine.start()
     store.apply(add=[quad("a", "1")])
-    begin = Background.whole
+    begin = StaticEvaluator.whole
     tries: list[int] = []
 
-    def slow(self: Background, reader: Any, part: Any) -> Any:
+    def slow(self: StaticEvaluator, reader: Any, part: Any) -> Any:
         """While the query begins another thread writes, and is done before the query has begun."""
         found = begin(self, reader, part)
         tries.append(store.version)
@@ -215,7 +215,7 @@ def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: py
             assert not writer.is_alive(), "the writer waits for the query"
         return found
 
-    monkeypatch.setattr(Background, "whole", slow)
+    monkeypatch.setattr(StaticEvaluator, "whole", slow)
     counted = "{ SELECT ?x (COUNT(?l) AS ?n) WHERE { ?x :label ?l } GROUP BY ?x }"
     text = f"{PREFIX}SELECT ?x ?n WHERE {{ STREAM :s [NOW] {{ ?x :seen ?v }} {counted} }}"
     engine.register(Registration.from_json({"query": text}, name="q"))
@@ -238,7 +238,7 @@ def test_a_query_that_begins_while_its_rows_are_read_anew_begins_when_they_are_t
         asked: list[Any] = []
         ask = one.engine.parts.statics.recomputer.ask
         monkeypatch.setattr(one.engine.parts.statics.recomputer, "ask", asked.append)
-        make = one.engine.life.evaluator
+        make = one.engine.lifecycle.evaluator
 
         def overtaken(prepared: Any) -> Any:
             """A large commit takes its turn between the reading of the tables and the turn of the query."""
@@ -246,7 +246,7 @@ def test_a_query_that_begins_while_its_rows_are_read_anew_begins_when_they_are_t
             one.store.apply(add=[quad("a", str(n)) for n in range(10)])
             return made
 
-        monkeypatch.setattr(one.engine.life, "evaluator", overtaken)
+        monkeypatch.setattr(one.engine.lifecycle, "evaluator", overtaken)
         one.register("q", BOTH, output="changes")
         description = one.engine.describe("q")
         assert description["state"] == "materialising"
@@ -270,14 +270,14 @@ def test_a_query_that_waits_for_rows_that_are_read_anew_can_be_dropped(
         asked: list[Any] = []
         ask = one.engine.parts.statics.recomputer.ask
         monkeypatch.setattr(one.engine.parts.statics.recomputer, "ask", asked.append)
-        make = one.engine.life.evaluator
+        make = one.engine.lifecycle.evaluator
 
         def overtaken(prepared: Any) -> Any:
             made = make(prepared)
             one.store.apply(add=[quad("a", str(n)) for n in range(10)])
             return made
 
-        monkeypatch.setattr(one.engine.life, "evaluator", overtaken)
+        monkeypatch.setattr(one.engine.lifecycle, "evaluator", overtaken)
         one.register("q", LABELLED)
         assert one.engine.describe("q")["state"] == "materialising"
         one.engine.drop("q")

@@ -19,17 +19,17 @@ from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.native import EngineTerms
-from quadrill.continuous.static import effects as limits
+from quadrill.continuous.evaluate.native import EngineTerms
+from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import groups, kept
 from quadrill.continuous.static.base import BaseTable, MemberTable
-from quadrill.continuous.static.catalogue import StaticCatalogue
-from quadrill.continuous.static.rows import StaticRows
+from quadrill.continuous.static.static_inputs import StaticInputs
+from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.store.errors import QuadrillError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import PREFIX, Bench, E, bench
-from ..planner.random_queries import (
+from ..plan.random_queries import (
     GRAPHS,
     NODES,
     PREDICATES,
@@ -111,7 +111,7 @@ class Members:
     """Parts of queries of their own over one catalogue."""
 
     def __init__(self, store: QuadStore, parts: list[StaticPattern], factor: int) -> None:
-        self.catalogue = StaticCatalogue(store, EngineTerms())
+        self.catalogue = TableRegistry(store, EngineTerms())
         self.catalogue.recomputer.threaded = False
         self.catalogue.groups.factor = factor
         self.store, self.rows, self.held = store, [], []
@@ -120,7 +120,9 @@ class Members:
 
     def add(self, part: StaticPattern, name: str) -> None:
         """A query more."""
-        rows = StaticRows(name, [part], lambda: background(self.store), self.catalogue.terms, self.catalogue)
+        rows = StaticInputs(
+            name, [part], lambda: background(self.store), self.catalogue.terms, self.catalogue
+        )
         rows.open()
         assert rows.known()
         self.rows.append(rows)

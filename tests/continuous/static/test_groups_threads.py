@@ -11,7 +11,7 @@ import pytest
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.static.base import MemberTable
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import PREFIX, E
 from .test_following import quad

@@ -13,12 +13,12 @@ import pytest
 from pyoxigraph import BlankNode, Literal, NamedNode
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.static import effects as limits
+from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import kept
 from quadrill.continuous.static.packed_rows import PackedRows, pack
 from quadrill.continuous.static.recompute import Recomputer
 from quadrill.continuous.static.table import SharedTable
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.shelf import Shelf
 
 from ..test_recovery import Life, P, comparable

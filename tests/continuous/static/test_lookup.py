@@ -18,21 +18,21 @@ from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.native import EngineTerms, NativeEvaluator
-from quadrill.continuous.planner import compiled
-from quadrill.continuous.reference import ReferenceEvaluator
-from quadrill.continuous.reference.answer import EvaluationOptions, Left
-from quadrill.continuous.static import effects as limits
+from quadrill.continuous.evaluate.answer import EvaluationOptions, LookupReason
+from quadrill.continuous.evaluate.native import EngineTerms, NativeEvaluator
+from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
+from quadrill.continuous.plan import compiled
+from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import lookup
-from quadrill.continuous.static.catalogue import StaticCatalogue
 from quadrill.continuous.static.table import SharedTable
+from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.store.errors import LimitError, QueryTextError, StoreUnwritableError, UnsupportedError
 from quadrill.store.formats import rdf_format
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import PREFIX, Bench, E, bench
-from ..planner.random_queries import PREDICATES, W1, W2, basic, blocks, contents, grouped, query_of
-from ..planner.test_native_oracle import History, has_zero_steps
+from ..plan.random_queries import PREDICATES, W1, W2, basic, blocks, contents, grouped, query_of
+from ..plan.test_native_oracle import History, has_zero_steps
 from ..test_recovery import Life, P, comparable
 
 LABELLED = "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :label ?l }"
@@ -73,7 +73,7 @@ class Follower:
         self, query: ContinuousQuery, store: QuadStore, how: str | None, *, is_compiled: bool = True
     ) -> None:
         terms = EngineTerms()
-        self.catalogue = StaticCatalogue(store, terms)
+        self.catalogue = TableRegistry(store, terms)
         self.catalogue.recomputer.threaded = False
         options = EvaluationOptions(name="q", static_tables=how)  # type: ignore[arg-type]
         self.native = NativeEvaluator(
@@ -101,7 +101,7 @@ class Follower:
             if place in statics.looked_up:
                 self.native.hold(place, statics.read_again(place, limited=False))
             elif isinstance(table, SharedTable) and statics.why_held(table) is None:
-                self.native.look_up(place, Left(table.count, 0, "a test"))
+                self.native.look_up(place, LookupReason(table.count, 0, "a test"))
 
     def close(self) -> None:
         self.native.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.static import effects as limits
+from quadrill.continuous.static import commit_delta as limits
 
 from ..test_recovery import Life, P, comparable
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from quadrill.continuous import residence
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.static import effects as limits
-from quadrill.continuous.static import lookup
+from quadrill.continuous.static import commit_delta as limits
+from quadrill.continuous.static import lookup, residence
 from quadrill.store.errors import LimitError
 
 from ..engines import Bench, E, bench

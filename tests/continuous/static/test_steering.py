@@ -7,7 +7,7 @@ import json
 import pytest
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from quadrill.continuous.static import effects as limits
+from quadrill.continuous.static import commit_delta as limits
 
 from ..engines import Bench, E, bench
 

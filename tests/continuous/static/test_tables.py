@@ -18,19 +18,19 @@ from quadrill.continuous.algebra.nodes import Algebra, Path, Var
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
-from quadrill.continuous.native import EngineTerms
-from quadrill.continuous.reference.answer import EvaluationOptions
-from quadrill.continuous.reference.background import Background
-from quadrill.continuous.reference.functions import Functions
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import EngineTerms
+from quadrill.continuous.evaluate.oxigraph_functions import Functions
+from quadrill.continuous.evaluate.static_evaluator import StaticEvaluator
 from quadrill.continuous.rows import Delta, difference, merge
-from quadrill.continuous.static.catalogue import StaticCatalogue
-from quadrill.continuous.static.rows import StaticRows
+from quadrill.continuous.static.static_inputs import StaticInputs
 from quadrill.continuous.static.table import SharedTable
+from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.store.errors import LimitError, QuadrillError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
-from ..planner.random_queries import (
+from ..plan.random_queries import (
     GRAPHS,
     NODES,
     PREDICATES,
@@ -79,14 +79,14 @@ commits = st.lists(
 """The dataset after each commit."""
 
 
-def background(store: QuadStore) -> Background:
-    return Background(QUERY, store, EvaluationOptions(), Functions("", custom_functions()))
+def background(store: QuadStore) -> StaticEvaluator:
+    return StaticEvaluator(QUERY, store, EvaluationOptions(), Functions("", custom_functions()))
 
 
-def follow(store: QuadStore, *parts: StaticPattern) -> tuple[StaticCatalogue, StaticRows]:
-    catalogue = StaticCatalogue(store, EngineTerms())
+def follow(store: QuadStore, *parts: StaticPattern) -> tuple[TableRegistry, StaticInputs]:
+    catalogue = TableRegistry(store, EngineTerms())
     catalogue.recomputer.threaded = False
-    rows = StaticRows("q", parts, lambda: background(store), catalogue.terms, catalogue)
+    rows = StaticInputs("q", parts, lambda: background(store), catalogue.terms, catalogue)
     rows.open()
     rows.begin()
     return catalogue, rows
@@ -94,8 +94,8 @@ def follow(store: QuadStore, *parts: StaticPattern) -> tuple[StaticCatalogue, St
 
 def step_to(
     store: QuadStore,
-    catalogue: StaticCatalogue,
-    rows: StaticRows,
+    catalogue: TableRegistry,
+    rows: StaticInputs,
     held: list[Counter[Any]],
     *,
     leaping: bool = False,

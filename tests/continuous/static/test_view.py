@@ -10,23 +10,23 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Quad
 
-from quadrill.continuous import native_plan
 from quadrill.continuous.algebra.query import ContinuousQuery
-from quadrill.continuous.native import EngineTerms, NativeEvaluator
-from quadrill.continuous.planner import compiled
-from quadrill.continuous.reference.answer import EvaluationOptions
-from quadrill.continuous.static.catalogue import StaticCatalogue
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import EngineTerms, NativeEvaluator
+from quadrill.continuous.plan import compiled
+from quadrill.continuous.plan import plan_state as native_plan
+from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.store.errors import QueryTextError, UnsupportedError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import Bench, bench
-from ..planner.random_queries import W1, W2, query_of
-from ..planner.test_native_oracle import History, has_zero_steps
+from ..plan.random_queries import W1, W2, query_of
+from ..plan.test_native_oracle import History, has_zero_steps
 from .test_following import LABELLED, quad, told
 from .test_lookup import shapes, turns
 
 
-def evaluator(query: ContinuousQuery, store: QuadStore, statics: StaticCatalogue, **how: Any) -> Any:
+def evaluator(query: ContinuousQuery, store: QuadStore, statics: TableRegistry, **how: Any) -> Any:
     options = EvaluationOptions(name="q", static_tables="table")
     made = NativeEvaluator(query, store, options, statics.terms, statics=statics, **how)
     made.begin()
@@ -46,7 +46,7 @@ def step(evaluator: NativeEvaluator, at: int, contents: Any) -> tuple[Any, Any, 
 def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
     assume(not has_zero_steps(query.root))
     store = QuadStore.open(None)
-    shared, apart = StaticCatalogue(store, EngineTerms()), StaticCatalogue(store, EngineTerms())
+    shared, apart = TableRegistry(store, EngineTerms()), TableRegistry(store, EngineTerms())
     for each in (shared, apart):
         each.recomputer.threaded = False
     try:

@@ -8,7 +8,7 @@ from typing import Any
 from pyoxigraph import RdfFormat, serialize
 
 from quadrill.store.bulk.mirror import Mirror
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 COLUMNS = ("s", "o", "g", "kind", "n", "d", "t")
 

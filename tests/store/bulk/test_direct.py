@@ -17,7 +17,7 @@ from quadrill.store.bulk import load as load_module
 from quadrill.store.bulk import sources as sources_module
 from quadrill.store.bulk.parsing import Rules, parse_chunk
 from quadrill.store.bulk.sources import SourceError, cut, find_sources
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 ONE = Quad(NamedNode("urn:s"), NamedNode("urn:p"), NamedNode("urn:o"))
 

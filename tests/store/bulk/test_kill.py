@@ -14,14 +14,14 @@ import pytest
 
 from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.bulk.java import spark_missing
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 ROWS = 3_000
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
 from quadrill.store.bulk import BulkLoader, LoadOptions
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 folder, file, engine, point = sys.argv[1:]
 

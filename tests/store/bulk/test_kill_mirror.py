@@ -14,14 +14,14 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror
 from quadrill.store.bulk.upkeep import compact_mirror, make_mirror
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from tests.store.bulk.mirrored import lines, lines_of
 
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
 from quadrill.store.bulk.upkeep import compact_mirror
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 folder, point = sys.argv[1:]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.bulk.parts import PartsStream, may_have_blank_nodes
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5), st.integers(1, 30))

@@ -10,7 +10,7 @@ import pytest
 
 from quadrill.store.bulk import BulkLoader, Kept, LoadOptions
 from quadrill.store.bulk.purge import purge
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 NOW = 1_000_000.0
 

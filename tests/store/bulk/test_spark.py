@@ -17,7 +17,7 @@ from quadrill.store.bulk.java import java_version, spark_missing
 from quadrill.store.bulk.mirror import Mirror, PredicateFacts, swap_in
 from quadrill.store.bulk.upkeep import make_mirror
 from quadrill.store.errors import StoreFormatError
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 
 needs_spark = pytest.mark.skipif(spark_missing() is not None, reason=spark_missing() or "")
 

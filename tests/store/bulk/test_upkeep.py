@@ -11,7 +11,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror, PredicateFacts, swap_in
 from quadrill.store.bulk.upkeep import MirrorState, compact_mirror, make_mirror, state
-from quadrill.store.quads import QuadStore
+from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.spark.random_patterns import random_quads
 from tests.store.bulk.mirrored import content, lines, lines_of
 

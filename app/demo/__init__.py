@@ -1,0 +1,1 @@
+"""``quadrill demo``: the server on a week of real flights."""

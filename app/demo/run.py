@@ -1,0 +1,201 @@
+"""``quadrill demo``: the server on a week of real flights, with four continuous queries running on them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from quadrill.continuous.engine import Engine
+
+from .. import running
+from ..config import load_settings
+from .client import DemoClient
+from .data import QUERY_FILES
+from .replay import Plan, replay
+from .summary import FeedFollower, FeedTally, Screen
+
+# 05:00 in New York on 6 January 2013: the first flights leave in poor visibility.
+DEFAULT_FROM = "2013-01-06T10:00:00Z"
+DEFAULT_SPEED = 2400.0
+SETTLE_SECONDS = 60.0
+SYNC_SECONDS = 0.5
+
+
+class _StoppedError(Exception):
+    """Someone asked the demo to end."""
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``demo`` to the command line."""
+    summary = "run the server on a week of real flights"
+    parser = commands.add_parser(
+        "demo", help=summary, description=f"{summary}, with four continuous queries on them"
+    )
+    parser.add_argument(
+        "--speed", metavar="X", type=_positive, default=DEFAULT_SPEED,
+        help=f"event seconds per wall second (default {DEFAULT_SPEED:.0f})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--from", metavar="TIME", dest="start_ms", type=_instant, default=_instant(DEFAULT_FROM),
+        help=f"event time to start from, an xsd:dateTime or milliseconds (default {DEFAULT_FROM})",
+    )  # fmt: skip
+    add = parser.add_argument
+    add("--seconds", metavar="N", type=_positive, help="end after N seconds of replay")
+    add("--port", metavar="P", type=int, help="port to listen on (default 7878, 0 for a free one)")
+    add("--data", metavar="DIR", help="data folder (default: a temporary one)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the demo until its data, its seconds or the user's patience end; gives the exit code."""
+    end_ms = None
+    if options.seconds is not None:
+        end_ms = options.start_ms + math.ceil(options.seconds * options.speed * 1000)
+    plan = Plan.between(options.start_ms, end_ms)
+    stop = _stop_on_signals()
+    with _data_folder(options.data) as folder:
+        given = {"data": folder, "port": options.port}
+        overrides = {name: value for name, value in given.items() if value is not None}
+        settings = load_settings(overrides=overrides)
+        headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
+        with running.serve(settings) as server, contextlib.suppress(_StoppedError):
+            screen = Screen()
+            with DemoClient(server.url, headers) as client:
+                client.set_up()
+                screen.say(f"Quadrill is ready at {server.url}")
+                screen.say("Open it in a browser to see the queries at work; Ctrl-C ends the demo.\n")
+                tallies = play(
+                    plan, client, server.url, headers, speed=options.speed, screen=screen, stop=stop,
+                    last_ids=lambda: last_ids(server.services.engine, stop),
+                )  # fmt: skip
+            if options.seconds is None:
+                screen.say("\nThe week is over. The server goes on until Ctrl-C.")
+                stop.wait()
+            elif any(tally.error for tally in tallies.values()):
+                return 1
+    running.leave(server)
+    return 0
+
+
+def play(
+    plan: Plan,
+    client: DemoClient,
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    speed: float,
+    screen: Screen,
+    stop: threading.Event,
+    last_ids: Callable[[], Mapping[str, int] | None],
+) -> dict[str, FeedTally]:
+    """Replay the plan on a server that is set up, and show the feeds until all results are there.
+
+    ``last_ids`` gives the id of each feed's last event once everything that was sent has been worked off,
+    None when that takes too long.
+    Gives what came over each feed.
+    """
+    followers = [FeedFollower(url, name, headers) for name in QUERY_FILES]
+    tallies = {follower.tally.name: follower.tally for follower in followers}
+    reached_ms = plan.start_ms
+
+    def show(at_ms: int) -> None:
+        nonlocal reached_ms
+        reached_ms = at_ms
+        screen.show(at_ms, tallies.values(), time.monotonic())
+
+    def pause(seconds: float) -> None:
+        if stop.wait(seconds):
+            raise _StoppedError
+
+    for follower in followers:
+        follower.start()
+    try:
+        replay(
+            plan, client, speed=speed, pause=pause, progress=show,
+            changed=lambda _at_ms: screen.say("\nHalf-way: Atlanta and Chicago are put on the watch list.\n"),
+        )  # fmt: skip
+        wanted = last_ids()
+        if wanted is None or not _await(tallies, wanted, stop):
+            screen.say(f"\nThe engine needs more than {SETTLE_SECONDS:.0f} s to catch up; the counts so far:")
+    finally:
+        screen.show(reached_ms, tallies.values(), time.monotonic(), final=True)
+        for follower in followers:
+            follower.stop()
+    return tallies
+
+
+def last_ids(engine: Engine, stop: threading.Event) -> dict[str, int] | None:
+    """The id of each feed's last event once the engine has worked off what was sent.
+
+    None when that takes more than SETTLE_SECONDS. Ends early when ``stop`` is set.
+    """
+    for _ in range(round(SETTLE_SECONDS / SYNC_SECONDS)):
+        try:
+            engine.sync(SYNC_SECONDS)
+        except TimeoutError:
+            if stop.is_set():
+                raise _StoppedError from None
+        else:
+            return {name: engine.feed(name).last_id for name in QUERY_FILES}
+    return None
+
+
+def _await(tallies: Mapping[str, FeedTally], wanted: Mapping[str, int], stop: threading.Event) -> bool:
+    """Wait until every follower has seen its feed's last event; False when that took too long."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while any(tallies[name].last_id < last_id for name, last_id in wanted.items()):
+        if time.monotonic() > deadline:
+            return False
+        if stop.wait(0.02):
+            raise _StoppedError
+    return True
+
+
+def _stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: stop.set())
+    return stop
+
+
+@contextlib.contextmanager
+def _data_folder(given: str | None) -> Iterator[str]:
+    if given is not None:
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="quadrill-demo-") as folder:
+        yield folder
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return number
+
+
+def _instant(text: str) -> int:
+    """Milliseconds of an xsd:dateTime (UTC without a zone) or of a plain number of milliseconds."""
+    try:
+        if text.isdigit():
+            moment = datetime.fromtimestamp(int(text) / 1000, UTC)
+        else:
+            moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time: write 2013-01-06T10:00:00Z or milliseconds since the epoch"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,292 @@
+"""The lane for heavy queries: worker processes on copies of the store, killed when a query must stop.
+
+docs/decisions/0052-queries-that-can-be-stopped.md tells why and when. The pool keeps at most ``size``
+processes; each opens the copy of the newest version when a query needs it, so that a time without writes
+pays for the copy once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyoxigraph import NamedNode, RdfFormat
+
+from quadrill.store.errors import QuadrillError, StoreError
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.query_worker import (
+    DUMP_FILE,
+    GRAPHS_FILE,
+    WorkerRequest,
+    error_from,
+    read_frame,
+    send_frame,
+)
+
+from ..http.streaming import Sink, timeout_error
+from .processes import Process
+
+MAX_DUMPED_QUADS = 500_000
+"""A store in memory has no checkpoint: it is dumped for the workers, up to this size."""
+
+
+class WorkerLostError(StoreError):
+    """A worker ended by itself, most likely for want of memory."""
+
+    code = "worker-lost"
+
+
+@dataclass(eq=False, slots=True)
+class _Copy:
+    folder: Path
+    version: int
+    users: int = 0
+
+
+class _Worker:
+    """One process and the socket to it."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        ours, theirs = socket.socketpair()
+        read_end, self._lifecycle = os.pipe()
+        command = [sys.executable, "-m", "quadrill.store.sparql.query_worker"]
+        command += [str(theirs.fileno()), str(read_end), str(memory_bytes)]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                pass_fds=(theirs.fileno(), read_end),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                # Signals that stop the server go to it alone; it ends its workers itself.
+                start_new_session=True,
+            )
+        finally:
+            theirs.close()
+            os.close(read_end)
+        self.socket = ours
+
+    def kill(self) -> None:
+        """End the process whatever it does."""
+        with contextlib.suppress(OSError):
+            self._process.kill()
+
+    def close(self) -> None:
+        """End the process and let go of it."""
+        self.kill()
+        self._process.wait()
+        self.socket.close()
+        if self._lifecycle >= 0:
+            os.close(self._lifecycle)
+            self._lifecycle = -1
+
+
+class WorkerPool:
+    """Worker processes and the copies of the store that they read."""
+
+    def __init__(
+        self, store: QuadStore, folder: Path | None, *, size: int, memory_bytes: int, max_nesting: int
+    ) -> None:
+        """Make an empty pool.
+
+        Args:
+            store: what to evaluate on.
+            folder: the data folder, on whose disk copies cost nothing; None for a store in memory.
+            size: processes at most; 0 switches the lane off.
+            memory_bytes: memory of one process at most, 0 for no limit.
+            max_nesting: the limit on texts.
+        """
+        self._store = store
+        self._parent = folder
+        self._size = size
+        self._memory = memory_bytes
+        self._max_nesting = max_nesting
+        self._slots = threading.BoundedSemaphore(max(size, 1))
+        self._lock = threading.Lock()
+        self._copying = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._copies: list[_Copy] = []
+        self._folder: Path | None = None
+        self._closed = False
+
+    def takes(self, quads: int) -> bool:
+        """True when the lane is there for a store of that size."""
+        return self._size > 0 and not self._closed and (self._parent is not None or quads <= MAX_DUMPED_QUADS)
+
+    def run(
+        self,
+        request: WorkerRequest,
+        sink: Sink,
+        begin: Callable[[dict[str, Any]], None],
+        process: Process,
+        seconds: float,
+    ) -> None:
+        """Evaluate a query in a worker and write its result to ``sink``.
+
+        Args:
+            request: the query; ``copy`` and ``version`` are filled in here.
+            sink: takes the blocks of the result.
+            begin: called with kind, format and version before the first block.
+            process: its ``stop`` kills the worker.
+            seconds: time for everything, waiting for a free worker included.
+
+        Raises:
+            QueryTimeoutError: the time is over; the worker was killed.
+            CancelledError: somebody stopped the process; the worker was killed.
+            WorkerLostError: the worker died.
+            QuadrillError: what the query itself gives.
+        """
+        deadline = time.monotonic() + seconds
+        if not self._slots.acquire(timeout=seconds):
+            raise timeout_error(seconds)
+        try:
+            copy = self._newest_copy()
+            try:
+                self._run_on(copy, request, sink, begin, process, deadline, seconds)
+            finally:
+                self._release(copy)
+        finally:
+            self._slots.release()
+
+    def close(self) -> None:
+        """End all workers and remove the copies."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run_on(
+        self,
+        copy: _Copy,
+        request: WorkerRequest,
+        sink: Sink,
+        begin: Callable[[dict[str, Any]], None],
+        process: Process,
+        deadline: float,
+        seconds: float,
+    ) -> None:
+        worker = self._take_worker()
+        good = False
+        process.lane = "worker"
+        process.stop = worker.kill
+        try:
+            if process.error is not None:
+                raise process.error
+            full = replace(request, copy=str(copy.folder), version=copy.version, height=self._max_nesting)
+            send_frame(worker.socket, b"Q", full.encode())
+            refused = _relay(worker.socket, sink, begin, deadline)
+            good = True
+            if refused is not None:
+                raise refused
+        except TimeoutError as error:
+            raise timeout_error(seconds) from error
+        except (ConnectionError, EOFError) as error:
+            if process.error is not None:
+                raise process.error from None
+            raise WorkerLostError(
+                "the process that evaluated the query ended, most likely because it needed too much memory",
+                hint="Make the query narrower, or raise the setting worker_memory_bytes.",
+            ) from error
+        finally:
+            process.stop = None
+            with self._lock:
+                kept = good and not self._closed
+                if kept:
+                    self._idle.append(worker)
+            if not kept:
+                worker.close()
+
+    def _take_worker(self) -> _Worker:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return _Worker(self._memory)
+
+    def _newest_copy(self) -> _Copy:
+        """A copy that shows every commit acknowledged so far."""
+        with self._copying:
+            version = self._store.version
+            with self._lock:
+                if self._copies and self._copies[-1].version >= version:
+                    self._copies[-1].users += 1
+                    return self._copies[-1]
+            copy = self._make_copy()
+            with self._lock:
+                copy.users = 1
+                self._copies.append(copy)
+        self._remove_unused()
+        return copy
+
+    def _make_copy(self) -> _Copy:
+        if self._folder is None:
+            # Beside the database: hard links do not cross file systems.
+            self._folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=self._parent))
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        if self._parent is not None:
+            target = folder / "quads"
+            return _Copy(target, self._store.checkpoint_quads(target))
+        names = [name.value for name in self._store.graph_names() if isinstance(name, NamedNode)]
+        (folder / GRAPHS_FILE).write_text(json.dumps(names), encoding="utf-8")
+        with open(folder / DUMP_FILE, "wb") as file:
+            version = self._store.dump(file, RdfFormat.N_QUADS)
+        return _Copy(folder, version)
+
+    def _release(self, copy: _Copy) -> None:
+        with self._lock:
+            copy.users -= 1
+        self._remove_unused()
+
+    def _remove_unused(self) -> None:
+        """Only the newest copy is kept without a user. Open files of a removed one stay readable."""
+        with self._lock:
+            unused = [copy for copy in self._copies[:-1] if not copy.users]
+            for copy in unused:
+                self._copies.remove(copy)
+        for copy in unused:
+            shutil.rmtree(copy.folder, ignore_errors=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove copies that a killed server left in its data folder."""
+    for left in folder.glob("checkpoints-*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _relay(
+    connection: socket.socket, sink: Sink, begin: Callable[[dict[str, Any]], None], deadline: float
+) -> QuadrillError | None:
+    """Pass a worker's answer on to its end; the error that the query itself gave, if any.
+
+    Raises: TimeoutError, EOFError, and what ``sink`` and ``begin`` raise.
+    """
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        frame = read_frame(connection)
+        if frame is None:
+            raise EOFError
+        kind, payload = frame
+        if kind == b"D":
+            sink.write(payload)
+        elif kind == b"H":
+            begin(json.loads(payload))
+        elif kind == b"X":
+            return error_from(json.loads(payload))
+        else:
+            return None

@@ -1,0 +1,184 @@
+"""The store's commits as events: the newest from memory, older ones from the durable log.
+
+One subscription to the store serves all readers. Each reader has a position of its own (the version that it
+has seen) and asks for what lies behind it; the frame of a commit is made once for all who want the same.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from quadrill.store.errors import GoneError
+from quadrill.store.quads.changes import Commit, graph_key, rdf_patch
+from quadrill.store.quads.quad_store import QuadStore
+
+from .fanout import frame
+
+RECENT_COMMITS = 256
+COMMITS_AT_A_TIME = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a reader wants: these graphs (all when empty), with or without the exact change set."""
+
+    graphs: frozenset[str]
+    patch: bool
+
+
+class ChangeFeed:
+    """The subscription to the store, and the readers to wake."""
+
+    def __init__(self, store: QuadStore) -> None:
+        self.store = store
+        self.closed = False
+        self._recent: deque[Commit] = deque(maxlen=RECENT_COMMITS)
+        self._readers: set[ChangeSource] = set()
+        self._lock = threading.Lock()
+        self._frame = lru_cache(maxsize=2 * RECENT_COMMITS)(_event)
+        self._unsubscribe = store.subscribe(self._on_commit)
+
+    def close(self) -> None:
+        """End every reader's stream."""
+        self._unsubscribe()
+        self.closed = True
+        for reader in self._snapshot():
+            reader.wake()
+
+    def join(self, reader: ChangeSource) -> None:
+        """Wake this reader at every commit."""
+        with self._lock:
+            self._readers.add(reader)
+
+    def leave(self, reader: ChangeSource) -> None:
+        """Forget a reader."""
+        with self._lock:
+            self._readers.discard(reader)
+
+    def commits_after(self, version: int) -> list[Commit]:
+        """The next commits behind ``version``, at most ``COMMITS_AT_A_TIME``.
+
+        Raises: GoneError when the log does not reach back that far.
+        """
+        with self._lock:
+            recent = list(self._recent)
+        if recent and recent[0].version <= version + 1:
+            return [commit for commit in recent if commit.version > version]
+        return list(self.store.commits_after(version, COMMITS_AT_A_TIME))
+
+    def frame_of(self, commit: Commit, selection: Selection) -> bytes | None:
+        """The event of a commit, None when the selection has no part in it."""
+        return self._frame(_ByVersion(commit.version, commit), selection)
+
+    def _on_commit(self, commit: Commit) -> None:
+        with self._lock:
+            self._recent.append(commit)
+        for reader in self._snapshot():
+            reader.wake()
+
+    def _snapshot(self) -> list[ChangeSource]:
+        with self._lock:
+            return list(self._readers)
+
+
+class ChangeSource:
+    """One reader's place in the change feed. ``after`` None: from the next commit on."""
+
+    def __init__(self, feed: ChangeFeed, after: int | None, selection: Selection) -> None:
+        self.finished = False
+        self._feed = feed
+        self._selection = selection
+        self._wake: Callable[[], None] = lambda: None
+        self._version = feed.store.version if after is None else after
+        feed.join(self)
+
+    def take(self) -> list[bytes]:
+        """The events that are ready."""
+        frames: list[bytes] = []
+        current = self._feed.store.version
+        if self._version > current:
+            frames.append(self._reset(current, current))
+        while len(frames) < COMMITS_AT_A_TIME:
+            try:
+                commits = self._feed.commits_after(self._version)
+            except GoneError as error:
+                frames.append(self._reset(int(error.details.get("earliest", current)), current))
+                continue
+            if not commits:
+                break
+            for commit in commits:
+                self._version = commit.version
+                event = self._feed.frame_of(commit, self._selection)
+                if event is not None:
+                    frames.append(event)
+        else:
+            self._wake()
+        self.finished = self._feed.closed
+        return frames
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` when a commit was made."""
+        self._wake = wake
+
+    def wake(self) -> None:
+        """Called by the feed at each commit."""
+        self._wake()
+
+    def close(self) -> None:
+        """Leave the feed."""
+        self._feed.leave(self)
+
+    def _reset(self, earliest: int, current: int) -> bytes:
+        """The position is gone: the reader has to read the store anew and goes on from now."""
+        self._version = current
+        return frame(kind="reset", data=json.dumps({"earliest": earliest, "version": current}))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ByVersion:
+    """A commit that is hashed by its version, not by its quads."""
+
+    version: int
+    commit: Commit
+
+    def __hash__(self) -> int:
+        return hash(self.version)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ByVersion) and other.version == self.version
+
+
+def _event(key: _ByVersion, selection: Selection) -> bytes | None:
+    commit = key.commit
+    if selection.graphs:
+        commit = _restricted(commit, selection.graphs)
+        if not commit.graphs:
+            return None
+    data: dict[str, object] = {
+        "version": commit.version,
+        "at": commit.at_ms,
+        "graphs": {
+            name: {"added": change.added, "removed": change.removed} for name, change in commit.graphs.items()
+        },
+    }
+    if not commit.exact:
+        data["exact"] = False
+    elif selection.patch:
+        data["patch"] = rdf_patch(commit)
+    return frame(kind=None, data=json.dumps(data, ensure_ascii=False), event_id=commit.version)
+
+
+def _restricted(commit: Commit, graphs: frozenset[str]) -> Commit:
+    return replace(
+        commit,
+        added=tuple(quad for quad in commit.added if graph_key(quad.graph_name) in graphs),
+        removed=tuple(quad for quad in commit.removed if graph_key(quad.graph_name) in graphs),
+        created=tuple(name for name in commit.created if graph_key(name) in graphs),
+        dropped=tuple(name for name in commit.dropped if graph_key(name) in graphs),
+        graphs={name: change for name, change in commit.graphs.items() if name in graphs},
+    )

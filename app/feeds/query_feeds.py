@@ -1,0 +1,119 @@
+"""Step 8 of 8: a query's feed as Server-Sent Events; all its subscribers share one channel of the fan-out."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from quadrill.continuous.output.feed import Feed, FeedEvent, Subscription
+
+from .fanout import Fanout, frame
+
+
+@lru_cache(maxsize=1024)
+def encode(event: FeedEvent) -> bytes:
+    """The frame of an event, made once for all subscribers."""
+    return frame(kind=event.kind, data=event.data, event_id=event.id)
+
+
+class FeedSource:
+    """One subscriber of a feed. It attaches when it is listened to or handed over, not before."""
+
+    def __init__(self, feed: Feed, after_id: int | None, *, snapshot: bool) -> None:
+        """See `Feed.subscribe`."""
+        self._feed = feed
+        self._after_id = after_id
+        self._snapshot = snapshot
+        self._subscription: Subscription | None = None
+        self.finished = False
+
+    def hand_over(self, fanout: Fanout, sock: socket.socket, head: bytes) -> None:
+        """Let the feed's channel serve a socket: ``head``, then what this subscriber asked for."""
+        feed = self._feed
+        while True:
+            relay = fanout.shared(feed, lambda: Relay(fanout, feed))
+            if feed.join(relay, (sock, head), self._after_id, self._snapshot):
+                return
+            # It has just lost its last member, or the writer; the next one is new.
+
+    def take(self) -> list[bytes]:
+        """The frames that are ready."""
+        subscription = self._attached()
+        frames = [encode(event) for event in subscription.take()]
+        self.finished = subscription.exhausted
+        return frames
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` when there is something to take."""
+        self._attached().listen(wake)
+
+    def close(self) -> None:
+        """Leave the feed."""
+        if self._subscription is not None:
+            self._subscription.close()
+
+    def _attached(self) -> Subscription:
+        if self._subscription is None:
+            self._subscription = self._feed.subscribe(self._after_id, self._snapshot)
+        return self._subscription
+
+
+class Relay:
+    """A feed's channel: a group to the feed, to which each event is offered once, a channel to the fan-out.
+
+    The order in which the feed calls is that in which the writer gets the messages, so a member's first
+    frames and what is published later neither overlap nor leave a gap.
+    """
+
+    def __init__(self, fanout: Fanout, feed: Feed) -> None:
+        self.members = 0
+        self._fanout = fanout
+        self._feed = feed
+        self._lock = threading.Lock()
+        self._ended = False
+        self._number = fanout.open_channel(self)
+
+    # --- called by the feed, under its lock -------------------------------------------------------
+
+    def welcome(self, member: tuple[socket.socket, bytes], first: Sequence[FeedEvent], ended: bool) -> bool:
+        """A member is a socket and what it gets before its first events; see `Group`."""
+        sock, head = member
+        if self._ended:
+            return False
+        with self._lock:
+            self.members += 1
+        if not self._fanout.join(self._number, sock, head + b"".join(map(encode, first))):
+            self.end()
+            return False
+        if ended:
+            self.end()
+        return True
+
+    def offer(self, events: Sequence[FeedEvent], *, first: bool = False) -> bool:
+        """Events for all members."""
+        return self._fanout.publish(self._number, b"".join(map(encode, events)))
+
+    def end(self) -> None:
+        """Members are disconnected when they have got everything."""
+        self._ended = True
+        self._fanout.close_channel(self._number)
+        self._fanout.forget(self._feed, self)
+
+    # --- called by the fan-out --------------------------------------------------------------------
+
+    def gone(self) -> None:
+        """One of the members has left."""
+        with self._lock:
+            self.members -= 1
+            empty = self.members <= 0
+        if empty:
+            self._feed.leave(self, when_empty=True)
+
+    def lost(self) -> None:
+        """The writer has ended, and with it every member's connection."""
+        self._ended = True
+        self.members = 0
+        self._fanout.forget(self._feed, self)
+        self._feed.leave(self)

@@ -1,0 +1,1 @@
+"""HTTP: the server, the wire, negotiation, limits and errors."""

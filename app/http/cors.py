@@ -1,0 +1,59 @@
+"""Pages of other sites that may call the server: the setting ``cors_origins``.
+
+``*`` lets every page read without credentials; an origin that is listed may also write.
+Source: the Fetch standard, https://fetch.spec.whatwg.org/#http-cors-protocol.
+"""
+
+from __future__ import annotations
+
+from flask import Flask, Response, request
+
+from ..config import Settings
+
+_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, QUERY, OPTIONS"
+_READING = "GET, HEAD, POST, QUERY, OPTIONS"
+_HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID"
+_EXPOSED = "ETag, Location, Retry-After, Content-Encoding"
+_MAX_AGE = "3600"
+
+
+class Policy:
+    """Who may call; false when nobody of another site may."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._listed = frozenset(settings.cors_origins)
+
+    def __bool__(self) -> bool:
+        return bool(self._listed)
+
+    def headers(self, origin: str | None, *, preflight: bool = False) -> list[tuple[str, str]]:
+        """What an answer to a page of ``origin`` carries."""
+        if origin is None or not (origin in self._listed or "*" in self._listed):
+            return []
+        named = origin in self._listed
+        found = [("Access-Control-Allow-Origin", origin if named else "*")]
+        if named:
+            found.append(("Access-Control-Allow-Credentials", "true"))
+        found.append(("Access-Control-Expose-Headers", _EXPOSED))
+        if preflight:
+            found += [
+                ("Access-Control-Allow-Methods", _METHODS if named else _READING),
+                ("Access-Control-Allow-Headers", _HEADERS),
+                ("Access-Control-Max-Age", _MAX_AGE),
+            ]
+        return found
+
+
+def install(app: Flask, settings: Settings) -> None:
+    """Add the headers to answers for allowed origins; answer preflight requests."""
+    policy = Policy(settings)
+    if not policy:
+        return
+
+    @app.after_request
+    def _allow(response: Response) -> Response:
+        response.vary.add("Origin")
+        preflight = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
+        for name, value in policy.headers(request.headers.get("Origin"), preflight=preflight):
+            response.headers[name] = value
+        return response

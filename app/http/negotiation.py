@@ -1,0 +1,300 @@
+"""Accept and Content-Type: which RDF and result formats go over the wire, and which one a client gets.
+
+The rules of RFC 9110 section 12.5.1: the most specific range that matches a format gives its quality, a
+quality of 0 excludes it, and among the best the client's order, then ours, decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from pyoxigraph import QueryResultsFormat, RdfFormat
+
+from quadrill.store.formats import RDF_TYPES, RdfType, rdf_format
+from quadrill.store.sparql.query_worker import PREFIXED
+
+from .errors import HttpError
+
+
+@dataclass(frozen=True, slots=True)
+class MediaType:
+    """A parsed media type or range: ``text/turtle;charset=utf-8``."""
+
+    main: str
+    sub: str
+    parameters: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def essence(self) -> str:
+        """Type and subtype without parameters."""
+        return f"{self.main}/{self.sub}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """A format that we can write: its media type, other names that clients use, and its content type.
+
+    With a ``codec`` the format ``rdf`` is written at first and then turned into that one.
+    """
+
+    name: str
+    media_type: str
+    aliases: tuple[str, ...] = ()
+    content_type: str = ""
+    rdf: RdfFormat | None = None
+    codec: str | None = None
+    results: QueryResultsFormat | None = None
+
+    header: str = field(init=False)
+    """The Content-Type to send."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "header", self.content_type or self.media_type)
+
+
+JSON_RESULTS = Offer(
+    "json",
+    "application/sparql-results+json",
+    ("application/json", "text/json"),
+    results=QueryResultsFormat.JSON,
+)
+XML_RESULTS = Offer(
+    "xml", "application/sparql-results+xml", ("application/xml", "text/xml"), results=QueryResultsFormat.XML
+)
+CSV_RESULTS = Offer(
+    "csv", "text/csv", ("text/plain",), "text/csv; charset=utf-8", results=QueryResultsFormat.CSV
+)
+TSV_RESULTS = Offer(
+    "tsv",
+    "text/tab-separated-values",
+    ("text/tsv",),
+    "text/tab-separated-values; charset=utf-8",
+    results=QueryResultsFormat.TSV,
+)
+RESULT_OFFERS = (JSON_RESULTS, XML_RESULTS, CSV_RESULTS, TSV_RESULTS)
+# CSV and TSV have no form for a boolean (SPARQL 1.1 Query Results CSV and TSV Formats, section 1); the word
+# itself is what clients that ask for text expect, and what Oxigraph's server sends.
+
+TURTLE = Offer(
+    "ttl",
+    "text/turtle",
+    ("application/x-turtle", "application/turtle"),
+    "text/turtle; charset=utf-8",
+    rdf=RdfFormat.TURTLE,
+)
+N_TRIPLES = Offer("nt", "application/n-triples", ("text/plain",), rdf=RdfFormat.N_TRIPLES)
+RDF_XML = Offer("rdf", "application/rdf+xml", ("application/xml", "text/xml"), rdf=RdfFormat.RDF_XML)
+JSON_LD = Offer("jsonld", "application/ld+json", ("application/json", "text/json"), rdf=RdfFormat.JSON_LD)
+N_QUADS = Offer("nq", "application/n-quads", ("text/x-nquads", "text/nquads"), rdf=RdfFormat.N_QUADS)
+TRIG = Offer(
+    "trig", "application/trig", ("application/x-trig",), "application/trig; charset=utf-8", rdf=RdfFormat.TRIG
+)
+# Written by rdflib out of N-Quads (codecs.py).
+TRIX = Offer("trix", "application/trix", rdf=RdfFormat.N_QUADS, codec="trix")
+HEXTUPLES = Offer("hext", "application/hex+x-ndjson", rdf=RdfFormat.N_QUADS, codec="hext")
+CODEC_OFFERS = (TRIX, HEXTUPLES)
+GRAPH_OFFERS = (TURTLE, N_TRIPLES, RDF_XML, JSON_LD, N_QUADS, TRIG)
+ALL_GRAPH_OFFERS = (*GRAPH_OFFERS, *CODEC_OFFERS)
+DATASET_OFFERS = (N_QUADS, TRIG, JSON_LD, *CODEC_OFFERS)
+
+# Parameters that do not ask for another format than the one we write.
+_HARMLESS = frozenset({"q", "charset", "version", "profile"})
+_SHORT_NAMES = {offer.name: offer for offer in (*RESULT_OFFERS, *GRAPH_OFFERS)}
+
+
+def parse_media_type(text: str) -> MediaType | None:
+    """A media type with its parameters; None when it is not one. Names are lower-cased."""
+    essence, *rest = _split(text, ";")
+    main, slash, sub = essence.strip().lower().partition("/")
+    if not slash or not main or not sub or " " in main or " " in sub or "/" in sub:
+        return None
+    parameters = {}
+    for part in rest:
+        name, equals, value = part.partition("=")
+        if equals:
+            parameters[name.strip().lower()] = value.strip().strip('"')
+    return MediaType(main, sub, parameters)
+
+
+@lru_cache(maxsize=1024)
+def choose(accept: str | None, offers: tuple[Offer, ...]) -> Offer:
+    """The offer that the client likes best; the first one when it does not say.
+
+    Raises:
+        HttpError: 406 when nothing that we can write is acceptable.
+    """
+    best = best_offer(accept, offers)
+    if best is None:
+        listed = ", ".join(offer.media_type for offer in offers)
+        raise HttpError(
+            406,
+            f"none of the formats asked for ({accept}) can be written here",
+            code="not-acceptable",
+            hint=f"This resource has {listed}.",
+        )
+    return best
+
+
+def best_offer(accept: str | None, offers: Sequence[Offer]) -> Offer | None:
+    """As :func:`choose`, with None instead of an error."""
+    return _best_of(accept, tuple(offers))
+
+
+@lru_cache(maxsize=1024)
+def _best_of(accept: str | None, offers: tuple[Offer, ...]) -> Offer | None:
+    if accept is None or not accept.strip():
+        return offers[0]
+    ranges = [parsed for parsed in (_range(part) for part in _split(accept, ",")) if parsed is not None]
+    if not ranges:
+        return None
+    ranked = []
+    for place, offer in enumerate(offers):
+        quality, specific, order = _quality(offer, ranges)
+        if quality > 0:
+            ranked.append((-quality, -specific, order, place, offer))
+    return min(ranked, key=lambda entry: entry[:4])[4] if ranked else None
+
+
+def prefixes_for(offer: Offer, prefixes: Mapping[str, str]) -> Mapping[str, str] | None:
+    """The prefixes where the format has a use for them, None otherwise."""
+    return prefixes if prefixes and offer.name in PREFIXED else None
+
+
+def accepts(accept: str | None, media_type: str, rivals: Sequence[Offer]) -> bool:
+    """True when the header names ``media_type`` itself, not only by a wildcard, with a quality above 0.
+
+    ``rivals`` are what else the resource has: none of them may be named with a greater quality.
+    """
+    ranges = [parsed for parsed in (_range(part) for part in _split(accept or "", ",")) if parsed is not None]
+    named = {parsed[0].essence: parsed[1] for parsed in ranges}
+    quality = named.get(media_type, 0.0)
+    others = (name for offer in rivals for name in (offer.media_type, *offer.aliases))
+    return quality > 0 and all(named.get(name, 0.0) <= quality for name in others)
+
+
+def short_name(name: str) -> Offer | None:
+    """The format behind a ``format=`` parameter: a short name such as ``json`` or a media type."""
+    found = _SHORT_NAMES.get(name.lower())
+    return found or next((offer for offer in _SHORT_NAMES.values() if name.lower() == offer.media_type), None)
+
+
+@lru_cache(maxsize=256)
+def accepts_gzip(header: str | None) -> bool:
+    """True when Accept-Encoding allows gzip with a quality above 0."""
+    allowed = False
+    for part in _split(header or "", ","):
+        coding, *rest = part.split(";")
+        quality = _number(rest)
+        if coding.strip().lower() in ("gzip", "x-gzip"):
+            return quality > 0
+        if coding.strip() == "*":
+            allowed = quality > 0
+    return allowed
+
+
+def rdf_type(content_type: str | None) -> RdfType:
+    """The RDF format of a request body.
+
+    Raises:
+        HttpError: 415 when the type is missing, not RDF or in another charset than UTF-8.
+    """
+    media = content_media_type(content_type)
+    found = rdf_format(media.essence)
+    if found is None:
+        raise HttpError(
+            415,
+            f"bodies of type {media.essence} are not read here",
+            code="unsupported-media-type",
+            hint=f"RDF is read as {', '.join(kind.media_type for kind in RDF_TYPES)}.",
+        )
+    return found
+
+
+@lru_cache(maxsize=256)
+def content_media_type(content_type: str | None) -> MediaType:
+    """The type of a request body, checked to be UTF-8.
+
+    Raises:
+        HttpError: 415 when it is missing, malformed or in another charset.
+    """
+    if not content_type:
+        raise HttpError(
+            415,
+            "the request has no Content-Type",
+            code="unsupported-media-type",
+            hint="Send a body, and name its type in the Content-Type header.",
+        )
+    media = parse_media_type(content_type)
+    if media is None:
+        raise HttpError(415, f"the Content-Type {content_type!r} is malformed", code="unsupported-media-type")
+    charset = media.parameters.get("charset", "utf-8").lower()
+    if charset not in ("utf-8", "utf8", "us-ascii", "ascii"):
+        raise HttpError(
+            415,
+            f"bodies must be UTF-8, this one says {charset}",
+            code="unsupported-charset",
+            hint="Send the body as UTF-8.",
+        )
+    return media
+
+
+def _range(part: str) -> tuple[MediaType, float] | None:
+    media = parse_media_type(part)
+    if media is None:
+        return None
+    quality = _number([f"q={media.parameters['q']}"]) if "q" in media.parameters else 1.0
+    parameters = {name: value for name, value in media.parameters.items() if name not in _HARMLESS}
+    return MediaType(media.main, media.sub, parameters), quality
+
+
+def _number(parameters: Iterable[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                return min(max(float(value), 0.0), 1.0)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+def _quality(offer: Offer, ranges: list[tuple[MediaType, float]]) -> tuple[float, int, int]:
+    """Quality, whether the offer's own name was asked for, and the place of the range that decided."""
+    best = (-1, 0.0, 0, len(ranges))
+    for order, (wanted, quality) in enumerate(ranges):
+        match = _specificity(offer, wanted)
+        if match > best[0]:
+            best = (match, quality, 1 if wanted.essence == offer.media_type else 0, order)
+    return (best[1], best[2], best[3]) if best[0] >= 0 else (0.0, 0, 0)
+
+
+def _specificity(offer: Offer, wanted: MediaType) -> int:
+    """-1 for no match, then */*, type/*, alias, the name itself; parameters make a range narrower."""
+    if wanted.parameters:
+        return -1  # none of our formats has parameters: such a range asks for something else
+    if wanted.essence == "*/*":
+        return 0
+    if wanted.sub == "*":
+        return 1 if offer.media_type.startswith(f"{wanted.main}/") else -1
+    if wanted.essence == offer.media_type:
+        return 3
+    return 2 if wanted.essence in offer.aliases else -1
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split outside quoted strings."""
+    parts, start, quoted, escaped = [], 0, False, False
+    for position, character in enumerate(text):
+        if escaped:
+            escaped = False
+        elif quoted and character == "\\":
+            escaped = True
+        elif character == '"':
+            quoted = not quoted
+        elif character == separator and not quoted:
+            parts.append(text[start:position])
+            start = position + 1
+    parts.append(text[start:])
+    return parts

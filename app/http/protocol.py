@@ -1,0 +1,215 @@
+"""Requests of the SPARQL 1.1 Protocol (https://www.w3.org/TR/sparql11-protocol/), however they came."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+from pyoxigraph import NamedNode
+
+from ..config import Settings
+from . import negotiation
+from .bodies import too_large, utf8
+from .errors import HttpError
+
+FORM = "application/x-www-form-urlencoded"
+QUERY = "application/sparql-query"
+UPDATE = "application/sparql-update"
+_MAX_FIELDS = 10_000
+
+ReadBody = Callable[[int, str], bytes]
+"""Gives the body of a request; called with its limit in bytes and with what it is, for the error."""
+
+
+class Call(NamedTuple):
+    """A protocol request: its parameters in order, and the text that a direct POST carries as its body."""
+
+    fields: tuple[tuple[str, str], ...]
+    direct: str | None = None
+    direct_type: str = ""
+
+    def values(self, name: str) -> list[str]:
+        """Every value of a parameter."""
+        return [value for key, value in self.fields if key == name]
+
+    def one(self, name: str) -> str | None:
+        """The parameter that may be given once.
+
+        Raises: HttpError 400 when it is given several times.
+        """
+        found = self.values(name)
+        if len(found) > 1:
+            raise HttpError(400, f"the parameter {name} is given {len(found)} times", code="parameter")
+        return found[0] if found else None
+
+    def graphs(self, name: str) -> list[NamedNode] | None:
+        """A parameter that lists graphs; None when it is not given."""
+        found = self.values(name)
+        return [graph_iri(value, name) for value in found] if found else None
+
+    @property
+    def is_update(self) -> bool:
+        """True when the call asks for an update, by its body's type or by its parameter."""
+        return self.direct_type == UPDATE or (bool(self.fields) and bool(self.values("update")))
+
+
+def posted(
+    direct_types: tuple[str, ...],
+    *,
+    method: str,
+    content_type: str | None,
+    query_string: bytes,
+    read: ReadBody,
+    settings: Settings,
+) -> Call:
+    """The call of a request with a body: form fields, or the body itself for the direct types.
+
+    Raises: HttpError 400, 413 or 415.
+    """
+    essence = _posted_type(direct_types, method, content_type)
+    fields = fields_of(query_string) if query_string else ()
+    limit = settings.max_body_bytes if UPDATE in direct_types else settings.max_query_bytes * 4
+    if essence == FORM:
+        return Call((*fields, *fields_of(read(limit, "the form"))))
+    return Call(fields, utf8(read(limit, "the text"), "the text"), essence)
+
+
+@lru_cache(maxsize=256)
+def _posted_type(direct_types: tuple[str, ...], method: str, content_type: str | None) -> str:
+    essence = negotiation.content_media_type(content_type).essence
+    if essence in direct_types:
+        if method == "QUERY" and essence != QUERY:
+            raise HttpError(400, "the method QUERY only reads: it cannot carry an update", code="method")
+        return essence
+    if essence == FORM and method == "POST":
+        return FORM
+    raise HttpError(
+        415,
+        f"a text cannot be read from {essence}",
+        code="unsupported-media-type",
+        hint=f"Send it as {' or '.join(direct_types)}, or as a form of type {FORM}.",
+    )
+
+
+def query_text(call: Call, settings: Settings) -> str:
+    """The text of a query.
+
+    Raises: HttpError 400 when it is missing, given twice or together with an update; 413.
+    """
+    direct = call.direct
+    if direct is not None and not call.fields and len(direct) <= settings.max_query_bytes:
+        return direct
+    return _text(call, "query", "the query", settings.max_query_bytes)
+
+
+def update_text(call: Call, settings: Settings) -> str:
+    """The text of an update; errors as for `query_text`."""
+    return _text(call, "update", "the update", settings.max_body_bytes)
+
+
+def _text(call: Call, parameter: str, what: str, limit: int) -> str:
+    given = call.one(parameter)
+    if given is not None and call.direct is not None:
+        raise HttpError(400, f"{what} is given twice, as the body and as a parameter", code="parameter")
+    other = "update" if parameter == "query" else "query"
+    if call.values(other):
+        raise HttpError(
+            400, f"the request has the parameter {other}, which is not for this operation", code="parameter"
+        )
+    text = call.direct if given is None else given
+    if text is None:
+        raise HttpError(400, f"{what} is missing", code="parameter", hint=f"Give the parameter {parameter}.")
+    if len(text) > limit:
+        raise too_large(what, limit, len(text))
+    return text
+
+
+def fields_of(data: bytes) -> tuple[tuple[str, str], ...]:
+    """Fields of a query string or a form, percent-decoded once.
+
+    Raises: HttpError 400 when they are not UTF-8 or too many.
+    """
+    try:
+        text = data.decode("ascii") if data.isascii() else data.decode("utf-8")
+        return tuple(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
+    except UnicodeDecodeError as error:
+        raise HttpError(400, "the parameters are not UTF-8", code="not-utf-8") from error
+    except ValueError as error:
+        raise HttpError(
+            400, f"the request has more than {_MAX_FIELDS} parameters", code="parameter"
+        ) from error
+
+
+def graph_iri(text: str, parameter: str) -> NamedNode:
+    """An absolute IRI given as a parameter.
+
+    Raises: HttpError 400 when it is not one.
+    """
+    try:
+        return NamedNode(text)
+    except ValueError as error:
+        raise HttpError(
+            400, f"the parameter {parameter} is not an absolute IRI: {text!r}", code="parameter"
+        ) from error
+
+
+class Scope(NamedTuple):
+    """What the parameters say beside the text: the dataset, and the time in ``seconds``."""
+
+    seconds: float
+    default_graphs: list[NamedNode] | None = None
+    named_graphs: list[NamedNode] | None = None
+    union: bool = False
+
+
+WHOLE = Scope(0.0)[1:]
+"""A scope without its time, where no parameter narrows the dataset."""
+_whole_dataset = lru_cache(maxsize=8)(Scope)
+
+
+def scope_of(call: Call, settings: Settings) -> Scope:
+    """The dataset and the time of a query.
+
+    Raises: HttpError 400 when a parameter is wrong.
+    """
+    if not call.fields:
+        return _whole_dataset(settings.query_timeout)
+    found = Scope(
+        _seconds(call.one("timeout"), settings.query_timeout),
+        call.graphs("default-graph-uri"),
+        call.graphs("named-graph-uri"),
+        call.one("union-default-graph") is not None,
+    )
+    if found.union and found.default_graphs:
+        raise HttpError(
+            400,
+            "union-default-graph and default-graph-uri cannot both say what the default graph is",
+            code="parameter",
+        )
+    return found
+
+
+def update_seconds(call: Call) -> float:
+    """The time that an update may take: what is asked for, else as long as it needs.
+
+    Raises: HttpError 400.
+    """
+    return _seconds(call.one("timeout"), math.inf)
+
+
+def _seconds(text: str | None, most: float) -> float:
+    """The time that is asked for, never more than the setting."""
+    if text is None:
+        return most
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise HttpError(
+            400, f"the parameter timeout must be seconds, more than 0, it is {text!r}", code="parameter"
+        )
+    return min(seconds, most)

@@ -1,0 +1,95 @@
+"""The short cut for queries: from the connection to the evaluation without a web framework.
+
+    bytes -> wire.parse -> security, protocol.posted -> evaluation.answer_query -> wire.Reply
+
+Each step but the first and the last is the one that Flask's views take as well (app/routes/sparql.py); here
+is only what Flask does around them. What is not a plain query over a plain connection is declined: nothing
+has been sent or changed then, and the same bytes go the ordinary way, which also tells every error of a
+request.
+docs/decisions/0140-short-cut.md has the reasons and the figures.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import lru_cache
+
+from quadrill.store.errors import QuadrillError
+
+from ..evaluation import evaluate as evaluation
+from ..wiring import Services
+from . import cors, protocol
+from .middleware import NOSNIFF, Observer
+from .streaming import Client
+from .wire import Fields, Reply, WireRequest
+
+log = logging.getLogger("quadrill.server")
+PATHS = {"/query": (protocol.QUERY,), "/sparql": (protocol.QUERY, protocol.UPDATE)}
+"""The resources that take queries, and what may be posted to them directly."""
+
+
+class Shortcut:
+    """Answers plain queries; safe to use from any thread."""
+
+    paths = frozenset(PATHS)
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._cors = cors.Policy(services.settings)
+        self._observer = Observer(services.metrics)
+        # A client repeats its headers: what they say of the answer is worked out once.
+        self._client = lru_cache(maxsize=1024)(self._client_of)
+
+    def take(self, request: WireRequest, reply: Reply, remote: str) -> bool:
+        """Answer a request to one of the ``paths``; False when it has to go the ordinary way.
+
+        Raises:
+            AnswerBrokenError: the answer ended early; the connection must be cut.
+            OSError: the client is gone.
+        """
+        started = time.perf_counter()
+        services = self._services
+        try:
+            identity = services.security.authorise("read", request)
+            call = self._call(request)
+            if call is None:
+                return False
+            user = identity.label if identity is not None else ""
+            answer = evaluation.answer_query(services, call, self._client(request.fields), user)
+        except QuadrillError:
+            return False
+        try:
+            reply.end(answer.send(reply.start))
+        finally:
+            seconds = time.perf_counter() - started
+            self._observer.ended(
+                request.method, request.path, reply.status or 500, seconds, remote, request.target
+            )
+        return True
+
+    def _call(self, request: WireRequest) -> protocol.Call | None:
+        """The query that is asked; None for what is no query."""
+        if request.method == "GET":
+            call = protocol.Call(protocol.fields_of(request.query_string))
+            return call if call.values("query") and not request.fields.body_length else None
+        call = protocol.posted(
+            PATHS[request.path],
+            method="POST",
+            content_type=request.headers.get("Content-Type"),
+            query_string=request.query_string,
+            read=request.read,
+            settings=self._services.settings,
+        )
+        return None if request.path == "/sparql" and call.is_update else call
+
+    def _client_of(self, fields: Fields) -> Client:
+        headers = fields.values
+        client = evaluation.client_of(
+            self._services.settings, headers.get("Accept"), headers.get("Accept-Encoding")
+        )
+        carried = dict([*client.headers.items(), NOSNIFF])
+        if self._cors:
+            carried["Vary"] += ", Origin"
+            carried.update(self._cors.headers(headers.get("Origin")))
+        return client._replace(headers=carried)

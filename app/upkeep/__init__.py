@@ -1,0 +1,1 @@
+"""Long work beside the requests: loads, backups, compaction, mirrors."""

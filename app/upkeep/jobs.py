@@ -1,0 +1,308 @@
+"""Long work in the background: bulk loads, restores, compaction. One at a time, progress in the registry."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import secrets
+import threading
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from quadrill.store.bulk import BulkLoader, LoadCancelledError, Progress
+from quadrill.store.bulk.load import MIRROR as MIRROR_FOLDER
+from quadrill.store.bulk.load import require_mirror
+from quadrill.store.bulk.upkeep import compact_mirror, make_mirror
+from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.registry import JobRecord, Registry
+
+from ..config import Settings
+from ..http.errors import HttpError
+from . import backup
+from .loads import checked_load, kept_loads, load_options, shown
+from .mirror import MirrorUpkeep, describe_mirror
+
+log = logging.getLogger("quadrill.jobs")
+
+LOAD, OPTIMIZE, RESTORE, MIRROR = "load", "optimize", "restore", "mirror"
+PROGRESS_SECONDS = 0.5
+
+
+class Jobs:
+    """The queue of background work and the thread that does it."""
+
+    def __init__(self, store: QuadStore, registry: Registry, settings: Settings) -> None:
+        self._store = store
+        self._registry = registry
+        self._settings = settings
+        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._cancelled: set[str] = set()
+        folder = settings.data_folder
+        self._loader = BulkLoader(store, None if folder is None else folder / "loads", kept_loads(settings))
+        self._mirror: MirrorUpkeep | None = None
+        if folder is not None:
+            self._mirror = MirrorUpkeep(
+                store, folder / MIRROR_FOLDER, settings.mirror_compact_ratio, self._ask_for_mirror
+            )
+        self._end_leftovers()
+
+    def submit_load(self, request: Mapping[str, Any]) -> JobRecord:
+        """Queue a load of ``source`` into ``graph``.
+
+        Raises:
+            HttpError: 400 for wrong members, 403 for a source outside the load folders, 404 for none.
+            UnsupportedError: the engine is not available.
+        """
+        return self._submit(LOAD, checked_load(request, self._settings))
+
+    def submit_optimize(self) -> JobRecord:
+        """Queue a compaction of the database files."""
+        return self._submit(OPTIMIZE, {})
+
+    def submit_mirror(self, *, compact: bool = False) -> JobRecord:
+        """Queue the making of the mirror at the store's present version, or its compaction.
+
+        Raises:
+            UnsupportedError: the store is in memory, or Spark is not available.
+        """
+        require_mirror(self._settings.data_folder is not None)
+        return self._submit(MIRROR, {"compact": compact, "automatic": False})
+
+    def mirror(self) -> dict[str, Any]:
+        """The mirror, and how far the store is ahead of it.
+
+        Raises: NotFoundError.
+        """
+        folder = self._settings.data_folder
+        if folder is None:
+            raise NotFoundError("a store in memory has no mirror", code="no-mirror")
+        return describe_mirror(self._store, folder / MIRROR_FOLDER, self._settings.mirror_compact_ratio)
+
+    def submit_restore(self, folder: object) -> JobRecord:
+        """Queue the replacement of the dataset by that of the backup in ``folder``, as one commit.
+
+        The registry stays as it is: a running server keeps its streams, queries and tokens.
+
+        Raises:
+            HttpError: 400 for a folder that is not an absolute path, 404 when it is no backup.
+        """
+        if not isinstance(folder, str) or not Path(folder).is_absolute():
+            raise HttpError(400, "the restore does not say its folder as an absolute path", code="member")
+        try:
+            backup.check(Path(folder))
+        except backup.RestoreError as error:
+            raise HttpError(404, error.message, code="no-such-backup") from error
+        return self._submit(RESTORE, {"folder": folder})
+
+    def _submit(self, kind: str, asked: dict[str, Any]) -> JobRecord:
+        now = _now_ms()
+        record = JobRecord(
+            id=secrets.token_hex(8),
+            kind=kind,
+            state="queued",
+            created_ms=now,
+            updated_ms=now,
+            request=asked,
+        )
+        self._registry.add_job(record)
+        self._start()
+        self._queue.put(partial(self._do, record.id))
+        return record
+
+    def get(self, job_id: str) -> JobRecord:
+        """One job.
+
+        Raises: NotFoundError.
+        """
+        record = self._registry.get_job(job_id)
+        if record is None:
+            raise NotFoundError(f"there is no job {job_id}", code="unknown-job")
+        return record
+
+    def list(self) -> list[JobRecord]:
+        """All jobs."""
+        return self._registry.list_jobs()
+
+    def cancel(self, job_id: str) -> JobRecord:
+        """Cancel a load; one that has come to its commit is done all the same.
+
+        Raises:
+            NotFoundError: no such job.
+            ConflictError: it has ended, or is no load.
+        """
+        record = self.get(job_id)
+        if record.state not in ("queued", "running"):
+            raise ConflictError(f"the job {job_id} is {record.state} already", code="job-ended")
+        if record.kind != LOAD:
+            raise ConflictError(f"the job {job_id} is no load, it cannot be cancelled", code="job-kind")
+        self._cancelled.add(job_id)
+        return record
+
+    def wait_for_change(self, seconds: float) -> None:
+        """Wait until some job changes, at most ``seconds``."""
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def close(self) -> None:
+        """End the thread once the running job is done."""
+        self._stopping = True
+        if self._mirror is not None:
+            self._mirror.close()
+        self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join(self._settings.shutdown_timeout)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="quadrill-jobs", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while (work := self._queue.get()) is not None and not self._stopping:
+            work()
+
+    def _do(self, job_id: str) -> None:
+        try:
+            record = self.get(job_id)
+            work = {
+                LOAD: self._load,
+                OPTIMIZE: self._optimize,
+                RESTORE: self._restore,
+                MIRROR: self._make_mirror,
+            }
+            work[record.kind](record)
+        except LoadCancelledError as error:
+            self._update(job_id, state="cancelled", error=error.message)
+        except QuadrillError as error:
+            self._update(job_id, state="failed", error=error.message)
+        except (OSError, EOFError, zlib.error) as error:
+            self._update(job_id, state="failed", error=f"the source cannot be read: {error}")
+        except Exception:
+            log.exception("job %s failed", job_id)
+            self._update(job_id, state="failed", error="the server met an error that it did not expect")
+
+    def _ask_for_mirror(self) -> None:
+        """In the thread of a writer: behind the jobs that wait, look whether the mirror is due."""
+        self._start()
+        self._queue.put(self._bring_mirror_up)
+
+    def _bring_mirror_up(self) -> None:
+        assert self._mirror is not None
+        if any(each.kind == MIRROR and each.state == "queued" for each in self._registry.list_jobs()):
+            return  # several commits may have asked
+        if self._mirror.is_due():
+            self._submit(MIRROR, {"compact": True, "automatic": True})
+
+    def _load(self, record: JobRecord) -> None:
+        started = last = time.monotonic()
+        self._update(record.id, state="running", progress=shown(Progress("parse", 0, 0, 0, 0, 0.0)))
+
+        def report(progress: Progress) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last > PROGRESS_SECONDS or progress.stage != "parse":
+                last = now
+                self._update(record.id, progress=shown(progress))
+
+        summary = self._loader.run(
+            load_options(record.request, self._settings),
+            report=report,
+            cancelled=lambda: record.id in self._cancelled,
+            cause=LOAD,
+        )
+        ended = Progress("done", summary.rows, 0, 0, summary.bad, time.monotonic() - started)
+        self._update(record.id, state="done", progress=shown(ended) | asdict(summary))
+
+    def _optimize(self, record: JobRecord) -> None:
+        started = time.monotonic()
+        self._update(record.id, state="running", progress=progress_of("optimize", 0, 0, started))
+        self._store.optimize()
+        self._update(record.id, state="done", progress=progress_of("done", 0, 0, started))
+
+    def _make_mirror(self, record: JobRecord) -> None:
+        started = time.monotonic()
+        stage = "dump"
+        folder = self._settings.data_folder
+        assert folder is not None
+
+        def staged(name: str) -> None:
+            nonlocal stage
+            stage = name
+
+        def advance(rows: int, size: int, bad: int) -> None:
+            self._update(record.id, state="running", progress=progress_of(stage, rows, size, started))
+
+        make = compact_mirror if record.request.get("compact") else make_mirror
+        advance(0, 0, 0)
+        made = make(
+            self._store,
+            folder / MIRROR_FOLDER,
+            master=self._settings.spark_master or None,
+            memory=self._settings.spark_memory,
+            advance=advance,
+            staged=staged,
+        )
+        rows = sum(facts.rows for facts in made.predicates.values())
+        done = progress_of("done", rows, 0, started) | {"version": made.version}
+        self._update(record.id, state="done", progress=done)
+
+    def _restore(self, record: JobRecord) -> None:
+        started = time.monotonic()
+        self._update(record.id, state="running", progress=progress_of("read", 0, 0, started))
+        quads, names = backup.read_dataset(Path(record.request["folder"]))
+        self._update(record.id, progress=progress_of("commit", len(quads), 0, started))
+        commit = self._store.replace_dataset(quads, names=names, cause=RESTORE)
+        done = progress_of("done", len(quads), 0, started) | {"version": commit.version}
+        self._update(record.id, state="done", progress=done)
+
+    def _end_leftovers(self) -> None:
+        """What an earlier server did not finish is to be asked for again; its finished parts are kept."""
+        for record in self._registry.list_jobs():
+            if record.state in ("queued", "running"):
+                self._update(record.id, state="failed", error="the server ended before the job was done")
+
+    def _update(self, job_id: str, **fields: Any) -> None:
+        self._registry.update_job(job_id, updated_ms=_now_ms(), **fields)
+        with self._changed:
+            self._changed.notify_all()
+
+
+def describe(record: JobRecord) -> dict[str, Any]:
+    """A job as the API shows it."""
+    shown: dict[str, Any] = {
+        "id": record.id,
+        "kind": record.kind,
+        "state": record.state,
+        "request": dict(record.request),
+        "progress": dict(record.progress),
+        "created": record.created_ms,
+        "updated": record.updated_ms,
+    }
+    if record.error:
+        shown["error"] = record.error
+    return shown
+
+
+def progress_of(stage: str, rows: int, size: int, started: float) -> dict[str, Any]:
+    """Progress of work that began at ``started``, a monotonic time, as a job shows it."""
+    seconds = max(time.monotonic() - started, 1e-6)
+    return {
+        "stage": stage,
+        "rows": rows,
+        "bytes": size,
+        "rate": round(rows / seconds),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

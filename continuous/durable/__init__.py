@@ -1,0 +1,1 @@
+"""Journal, checkpoints and recovery."""

@@ -1,0 +1,318 @@
+"""When a checkpoint is made and what becomes of the logs then; recovery (keeper.py) reads it.
+
+A small state is written between two turns. A large one is written by a copy of the process (snapshot.py)
+while the engine goes on, so that queries stand still only for as long as the copy takes to be made:
+
+    engine's thread   settle | copy |  turns go on  ...                              | logs forget
+    copy                            |  serialise, write, sync the draft
+    a thread that waits             |  .........................  logs synced, draft becomes the checkpoint
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quadrill.store.errors import StoreUnwritableError
+
+from ..errors import EngineStoppedError
+from ..parts import EngineParts
+from ..queries.catalogue import Entry
+from ..queries.lifecycle import members_of
+from ..remote.source_registry import SourceMoment
+from ..streams.retained import MemoryLog
+from ..streams.stream import StreamState
+from .checkpoint import publish, query_state, write_draft
+from .journal import Journal
+from .process_copy import COPIES, Copy
+
+log = logging.getLogger("quadrill.continuous")
+
+COPY_FROM = 5_000
+"""Quads in windows from which the state is written by a copy of the process."""
+_PAUSES = 20
+"""A checkpoint that stops the queries for a second is made every 20 seconds at most,"""
+_WRITES = 4
+"""and one that is written beside them in a second every 4 seconds."""
+_LONGEST_S = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """Where the journal is at a checkpoint, and whose state is written."""
+
+    processed: int
+    last: int
+    version: int
+    needed: int
+    sources: SourceMoment
+    pinned: Sequence[str]
+    entries: Sequence[Entry]
+    streams: Sequence[StreamState]
+
+
+class Checkpointer:
+    """Checkpoints of one engine. `checkpoint` and `when_due` are called in the loop or before it runs.
+
+    Attributes:
+        stopped_s: how long the last checkpoint stopped the queries, in seconds.
+        took_s: how long it took until it was on disk.
+        size: its bytes.
+        made: how many there were since the start.
+        written_at: when the last one was on disk, by the monotonic clock; None before the first.
+    """
+
+    def __init__(self, parts: EngineParts, journal: Journal) -> None:
+        self._parts = parts
+        self._journal = journal
+        self.path = journal.folder / "checkpoint"
+        self.stopped_s = 0.0
+        self.took_s = 0.0
+        self.size = 0
+        self.made = 0
+        self.written_at: float | None = None
+        self._next_s = 0.0
+        self._processed = -1
+        self._copy: Copy | None = None
+        self._waiting: threading.Thread | None = None
+        self._stopping = False
+        for left in journal.folder.glob("checkpoint.*.new"):
+            left.unlink(missing_ok=True)
+
+    @property
+    def age_s(self) -> float:
+        """How long ago the last one was on disk; 0 when nothing happened since."""
+        if self.written_at is None or self._parts.sequencer.processed == self._processed:
+            return 0.0
+        return time.monotonic() - self.written_at
+
+    def is_current(self) -> None:
+        """What the file holds is the state of now: it need not be written again."""
+        self._processed = self._parts.sequencer.processed
+        self._next_s = time.monotonic() + self._parts.settings.checkpoint_ms / 1000
+
+    def after_start(self) -> None:
+        """Write what a replay has led to, so that the next start does not replay it again."""
+        if self._parts.sequencer.processed != self._processed and self._waiting is None:
+            self._begin()
+
+    def when_due(self) -> None:
+        """Write the state when it is time and something happened."""
+        turns = self._parts.sequencer
+        if (
+            time.monotonic() >= self._next_s
+            and turns.processed != self._processed
+            and turns.trouble is None
+            and self._journal.log.failure is None
+            and self._waiting is None
+        ):
+            self._begin()
+
+    def checkpoint(self) -> None:
+        """Write the state after the last turn here and now, and let the logs forget what is needless then.
+
+        Not while rows of static parts are read anew: the journal has what leads to the swap and behind it.
+        """
+        self.stop()
+        if self._is_reading:
+            log.info("no checkpoint while rows of static parts are read")
+            return
+        began = time.monotonic()
+        try:
+            self._parts.sequencer.settle()
+            with self._parts.acceptor.lock:
+                moment = self._moment()
+                # Whoever pushes meanwhile changes the figures of streams: they are read under the lock.
+                state = self._state(moment)
+            self._publish(moment, self._draft(), state)
+        except StoreUnwritableError as error:
+            log.warning("no checkpoint: %s", error.message)
+        else:
+            self._forget(moment)
+            self._keep_tables()
+        self._note_pause(began)
+
+    def at_end(self) -> None:
+        """The last checkpoint, and the static parts with it, on disk when this returns."""
+        self.checkpoint()
+        self._keep_tables(at_end=True)
+
+    def _keep_tables(self, *, at_end: bool = False) -> None:
+        running = [entry.running for entry in self._parts.catalogue.entries()]
+        evaluated = {each.name: each.evaluated_version for each in running if each is not None}
+        self._parts.statics.keep(evaluated, at_end=at_end)
+
+    @property
+    def _is_reading(self) -> bool:
+        """The journal has what leads to rows that are read anew, and what is kept for queries that wait."""
+        return self._parts.statics.is_behind or self._parts.router.has_pending
+
+    def stop(self) -> None:
+        """Give up the one that is being written, if any."""
+        copy, waiting = self._copy, self._waiting
+        self._stopping = True
+        if copy is not None:
+            copy.stop()
+        if waiting is not None:
+            waiting.join()
+        self._stopping = False
+
+    # --- what is written ------------------------------------------------------------------------
+
+    def _moment(self) -> _Moment:
+        parts = self._parts
+        logs = [each.log for each in parts.streams if isinstance(each.log, MemoryLog)]
+        queries = [each.running for each in parts.catalogue.entries() if each.running is not None]
+        retained = [order for each in logs if (order := each.earliest_order) is not None]
+        return _Moment(
+            parts.sequencer.processed,
+            self._journal.last,
+            parts.sequencer.version,
+            min([parts.sequencer.processed + 1, *retained]),
+            parts.sources.moment(),
+            [digest for each in queries for _, _, digest in each.prepared.pins().values()],
+            parts.catalogue.entries(),
+            list(parts.streams),
+        )
+
+    def _state(self, moment: _Moment) -> dict[str, Any]:
+        """The state of a moment; also called in a copy of the process, where no lock may be waited for."""
+        return {
+            "processed": moment.processed,
+            "last": moment.last,
+            "version": moment.version,
+            "keys": self._parts.acceptor.keys(),
+            "streams": {
+                each.iri: {
+                    "created": each.record.created_ms,
+                    "figures": each.figures(),
+                    "dead_letters": list(each.dead_letters),
+                }
+                for each in moment.streams
+            },
+            "sources": moment.sources.state,
+            "queries": [_entry_state(entry) for entry in moment.entries],
+        }
+
+    def _draft(self) -> Path:
+        return self.path.with_name(f"checkpoint.{os.getpid()}.new")
+
+    # --- here and now ---------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Write the state, by a copy where that is worth it."""
+        if self._is_reading:
+            return
+        size = self._parts.catalogue.state_size()
+        if not COPIES or size < COPY_FROM or not self._parts.loop.threaded:
+            self.checkpoint()
+            return
+        began = time.monotonic()
+        try:
+            self._parts.sequencer.settle()
+        except StoreUnwritableError as error:
+            log.warning("no checkpoint: %s", error.message)
+            return
+        draft = self._draft()
+        with self._parts.acceptor.lock:
+            moment = self._moment()
+            try:
+                self._copy = Copy(lambda: write_draft(draft, self._state(moment)))
+            except OSError as error:
+                log.warning("the process cannot be copied for a checkpoint: %s", error.strerror)
+        if self._copy is None:
+            self.checkpoint()
+            return
+        self._waiting = threading.Thread(
+            target=self._finish_copy,
+            args=(self._copy, moment, draft, began),
+            name="quadrill-checkpoint",
+            daemon=True,
+        )
+        self._waiting.start()
+        self._keep_tables()
+        self._note_pause(began)
+
+    def _publish(self, moment: _Moment, draft: Path, state: dict[str, Any] | None) -> None:
+        """Sync the logs that the checkpoint relies on, then let it take its place."""
+        journal = self._journal
+        began = time.monotonic()
+        journal.log.sync()
+        journal.results.sync()
+        journal.reached("before-checkpoint")
+        try:
+            if state is not None:
+                self.size = write_draft(draft, state)
+            publish(draft, self.path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise StoreUnwritableError(
+                f"the checkpoint {self.path} cannot be written: {error.strerror}"
+            ) from error
+        journal.reached("after-checkpoint")
+        self._processed = moment.processed
+        self.made += 1
+        self.took_s = time.monotonic() - began
+        self.written_at = time.monotonic()
+
+    def _forget(self, moment: _Moment) -> None:
+        """Let the input log forget what neither recovery nor a stream's retention needs."""
+        journal = self._journal
+        self._parts.sources.forget(moment.sources, moment.pinned)
+        journal.log.trim(moment.needed)
+        if self._parts.sequencer.repeated <= moment.processed:
+            # Else a crash now would repeat that turn, which read what would be gone.
+            journal.log.trim_to_size(journal.keep_bytes, moment.processed + 1)
+        with self._parts.acceptor.lock:
+            # A replay must find the same elements before and after a crash.
+            for each in self._parts.streams:
+                if isinstance(each.log, MemoryLog):
+                    each.log.forget_before(journal.log.earliest)
+        journal.reached("after-trim")
+
+    def _note_pause(self, began: float) -> None:
+        self.stopped_s = time.monotonic() - began
+        self._not_before(max(self._parts.settings.checkpoint_ms / 1000, _PAUSES * self.stopped_s))
+
+    def _not_before(self, seconds: float) -> None:
+        self._next_s = max(self._next_s, time.monotonic() + seconds)
+
+    # --- by a copy ------------------------------------------------------------------------------
+
+    def _finish_copy(self, copy: Copy, moment: _Moment, draft: Path, began: float) -> None:
+        """In a thread of its own: wait for the copy, then publish what it wrote."""
+        try:
+            self._journal.reached("during-checkpoint")
+            self.size = copy.wait(_LONGEST_S)
+            self._publish(moment, draft, None)
+            self.took_s = time.monotonic() - began
+            self._parts.loop.submit(lambda: self._forget(moment))
+        except OSError as error:
+            if not self._stopping:
+                log.warning("no checkpoint: %s", error.strerror)
+        except StoreUnwritableError as error:
+            log.warning("no checkpoint: %s", error.message)
+        except EngineStoppedError:
+            pass  # the last checkpoint lets the logs forget
+        finally:
+            draft.unlink(missing_ok=True)
+            self._not_before(_WRITES * (time.monotonic() - began))
+            self._copy = None
+            self._waiting = None
+
+
+def _entry_state(entry: Entry) -> dict[str, Any]:
+    running = entry.running
+    return {
+        **members_of(entry, None if running is None else running.prepared),
+        "state": entry.state,
+        "error": entry.error,
+        "feed": entry.feed.figures(),
+        "query": None if running is None else query_state(running),
+    }

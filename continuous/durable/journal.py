@@ -1,0 +1,194 @@
+"""The journal: everything that moves a query, in the order in which it is worked off, durable.
+
+    data folder/engine/
+        input/*.log         the journal's records (store/logs/input_log.py)
+        results.sqlite      the events of the feeds (store/logs/result_log.py)
+        tables.sqlite       rows of static parts (static/kept.py, store/shelf.py)
+        checkpoint          the state after some record (checkpoint.py)
+
+A record is one line of JSON and N-Quads behind it. Kinds:
+
+    input     an arrival, a heartbeat, a tick or an idle mark of a stream, with the stream's figures after it
+    derived   an element of a stream that a query makes; replay computes it again, `start` reads it
+    commit    a version of the store took its turn
+    attach, detach, state, registration, refresh, stream, unstream     what was asked of the engine
+    behind    the rows of a static part are not known from a version on
+    swap      they were read anew at a version
+    static    a static part of a query is to be looked up, or held again
+    moved     it is, from that turn on
+    seen      which version a refresh of static parts read, where that is not the last commit's
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyoxigraph import Quad, RdfFormat, parse, serialize
+
+from quadrill.store.logs.input_log import SegmentedLog, Sync
+from quadrill.store.logs.result_log import ResultLog
+
+from ..element import Element
+from ..scheduler.inputs import Advance, Arrival, Idle, StreamInput, StreamTime
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRecord:
+    """One record read back. ``members`` are those of its JSON line, ``body`` the N-Quads behind it."""
+
+    number: int
+    kind: str
+    members: dict[str, Any]
+    body: bytes
+
+
+class Journal:
+    """The durable side of an engine. `note` is called under the ingest lock, so that order is one."""
+
+    def __init__(self, folder: Path, log: SegmentedLog, results: ResultLog, *, keep_bytes: int) -> None:
+        self.folder = folder
+        self.log = log
+        self.results = results
+        self.keep_bytes = keep_bytes
+        # While the past is replayed nothing is written.
+        self.silent = False
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        sync: Sync = "interval",
+        interval_ms: int = 2,
+        keep_bytes: int = 256 * 1024 * 1024,
+        segment_bytes: int = 16 * 1024 * 1024,
+        reached: Callable[[str], None] = lambda point: None,
+    ) -> Journal:
+        """Open or make the journal of a data folder.
+
+        Args:
+            folder: the folder of the engine's files.
+            sync: the fsync policy, see `SegmentedLog`.
+            interval_ms: of that policy.
+            keep_bytes: what is kept for ``start`` beyond what recovery needs, at most.
+            segment_bytes: size of one file.
+            reached: told the name of each step; for tests of crashes.
+
+        Raises:
+            StoreUnwritableError, StoreFormatError: the folder cannot be used.
+        """
+        log = SegmentedLog(
+            folder / "input",
+            sync=sync,
+            interval_ms=interval_ms,
+            segment_bytes=segment_bytes,
+            reached=reached,
+        )
+        journal = cls(folder, log, ResultLog(folder / "results.sqlite"), keep_bytes=keep_bytes)
+        journal.reached = reached
+        return journal
+
+    reached: Callable[[str], None] = staticmethod(lambda point: None)
+
+    @property
+    def last(self) -> int:
+        """The number of the newest record."""
+        return self.log.last
+
+    def note(self, kind: str, members: dict[str, Any], quads: Sequence[Quad] = ()) -> int:
+        """Put a record behind the last one; its number."""
+        head = json.dumps({"kind": kind, **members}, ensure_ascii=False, separators=(",", ":"))
+        return self.log.append(head.encode() + b"\n" + to_lines(quads))
+
+    def wait(self, number: int | None = None) -> None:
+        """Return when the records up to a number (by default all) are durable.
+
+        Raises:
+            StoreUnwritableError: not now.
+        """
+        self.log.wait(self.log.last if number is None else number)
+
+    def read(self, after: int = 0) -> Iterator[JournalRecord]:
+        """The records behind a number."""
+        for number, payload in self.log.read(after):
+            head, _, body = payload.partition(b"\n")
+            members = json.loads(head)
+            yield JournalRecord(number, members.pop("kind"), members, body)
+
+    def close(self) -> None:
+        """Close the files."""
+        try:
+            self.log.close()
+        finally:
+            self.results.close()
+
+
+def to_lines(quads: Sequence[Quad]) -> bytes:
+    """Quads as N-Quads, in their order."""
+    if not quads:
+        return b""
+    written = serialize(quads, format=RdfFormat.N_QUADS)
+    assert written is not None
+    return written
+
+
+def from_lines(lines: bytes) -> list[Quad]:
+    """The quads again, blank nodes with the labels they had."""
+    return list(parse(lines, RdfFormat.N_QUADS, lenient=True, rename_blank_nodes=False))
+
+
+def time_members(time: StreamTime) -> list[int | None]:
+    """A stream's time for a record."""
+    return [time.seen, time.floor, time.lateness]
+
+
+def event_members(event: StreamInput) -> dict[str, Any]:
+    """A stream's input for a record, without its elements."""
+    members: dict[str, Any] = {
+        "stream": event.stream,
+        "event": type(event).__name__.lower(),
+        "after": time_members(event.after),
+    }
+    if isinstance(event, Arrival):
+        members |= {"before": time_members(event.before), "admit": event.admit_late}
+    return members
+
+
+def element_members(elements: Sequence[Element]) -> tuple[dict[str, Any], list[Quad]]:
+    """Elements for a record: their figures and all their quads."""
+    figures = [[element.event_time, element.seq, len(element.quads)] for element in elements]
+    return {"elements": figures}, [quad for element in elements for quad in element.quads]
+
+
+def elements_of(record: JournalRecord) -> list[Element]:
+    """The elements of a record."""
+    quads = from_lines(record.body)
+    found, place = [], 0
+    for event_time, seq, size in record.members.get("elements", ()):
+        found.append(Element(tuple(quads[place : place + size]), event_time, seq))
+        place += size
+    return found
+
+
+def event_of(record: JournalRecord, elements: Sequence[Element]) -> StreamInput | None:
+    """The input of a record; None for a push of which nothing entered. ``elements`` are those that did."""
+    members = record.members
+    if "event" not in members:
+        return None
+    after = _time(members["after"])
+    match members["event"]:
+        case "arrival":
+            before = _time(members["before"])
+            return Arrival(members["stream"], tuple(elements), before, after, members["admit"])
+        case "advance":
+            return Advance(members["stream"], after)
+        case _:
+            return Idle(members["stream"], after)
+
+
+def _time(members: list[Any]) -> StreamTime:
+    return StreamTime(*members)

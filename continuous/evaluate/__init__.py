@@ -1,0 +1,1 @@
+"""Evaluators: the incremental one, and the one that recomputes by definition."""

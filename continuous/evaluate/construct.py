@@ -1,0 +1,77 @@
+"""CONSTRUCT templates: rows to quads."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Triple
+
+from ..algebra.nodes import Term, TermPattern, TriplePattern, TripleTerm, Var
+from ..algebra.query import TemplateQuad
+from ..element import Solution
+
+
+class Template:
+    """Instantiates a template as SPARQL 1.1 section 16.2 says.
+
+    Quads with an unbound variable or a term in a place where RDF does not allow it are left out. Blank
+    nodes of the template are fresh for each row, and the same whenever the same rows come again at the same
+    instant: their labels derive from (query name, instant, row, how many equal rows went before).
+    """
+
+    def __init__(self, quads: Iterable[TemplateQuad], columns: Sequence[Var], name: str) -> None:
+        self._quads = tuple(quads)
+        self._index = {var.name: position for position, var in enumerate(columns)}
+        self._name = name
+
+    def quads(self, rows: Sequence[Solution], at_ms: int) -> list[Quad]:
+        """The distinct quads of the rows, in order."""
+        seen: Counter[Solution] = Counter()
+        result: dict[Quad, None] = {}
+        for row in rows:
+            seen[row] += 1
+            for each in self._quads:
+                quad = self._quad(each, row, f"{at_ms}\x00{seen[row]}")
+                if quad is not None:
+                    result[quad] = None
+        return list(result)
+
+    def _quad(self, template: TemplateQuad, row: Solution, place: str) -> Quad | None:
+        triple = self._triple(template.triple, row, place)
+        if triple is None:
+            return None
+        if template.graph is None:
+            return Quad(triple.subject, triple.predicate, triple.object, DefaultGraph())
+        graph = self._term(template.graph, row, place)
+        if not isinstance(graph, (NamedNode, BlankNode)):
+            return None
+        return Quad(triple.subject, triple.predicate, triple.object, graph)
+
+    def _triple(self, pattern: TriplePattern | TripleTerm, row: Solution, place: str) -> Triple | None:
+        subject = self._term(pattern.subject, row, place)
+        predicate = self._term(pattern.predicate, row, place)
+        object_ = self._term(pattern.object, row, place)
+        if (
+            isinstance(subject, (NamedNode, BlankNode))
+            and isinstance(predicate, NamedNode)
+            and object_ is not None
+        ):
+            return Triple(subject, predicate, object_)
+        return None
+
+    def _term(self, term: TermPattern | NamedNode, row: Solution, place: str) -> Term | None:
+        match term:
+            case Var(name):
+                if name in self._index:
+                    return row[self._index[name]]
+                return self._blank_node(name, row, place) if term.hidden else None
+            case TripleTerm():
+                return self._triple(term, row, place)
+            case _:
+                return term
+
+    def _blank_node(self, label: str, row: Solution, place: str) -> BlankNode:
+        text = "\x00".join([self._name, place, label, *map(str, row)])
+        return BlankNode("c" + hashlib.sha256(text.encode()).hexdigest()[:32])

@@ -1,0 +1,603 @@
+"""The native evaluator: the answer kept up to date by deltas.
+
+It has the surface of `ReferenceEvaluator` and is exact in the same sense; what it cannot keep up to date
+it refuses at construction, and the query is then recomputed. On top of that surface stands `advance`, which
+takes the changes of the windows and gives the change of the answer, at a cost that follows the change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyoxigraph import NamedNode, Quad
+
+from quadrill.store.dictionary import TermDictionary
+from quadrill.store.errors import UnsupportedError
+from quadrill.store.sweep import Holder
+
+from ..algebra.build import all_nodes, expressions
+from ..algebra.clock import with_clock
+from ..algebra.nodes import MERGED, Var, Window
+from ..algebra.query import ContinuousQuery
+from ..algebra.row_order import has_order
+from ..algebra.static import is_static, is_volatile, split_static
+from ..algebra.variables import certain
+from ..element import Solution, WindowContent
+from ..expressions.values import ValueTable
+from ..operators.ordering import OrderKeys
+from ..operators.policies import Policy
+from ..plan.compilation import StaticTable
+from ..plan.plan_state import Encoded, PlanOptions, PlanState
+from ..plan.template import Skeleton, skeleton
+from ..rows import Delta, IdRow, merge
+from ..static.static_inputs import StaticInputs
+from ..static.steps import Changes as StaticChanges
+from ..static.table import Table
+from ..uncertainty import custom_functions
+from ..windows.encoded import ElementCoder, EncodedContent
+from ..windows.sharing import WindowPool
+from .answer import Answer, EvaluationOptions, LookupReason, StaticPart
+from .construct import Template
+from .oxigraph_functions import Functions
+from .rewrites import prepare
+from .static_evaluator import StaticEvaluator, merged_background, projected
+from .static_rows import described, streams_of_variable
+from .window_reifiers import WindowKey
+
+if TYPE_CHECKING:
+    from quadrill.store.quads.quad_store import QuadStore
+
+    from ..static.table_registry import TableRegistry
+
+Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
+
+
+class EngineTerms:
+    """The dictionary and the caches over it that all native queries of an engine share."""
+
+    def __init__(self) -> None:
+        self.dictionary = TermDictionary()
+        self.values = ValueTable(self.dictionary)
+        self.keys = OrderKeys(self.dictionary)
+        self.coder = ElementCoder(self.dictionary)
+        self.dictionary.hold(self.coder.held)
+        self.pool = WindowPool()
+        # Held while a query is planned: its ids have no holder yet.
+        self.planning = threading.Lock()
+
+    def tidy(self) -> None:
+        """A slice of forgetting terms that nothing holds, when it is due; called between transactions."""
+        if self.planning.acquire(blocking=False):
+            try:
+                if not self.dictionary.sweeping:
+                    # From here on ids must be asked for to be marked.
+                    self.coder.renew()
+                self.dictionary.sweep_slice()
+            finally:
+                self.planning.release()
+
+
+class Answering(Protocol):
+    """Who knows the answer after the newest change."""
+
+    vars: tuple[str, ...]
+
+    def rows_after(self, change: AnswerChange) -> list[Solution]:
+        """The whole answer after a step that may not be the last; called in any thread."""
+        ...
+
+
+class AnswerChange:
+    """What one step did to the answer, and the answer after it.
+
+    ``deleted`` and ``inserted`` hold each row as often as it came or went, in the answer's order. ``rows`` is
+    the whole answer after this step, also when it is read after later ones and in another thread: it is then
+    made from the newest answer and the changes since.
+    """
+
+    def __init__(
+        self,
+        evaluator: Answering,
+        deleted: list[Solution],
+        inserted: list[Solution],
+        boolean: bool | None,
+        rows: list[Solution] | None,
+    ) -> None:
+        self.vars = evaluator.vars
+        self.deleted = deleted
+        self.inserted = inserted
+        self.boolean = boolean
+        self.later: AnswerChange | None = None
+        self._evaluator = evaluator
+        self._rows = rows
+
+    @property
+    def rows(self) -> list[Solution]:
+        """The whole answer after this step."""
+        if self._rows is None:
+            self._rows = self._evaluator.rows_after(self)
+        return self._rows
+
+    def settle(self) -> None:
+        """Make the rows now: whoever knows the answer is about to forget it."""
+        self._rows = self.rows
+
+    def known_later(self) -> list[Solution] | None:
+        """The whole answer after the last of the changes since, where somebody made it; see `undone`."""
+        last = self
+        while last.later is not None:
+            last = last.later
+        return last._rows
+
+    def undone(self, rows: list[Solution]) -> list[Solution]:
+        """The answer after this step, made from the newest answer and the changes since."""
+        later = self.later
+        if later is None:
+            return rows
+        counted = Counter(rows)
+        while later is not None:
+            counted.subtract(later.inserted)
+            counted.update(later.deleted)
+            later = later.later
+        return list(counted.elements())
+
+
+class NativeEvaluator:
+    """Evaluates one continuous query incrementally; not thread-safe.
+
+    Raises UnsupportedError at construction for a construct without a delta form, QueryTextError for a wrong
+    query.
+    """
+
+    engine = "native"
+
+    def __init__(
+        self,
+        query: ContinuousQuery,
+        store: QuadStore,
+        options: EvaluationOptions,
+        terms: EngineTerms | None = None,
+        *,
+        statics: TableRegistry | None = None,
+        order: Sequence[int] | Policy | None = None,
+        compiled: bool = True,
+        costly_late: bool = False,
+    ) -> None:
+        """With ``statics`` the static parts are shared tables that follow the store from `begin` on.
+
+        ``order`` forces the order of look-ups in joins; without ``compiled`` the operators run one by one;
+        with ``costly_late`` filters that call extension functions come behind the joins of their group. All
+        three are for tests and measurements.
+        """
+        self._plan_options = PlanOptions(order, compiled, costly_late)
+        if query.form == "describe":
+            raise UnsupportedError("DESCRIBE")
+        self._query = query
+        self._options = options
+        self._terms = EngineTerms() if terms is None else terms
+        self._functions = Functions(options.name, custom_functions())
+        root = prepare(query)
+        self._columns = query.columns if query.form == "select" else projected(root)
+        self.vars = () if query.form == "ask" else tuple(var.name for var in self._columns)
+        self._ordered = query.form != "ask" and has_order(root)
+        if self._ordered and is_static(root):
+            # The store reads the first rows without anybody holding the others.
+            raise UnsupportedError("ORDER BY or LIMIT of a query without windows")
+        rest, parts = split_static(root, frozenset(var.name for var in self._columns))
+        if any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(root)):
+            parts += (merged_background(root),)
+        self.statics = StaticInputs(
+            options.name,
+            parts,
+            lambda: StaticEvaluator(query, store, options, Functions(options.name, custom_functions())),
+            self._terms,
+            statics,
+        )
+        self._parts = self.statics.parts
+        self._template = Template(query.template, self._columns, options.name)
+        self.rest = with_clock(rest)
+        # Held while the answer changes and while another thread reads it.
+        self._reading = threading.Lock()
+        # The contents that `step` and `answer` are given as quads.
+        self._own: dict[WindowKey, EncodedContent] = {}
+        self._held: dict[WindowKey, WindowContent] = {}
+        # Why parts cannot be looked up when it has a plan of its own again.
+        self._unkeyed_awake: dict[int, str] = {}
+        # Lets go of what the plan holds.
+        self._closers: list[Callable[[], object]] = []
+        with self._terms.planning:
+            self._start_plan()
+            release = self._terms.dictionary.hold(weakly(self._held_rows))
+        # Also an evaluator that was only made to check a query lets go of its terms.
+        self.close = weakref.finalize(self, _let_go, release, self.statics, self._closers)
+        # The finalizer has the static parts: what they keep for later must not keep the evaluator alive.
+        unkeyed_later = weakref.WeakMethod(self._unkeyed)
+
+        def unkeyed_now(place: int, others: Collection[int]) -> str | None:
+            found = unkeyed_later()
+            return "the query has ended" if found is None else found(place, others)
+
+        self.statics.open(unkeyed_now, options.static_tables, options.looked_up)
+        self._running.look_up(self.statics)
+        if self.statics.has_own or not self._parts:
+            self.refresh()
+
+    def _start_plan(self) -> None:
+        """Make the operators, empty; nobody sweeps the dictionary meanwhile."""
+        self._at_work: PlanState | None = PlanState(
+            self.rest,
+            self._query,
+            self.tables,
+            self._options,
+            self._terms,
+            self._plan_options,
+            ordered=self._ordered,
+        )
+        self._closers[:] = [self._at_work.close]
+        self._places = self._at_work.places(var.name for var in self._columns)
+        self._answer: Delta = {}
+        self._newest: AnswerChange | None = None
+        self._unchanged: AnswerChange | None = None
+        self._shown_revision = -1
+
+    @property
+    def tables(self) -> dict[str, StaticTable]:
+        """What a planner must know of the static parts."""
+        return {
+            part.name: StaticTable(
+                part.name,
+                tuple(var.name for var in part.vars),
+                certain(part.pattern) & {var.name for var in part.vars},
+            )
+            for part in self._parts
+        }
+
+    @property
+    def _running(self) -> PlanState:
+        assert self._at_work is not None
+        return self._at_work
+
+    def _unkeyed(self, place: int, others: Collection[int]) -> str | None:
+        """Why a part cannot be looked up by keys beside others that are; None when it can."""
+        if self._at_work is None:
+            # It leaves the others before a part is looked up.
+            return self._unkeyed_awake.get(place)
+        part = self._parts[place]
+        streams = {each.stream for each in self._query.windows}
+        if any(var in streams for var in part.vars):
+            return "it binds the stream of a window"
+        return self._running.unkeyed(part.name, [self._parts[each].name for each in others])
+
+    def look_up(self, place: int, left: LookupReason) -> bool:
+        """A part that is held is looked up from the next step on; False when that cannot be just now."""
+        if self._at_work is None:
+            return False
+        name = self._parts[place].name
+        joins = self._at_work.joins(name)
+        lookups = self.statics.leave(place, self._at_work.pending(name), len(joins), left)
+        if lookups is None:
+            return False
+        self._at_work.leave(joins, lookups)
+        return True
+
+    def hold(self, place: int, table: Table) -> bool:
+        """A part that is looked up is held from the next step on, in a table with one user more.
+
+        False when that cannot be just now; the table is then let go.
+        """
+        lookups = list(self.statics.lookups(place))
+        name = self._parts[place].name
+        rows = self.statics.come_back(place, self._running.pending(name), table)
+        if rows is None:
+            return False
+        self._running.come_back(name, rows, lookups)
+        return True
+
+    # --- the surface of the reference ---------------------------------------------------------------
+
+    def refresh(self) -> bool:
+        """Evaluate the static parts that do not follow the store again; True when any row changed.
+
+        All are read at the newest version. The change enters the answer with the next step.
+        """
+        return self.take(self.statics.refresh())
+
+    def begin(self) -> bool:
+        """The query begins in this turn, with the rows of the parts that follow the store.
+
+        True when some enter as a change: those that joins look into do not.
+        """
+        return self.take(self.statics.begin())
+
+    def take(self, changes: StaticChanges) -> bool:
+        """Take changes of static parts into the next step; True when any row changed."""
+        taken = False
+        for place, change in changes.items():
+            if change.renewals:
+                for lookup in self.statics.lookups(place):
+                    lookup.renewals += change.renewals
+            name = self._parts[place].name
+            taken = self._running.take(name, change.delta, afresh=bool(change.renewals)) or taken
+        return taken
+
+    @property
+    def static_version(self) -> int:
+        """The version of the store that the static parts reflect."""
+        return self.statics.version
+
+    def answer(self, at: int, contents: Contents) -> Answer:
+        """The whole answer over whole contents: they are compared with those of the last step."""
+        self.move_to(at, contents)
+        return self.whole()
+
+    def construct(self, rows: Sequence[Solution], at: int) -> list[Quad]:
+        """The template over some rows of an answer at ``at``: distinct quads in the order of the rows."""
+        return self._template.quads(rows, at)
+
+    def static_parts(self) -> list[StaticPart]:
+        """What each static part is and how many rows it has."""
+        return described(self._query, self.statics)
+
+    def streams_of_variable(self, window_name: NamedNode) -> frozenset[NamedNode] | None:
+        """The streams to which static data bind a window's variable stream; None when they do not bind it."""
+        return streams_of_variable(self._query, self._parts, self.statics.rows, window_name)
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    @property
+    def pool(self) -> WindowPool:
+        """Where windows of this engine meet that have become the same."""
+        return self._terms.pool
+
+    def content_of(self, window: NamedNode) -> EncodedContent:
+        """What a window of this query is to hold its content in, so that `advance` can take the changes."""
+        return self._running.content_of(window)
+
+    def move_to(self, at: int, contents: Contents) -> AnswerChange:
+        """Compare whole contents with those of the last call and take what changed, at instant ``at``."""
+        key_of = self._terms.coder.key
+        given = self._by_stream(contents)
+        for key in given.keys() | self._held.keys():
+            own = self._own.get(key)
+            if own is None:
+                own = self._own[key] = self.content_of(key[0])
+            new, old = given.get(key, {}), self._held.get(key, {})
+            timed = key[0] in self._running.timed
+            for quad, time in old.items():
+                if quad not in new or (timed and new[quad] != time):
+                    own.leave(key_of(quad))
+            for quad, time in new.items():
+                if quad not in old or (timed and old[quad] != time):
+                    own.enter(key_of(quad), time)
+            self._held[key] = dict(new)
+        return self.advance(at, self._own.items())
+
+    def advance(self, at: int, contents: Encoded, *, told: bool = True) -> AnswerChange:
+        """Take the changes of one transaction, at instant ``at`` (milliseconds); the change of the answer.
+
+        The windows hold keys of this engine's terms and tell what changed since the last call. Without
+        ``told`` nobody asks which rows came and went, only for the whole answer.
+        """
+        given = self._running.gather(at, contents)
+        with self._reading:
+            delta = self._running.step(given)
+            if not delta and self._unchanged is not None and not self._reordered():
+                change = self._unchanged
+            else:
+                change = self._changed(delta, told=told)
+        if self._terms.dictionary.due:
+            self._terms.tidy()
+        return change
+
+    def _reordered(self) -> bool:
+        """True when the order of the answer may be another than that of the last one given."""
+        top = self._running.top
+        return top is not None and top.revision != self._shown_revision
+
+    def _changed(self, delta: Delta, *, told: bool) -> AnswerChange:
+        """Apply a change to the answer."""
+        deleted: list[Solution] = []
+        inserted: list[Solution] = []
+        merge(self._answer, delta)
+        if delta and told:
+            deleted = self._decoded({row: -weight for row, weight in delta.items() if weight < 0})
+            inserted = self._decoded({row: weight for row, weight in delta.items() if weight > 0})
+        ask = self._query.form == "ask"
+        rows: list[Solution] | None = None
+        if ask:
+            rows = []
+        elif self._ordered:
+            same = not delta and self._newest is not None and not self._reordered()
+            rows = self._newest.rows if same and self._newest is not None else self.whole().rows
+        change = AnswerChange(self, deleted, inserted, bool(self._answer) if ask else None, rows)
+        if self._newest is not None:
+            self._newest.later = change
+        self._newest = change
+        if self._running.top is not None:
+            self._shown_revision = self._running.top.revision
+        # What steps that change nothing give until the next that does.
+        self._unchanged = change if not delta else None
+        return change
+
+    def go_on(self, at: int, contents: Encoded) -> AnswerChange:
+        """The first step after a restart: over what the windows held at the last evaluation before it.
+
+        What has changed in them since is left to the next step.
+        """
+        earlier = [(key, self._running.copy_of(content)) for key, content in contents]
+        return self.advance(at, earlier, told=False)
+
+    def rows_after(self, change: AnswerChange) -> list[Solution]:
+        """The whole answer after a step that may not be the last; called in any thread."""
+        with self._reading:
+            # Of what came before `sleep` the last step is known, and the answer here is not its answer.
+            rows = change.known_later()
+            return change.undone(self._decoded(self._answer) if rows is None else rows)
+
+    def whole(self) -> Answer:
+        """The whole answer after the last step."""
+        if self._query.form == "ask":
+            return Answer((), [], False, bool(self._answer))
+        top = self._running.top
+        if top is not None:
+            return Answer(self.vars, [self._terms_of(row) for row in top.rows()], self._ordered)
+        return Answer(self.vars, self._decoded(self._answer), self._ordered)
+
+    def explain(self, *, analyze: bool = False) -> str:
+        """The operators with the rows that they keep; with ``analyze`` also what they did."""
+        return self._running.plan.explain(analyze=analyze)
+
+    def measured(self) -> dict[str, Any]:
+        """Live figures: ``operators`` as in `Plan.measured`, ``steps`` taken and ``timed_steps`` of them."""
+        return self._running.measured()
+
+    @property
+    def code(self) -> str | None:
+        """The generated function that runs the plan now, as text."""
+        return self._running.code
+
+    def state_size(self) -> int:
+        """Rows kept by the operators."""
+        return self._running.plan.size()
+
+    # --- in a template ----------------------------------------------------------------------------
+
+    @property
+    def form(self) -> str:
+        """The form of the query."""
+        return self._query.form
+
+    @property
+    def query(self) -> ContinuousQuery:
+        """What it evaluates."""
+        return self._query
+
+    @property
+    def options(self) -> EvaluationOptions:
+        """The options of the registration."""
+        return self._options
+
+    @property
+    def terms(self) -> EngineTerms:
+        """What it shares with all native queries of the engine."""
+        return self._terms
+
+    @cached_property
+    def skeleton(self) -> Skeleton:
+        """The query without its constants."""
+        return skeleton(self.rest)
+
+    @cached_property
+    def template(self) -> Hashable | None:
+        """Equal for queries that may be evaluated together; None for one that is evaluated alone."""
+        volatile = any(is_volatile(expr) for node in all_nodes(self.rest) for expr in expressions(node))
+        statics = self.statics
+        if self._ordered or volatile or self._plan_options != PlanOptions():
+            return None
+        if statics.has_own or not statics.shares or is_static(self.rest):
+            return None
+        columns = tuple((each.name, frozenset(each.vars), each.certain) for each in self.tables.values())
+        text = hashlib.sha256(self.skeleton.text.encode()).digest()
+        options = self._options
+        kept = (options.window_default_graph, options.quoted_asserted, options.base_iri)
+        return (text, self._query.form, self.vars, self._query.windows, columns, kept)
+
+    def answer_ids(self) -> Delta:
+        """The rows of the answer, in ids and in its columns, with their weights."""
+        found: Delta = {}
+        for row, weight in self._answer.items():
+            own = tuple([row[place] if place >= 0 else 0 for place in self._places])
+            found[own] = found.get(own, 0) + weight
+        return found
+
+    def sleep(self) -> None:
+        """Others evaluate the query: operators and answer are let go of."""
+        if self._newest is not None:
+            # What was given out must not need them any more.
+            self._newest.settle()
+        reasons = ((place, self._unkeyed(place, ())) for place in range(len(self._parts)))
+        self._unkeyed_awake = {place: why for place, why in reasons if why is not None}
+        with self._reading:
+            for close in self._closers:
+                close()
+            self._at_work = self._newest = self._unchanged = None
+            self._answer = {}
+        self.statics.look_away()
+
+    def wake(self) -> None:
+        """Evaluate it here again, from `go_on`: the operators are empty but for static parts."""
+        with self._terms.planning:
+            self._start_plan()
+        self._running.look_up(self.statics)
+        self.take(self.statics.look_again())
+
+    # --- one step ---------------------------------------------------------------------------------
+
+    def _by_stream(self, contents: Contents) -> dict[WindowKey, WindowContent]:
+        """The contents by window and, where that is a variable, stream."""
+        given: dict[WindowKey, WindowContent] = {}
+        for declaration in self._query.windows:
+            content = contents.get(declaration.name, {})
+            if isinstance(declaration.stream, Var):
+                for stream, each in content.items():
+                    given[(declaration.name, stream)] = each  # type: ignore[index,assignment]
+            else:
+                given[(declaration.name, None)] = content  # type: ignore[assignment]
+        return given
+
+    def _decoded(self, rows: Mapping[IdRow, int]) -> list[Solution]:
+        """Rows of terms in the columns of the answer, as often as their weight, in the answer's order."""
+        ordered: Sequence[IdRow] = list(rows)
+        top = self._running.top
+        if self._ordered and top is not None:
+            ordered = top.sorted(ordered)
+        return decoded_rows(self._running, rows, self._places, ordered)
+
+    def _terms_of(self, row: IdRow) -> Solution:
+        return self._running.decoded(row, self._places)
+
+    def _held_rows(self) -> Iterator[IdRow]:
+        """In the order in which rows are made from others (`quadrill.store.sweep`)."""
+        yield from self.statics.waiting()
+        if self._at_work is not None:
+            yield from self._at_work.held()
+        yield from list(self._answer)
+
+
+def decoded_rows(
+    running: PlanState,
+    rows: Mapping[IdRow, int],
+    places: Sequence[int],
+    ordered: Sequence[IdRow] | None = None,
+) -> list[Solution]:
+    """Some columns of a plan's rows as terms, each row as often as its weight; by default in their order."""
+    found: list[Solution] = []
+    for row in rows if ordered is None else ordered:
+        found += [running.decoded(row, places)] * rows[row]
+    return found
+
+
+def weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
+    """The method of an object that this keeps alive only while it is walked."""
+    method = weakref.WeakMethod(held)
+
+    def rows() -> Iterator[IdRow]:
+        found = method()
+        return iter(()) if found is None else found()
+
+    return rows
+
+
+def _let_go(
+    release: Callable[[], None], statics: StaticInputs, closers: Sequence[Callable[[], object]]
+) -> None:
+    release()
+    for close in closers:
+        close()
+    statics.abandon()

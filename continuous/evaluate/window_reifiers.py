@@ -1,0 +1,118 @@
+"""What changed in the windows of a native query, under the canonical names of reifiers (algebra/reify.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from pyoxigraph import NamedNode
+
+from ..algebra.reify import assert_quoted, canonical_content
+from ..operators.reifiers import CanonicalReifiers
+from ..rows import IdRow
+from ..windows.encoded import NOTHING, ElementCoder, EncodedContent, Taken
+from ..windows.timed import TimedContent, Turned
+
+WindowKey = tuple[NamedNode, NamedNode | None]
+
+
+class HeldWindow(Protocol):
+    """A window's content in term ids."""
+
+    @property
+    def inputs(self) -> tuple[str, str]:
+        """The parts of a plan's input that its change is."""
+        ...
+
+    def take(self) -> Taken:
+        """The change since the last call."""
+        ...
+
+    def before(self) -> list[IdRow]:
+        """The content as it was at the last `take`."""
+        ...
+
+    def before_change(self, taken: Taken) -> list[IdRow]:
+        """The content as it was before what was taken last."""
+        ...
+
+
+class WindowReifiers:
+    """Takes the changes of one query's windows; nothing is renamed until a window meets a reifier."""
+
+    def __init__(self, coder: ElementCoder, *, union: bool, asserts: Callable[[WindowKey], bool]) -> None:
+        """Make one.
+
+        Args:
+            coder: makes term ids of quads.
+            union: patterns outside GRAPH match the union of the graphs, not the default graph.
+            asserts: whether annotated triples of a window count as asserted.
+        """
+        self._coder = coder
+        self._union = union
+        self._asserts = asserts
+        self._reified: dict[WindowKey, tuple[CanonicalReifiers, EncodedContent]] = {}
+        self._times: dict[WindowKey, dict[IdRow, int]] = {}
+
+    def take(self, key: WindowKey, content: HeldWindow) -> Taken:
+        """The change of a window since the last call, with canonical reifiers from the first one on."""
+        taken = content.take()
+        if taken is NOTHING or not self._coder.met_reifier:
+            return taken
+        coder = self._coder
+        canonical, renamed = self._reified.get(key, (None, None))
+        if canonical is None or renamed is None:
+            if not any(each[1] == coder.reifies for each in taken.keys):
+                return taken
+            # What was there before had no reifiers and was given out as it is.
+            earlier = content.before_change(taken)
+            canonical = CanonicalReifiers(self._asserts(key), map(coder.quad, earlier))
+            renamed = EncodedContent(coder, union=self._union)
+            for each in earlier:
+                renamed.enter(each)
+            renamed.take()
+            self._reified[key] = canonical, renamed
+        quads = {coder.quad(each): weight for each, weight in taken.keys.items()}
+        for quad, weight in canonical.change(quads).items():
+            if weight > 0:
+                renamed.enter(coder.key(quad))
+            else:
+                renamed.leave(coder.key(quad))
+        if not len(canonical):
+            del self._reified[key]
+        return renamed.take()
+
+    def take_times(self, key: WindowKey, content: TimedContent) -> Turned:
+        """The triples of a window whose event time changed, to be called behind `take`.
+
+        Where a window has reifiers, all its times are compared: a rare case, and right.
+        """
+        turned = content.take_times()
+        known = self._times.pop(key, None)
+        if known is None and key not in self._reified:
+            return turned
+        if known is None:
+            before = {row: old for row, (old, _) in turned.items()}
+            known = {row: time for row, time in (content.times() | before).items() if time is not None}
+        now = self._canonical_times(key, content)
+        if key in self._reified:
+            self._times[key] = now
+        rows = {row for row in known.keys() | now.keys() if known.get(row) != now.get(row)}
+        return {row: (known.get(row), now.get(row)) for row in rows}
+
+    def held(self) -> Iterator[IdRow]:
+        """The triples whose times are remembered."""
+        for times in list(self._times.values()):
+            yield from list(times)
+
+    def _canonical_times(self, key: WindowKey, content: TimedContent) -> dict[IdRow, int]:
+        coder, times = self._coder, content.times()
+        quads = {coder.quad(each): times[each[:3]] for each in content.content if each[:3] in times}
+        if self._asserts(key):
+            quads = assert_quoted(quads)
+        found: dict[IdRow, int] = {}
+        for quad, time in canonical_content(quads).items():
+            row = coder.key(quad)
+            if self._union or len(row) == 3:
+                found[row[:3]] = max(time, found.get(row[:3], time))
+        return found

@@ -1,0 +1,1 @@
+"""Queries that differ in constants alone, evaluated together."""

@@ -1,1 +1,0 @@
-"""From the bytes of a push to stream elements."""

@@ -1,0 +1,1 @@
+"""Relation to relation: SPARQL operators in delta form."""

@@ -1,0 +1,149 @@
+"""Step 5 of 8: GROUP BY with set functions that take values back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..expressions.compile import ValueFunction
+from ..expressions.values import ValueTable
+from ..rows import EMPTY, Delta, IdRow, Schema, add
+from .accumulators import Accumulator, ByValue
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """One set function of a GROUP BY.
+
+    ``new`` makes the accumulator of a group. Its input is the id in ``column``, or the value that ``compute``
+    gives; for ``COUNT(*)`` both are None and the rows themselves count.
+    """
+
+    new: Callable[[], Accumulator]
+    column: int | None = None
+    compute: ValueFunction | None = None
+
+
+@dataclass(slots=True)
+class Group:
+    """How many rows a group has, its running values and the row that was given out for it."""
+
+    rows: int
+    accumulators: list[Accumulator]
+    shown: IdRow | None = None
+
+
+class Aggregate:
+    """Groups of rows with equal keys; one output row (keys, results) for each group that has rows.
+
+    Without keys there is exactly one group, also over nothing: COUNT is then 0 from the first step on.
+    Law: out = aggregate(integrate(in)); a group whose results do not change gives nothing.
+    Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, Group and Aggregation (18.5.1).
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        keys: Sequence[int],
+        aggregations: Sequence[Aggregation],
+        values: ValueTable,
+    ) -> None:
+        """``keys``: places of the key columns in the input; -1 for a key that is never bound."""
+        self.schema = schema
+        self.keys = tuple(keys)
+        self.aggregations = tuple(aggregations)
+        self.values = values
+        self.groups: dict[IdRow, Group] = {}
+        self._first = True
+
+    def step(self, *changes: Delta) -> Delta:
+        """Old and new row of every group whose results changed."""
+        keys, values = self.keys, self.values
+        dirty = self.begin()
+        for row, weight in changes[0].items():
+            key = tuple([row[column] if column >= 0 else 0 for column in keys])
+            group = dirty.get(key)
+            if group is None:
+                group = dirty[key] = self.group(key)
+            group.rows += weight
+            for aggregation, accumulator in zip(self.aggregations, group.accumulators, strict=True):
+                if aggregation.column is not None:
+                    cell = row[aggregation.column] if aggregation.column >= 0 else 0
+                    accumulator.take(cell if accumulator.by_id else values[cell], weight)
+                elif aggregation.compute is not None:
+                    value = aggregation.compute(row)
+                    accumulator.take(values.id_of(value) if accumulator.by_id else value, weight)
+                else:
+                    accumulator.take(row, weight)
+        return self.show(dirty)
+
+    def begin(self) -> dict[IdRow, Group]:
+        """The groups to show in any case: at the first step the one group of an aggregate without keys."""
+        if not self._first:
+            return {}
+        self._first = False
+        return {} if self.keys else {(): self.group(())}
+
+    def group(self, key: IdRow) -> Group:
+        """The group of a key, made when it is not there."""
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = self._new()
+        return group
+
+    def show(self, dirty: dict[IdRow, Group]) -> Delta:
+        """The change of the output rows of these groups."""
+        out: Delta = {}
+        values = self.values
+        for key, group in dirty.items():
+            old = group.shown
+            if group.rows or not self.keys:
+                new: IdRow | None = (*key, *[each.result_id(values) for each in group.accumulators])
+            else:
+                new = None
+                del self.groups[key]
+            if new != old:
+                # Rows of different groups differ in their keys.
+                if old is not None:
+                    out[old] = -1
+                if new is not None:
+                    out[new] = 1
+                group.shown = new
+        return out or EMPTY
+
+    def held(self) -> Iterator[IdRow]:
+        """Keys and results; accumulators that keep ids add theirs."""
+        for group in list(self.groups.values()):
+            for each in group.accumulators:
+                if hasattr(each, "ids"):
+                    yield tuple(each.ids())
+            if group.shown is not None:
+                yield group.shown
+
+    def size(self) -> int:
+        """How many groups there are."""
+        return len(self.groups)
+
+    def _new(self) -> Group:
+        return Group(0, [aggregation.new() for aggregation in self.aggregations])
+
+
+class DistinctRows(ByValue):
+    """COUNT(DISTINCT *): how many different rows the group has."""
+
+    by_id = True
+
+    def __init__(self) -> None:
+        self._weights: Delta = {}
+
+    def take(self, value: IdRow, weight: int) -> None:
+        """Count the row."""
+        add(self._weights, value, weight)
+
+    def result(self) -> int:
+        """The number of different rows."""
+        return len(self._weights)
+
+    def ids(self) -> list[int]:
+        """The ids of the rows held."""
+        return [term_id for row in self._weights for term_id in row]

@@ -1,0 +1,178 @@
+"""Rows indexed by some of their columns: what joins look into."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
+from operator import itemgetter
+from typing import TypeAlias
+
+from ..rows import Delta, IdRow, merge
+
+Key: TypeAlias = int | tuple[int, ...]
+Index: TypeAlias = dict[Key, dict[IdRow, int]]
+
+_SAMPLE = 500
+_RECENT = 32
+_UNREAD = 64
+
+
+def enter(index: Index, columns: tuple[int, ...], change: Mapping[IdRow, int]) -> int:
+    """Add a change to an index by some columns; how many rows it has more than before."""
+    grown = 0
+    single = columns[0] if len(columns) == 1 else None
+    for row, weight in change.items():
+        key: Key = row[single] if single is not None else tuple([row[column] for column in columns])
+        bucket = index.get(key)
+        if bucket is None:
+            index[key] = {row: weight}
+            grown += 1
+            continue
+        before = bucket.get(row, 0)
+        after = before + weight
+        if after:
+            bucket[row] = after
+            grown += not before
+        else:
+            grown -= 1
+            del bucket[row]
+            if not bucket:
+                del index[key]
+    return grown
+
+
+class Arrangement:
+    """A relation kept under one or more keys, each key a tuple of column places.
+
+    An index maps the key's value (an id for one column, a tuple of ids for several, ``()`` for none) to the
+    rows with it and their weights.
+
+    One that is looked into seldom, because only changes of the store are joined with it, may be ``drowsy``:
+    when it has had many changes without a look-up, its indexes are dropped and only the rows are kept, until
+    `index` is called again. Whoever looks into a drowsy one must get the index anew each time, and
+    also where ``asked_anew`` says so.
+    """
+
+    is_lookup = False
+    """The rows are not held: each key costs a query of the store, and there must be one."""
+    renewals = 0
+    """How often all rows were replaced since the last step, of a look-up; `renew` takes them."""
+
+    asked_anew = False
+    """`index` may give another one at each step."""
+
+    def __init__(self, keys: Iterable[tuple[int, ...]]) -> None:
+        self.indexes: dict[tuple[int, ...], Index] = {key: {} for key in dict.fromkeys(keys)}
+        if not self.indexes:
+            self.indexes[()] = {}
+        self._count = 0
+        self.drowsy = False
+        # The rows while it sleeps, and the changes since the last look-up.
+        self._flat: Delta | None = None
+        self._unread = 0
+        self.recent: deque[IdRow] = deque(maxlen=_RECENT)
+
+    def index(self, key: tuple[int, ...]) -> Index:
+        """The index under a key; it is made when there is none yet, and kept up to date from then on."""
+        self._wake()
+        found = self.indexes.get(key)
+        if found is None:
+            found = {}
+            for row, weight in self.rows():
+                found.setdefault(key_of(row, key), {})[row] = weight
+            self.indexes[key] = found
+        return found
+
+    def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
+        """Have exactly these indexes (one at least)."""
+        wanted = list(dict.fromkeys(keys)) or [next(iter(self.indexes))]
+        if self._flat is not None:
+            self.indexes = {key: {} for key in wanted}
+            return
+        for key in wanted:
+            self.index(key)
+        for key in [each for each in self.indexes if each not in wanted]:
+            del self.indexes[key]
+
+    def fan_out(self, key: tuple[int, ...]) -> float:
+        """How many rows a value of the key has on average, estimated from a sample where it must be."""
+        count = len(self)
+        if not count:
+            return 0.0
+        known = self.indexes.get(key)
+        if known:
+            return count / len(known)
+        sample = {key_of(row, key) for row, _ in islice(self.rows(), _SAMPLE)}
+        seen = min(count, _SAMPLE)
+        # Few values in the sample are likely all there are; many go on in proportion.
+        return seen / len(sample) if len(sample) > seen / 2 else count / len(sample)
+
+    def update(self, change: Delta) -> None:
+        """Add a change to every index."""
+        self.recent.extend(change)
+        if self._flat is not None:
+            merge(self._flat, change)
+            return
+        if self.drowsy:
+            self._unread += 1
+            if self._unread > _UNREAD:
+                self._sleep(change)
+                return
+        grown = 0
+        for columns, index in self.indexes.items():
+            grown = enter(index, columns, change)
+        self._count += grown
+
+    def renew(self) -> None:
+        """Take the rows that were replaced."""
+        raise NotImplementedError("rows that are held change one by one")
+
+    def rows(self) -> Iterable[tuple[IdRow, int]]:
+        """Every row with its weight."""
+        if self._flat is not None:
+            yield from self._flat.items()
+            return
+        for bucket in next(iter(self.indexes.values())).values():
+            yield from bucket.items()
+
+    def held(self) -> Iterator[IdRow]:
+        """Every row, read in pieces while rows come and go; those that stay are there."""
+        if self._flat is not None:
+            yield from list(self._flat)
+            return
+        # Buckets that lose their rows to others in the meantime keep their own.
+        buckets = list(next(iter(self.indexes.values())).values())
+        yield from chain.from_iterable(map(tuple, buckets))
+
+    def __len__(self) -> int:
+        return self._count if self._flat is None else len(self._flat)
+
+    def _sleep(self, change: Delta) -> None:
+        self._flat = merge(dict(self.rows()), change)
+        self.indexes = {key: {} for key in self.indexes}
+
+    def _wake(self) -> None:
+        self._unread = 0
+        rows, self._flat = self._flat, None
+        if rows is None:
+            return
+        self._count = len(rows)
+        for key, index in self.indexes.items():
+            for row, weight in rows.items():
+                index.setdefault(key_of(row, key), {})[row] = weight
+
+
+def key_of(row: IdRow, columns: tuple[int, ...]) -> Key:
+    """The value of a key in a row."""
+    return row[columns[0]] if len(columns) == 1 else tuple([row[column] for column in columns])
+
+
+def picker(columns: tuple[int, ...]) -> Callable[[IdRow], IdRow]:
+    """Gives some columns of a row."""
+    if len(columns) > 1:
+        return itemgetter(*columns)
+    if columns:
+        (only,) = columns
+        return lambda row: (row[only],)
+    return lambda row: ()

@@ -1,0 +1,286 @@
+"""Step 5 of 8: join of any number of inputs as a delta join."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from ..rows import EMPTY, Delta, IdRow, Schema, add
+from .arrangement import Arrangement, key_of
+from .policies import Policy
+
+_STORE_ROWS = 1_000_000.0
+"""A look-up in the store comes behind those in memory, before products: it is priced as so many rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One look-up on the way of a change through the other inputs.
+
+    ``key`` are columns of input ``input`` and ``key_from`` those of the row under construction that must be
+    equal, all of them surely bound on both sides. ``take`` copies (column of the input, place in the result).
+    ``check`` compares columns that may be unbound on one side: unbound goes with everything.
+    """
+
+    input: int
+    key: tuple[int, ...]
+    key_from: tuple[int, ...]
+    take: tuple[tuple[int, int], ...]
+    check: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The way of one input's change: where its columns go, then one look-up in each other input."""
+
+    start: tuple[tuple[int, int], ...]
+    probes: tuple[Probe, ...]
+
+
+class Join:
+    """⋈ of n inputs, the SPARQL join: rows that agree on the variables that both bind.
+
+    A change of input i meets the inputs before it after their change and those behind it before theirs, so
+    an event that enters two inputs joins itself once. No intermediate result is kept, therefore any order of
+    look-ups gives the same answer. Law: multilinear in the inputs. ``static`` says for each input whether it
+    changes with the store alone, ``pinned`` whether the ids of its rows are pinned elsewhere.
+    Source: delta joins as in Materialize and differential dataflow's dogsdogsdogs; SPARQL 1.1, section 18.5.
+    """
+
+    def __init__(self, inputs: Sequence[Schema], order: Sequence[int] | Policy | None = None) -> None:
+        """``order`` forces the order in which other inputs are looked up, or is a policy that chooses it.
+
+        Both are for tests and measurements.
+        """
+        self.inputs = tuple(inputs)
+        names = tuple(dict.fromkeys(name for schema in inputs for name in schema.vars))
+        self.schema = Schema(names, frozenset().union(*(schema.certain for schema in inputs)))
+        self._order = order
+        self.static = self.pinned = (False,) * len(inputs)
+        self.arrangements: tuple[Arrangement, ...] = ()
+        self.routes = tuple(self._route(start) for start in range(len(inputs)))
+        self.arrangements = tuple(Arrangement(keys) for keys in self._keys(self.routes))
+
+    def step(self, *changes: Delta) -> Delta:
+        """The rows that the changes of the inputs, taken one after the other, make and unmake."""
+        out: Delta = {}
+        for place, change in enumerate(changes):
+            if not change or self.arrangements[place].renewals:
+                continue
+            self._follow(self.routes[place], change, out)
+            self.arrangements[place].update(change)
+        if self.is_due:
+            self._renew(changes, out)
+        return out or EMPTY
+
+    @property
+    def is_due(self) -> bool:
+        """True when a step is due though no input has changed by rows: one that is looked up was replaced."""
+        return any(each.renewals for each in self.arrangements)
+
+    def _renew(self, changes: Sequence[Delta], out: Delta) -> None:
+        """Inputs that are looked up were replaced: the difference of the whole joins before and after."""
+        held = [place for place, each in enumerate(self.arrangements) if not each.is_lookup]
+        start = min(held, key=lambda place: len(self.arrangements[place]))
+        rows = dict(self.arrangements[start].rows())
+        self._follow(self.routes[start], {row: -weight for row, weight in rows.items()}, out)
+        for arrangement, change in zip(self.arrangements, changes, strict=True):
+            if arrangement.renewals:
+                arrangement.renew()
+                if change:
+                    arrangement.update(change)
+        self._follow(self.routes[start], rows, out)
+
+    def replan(self) -> bool:
+        """Choose the routes again from the sizes there are now; True when one changed.
+
+        Nothing but look-ups depends on a route, so it may change between any two steps.
+        """
+        if self._order is not None and not callable(self._order):
+            return False
+        routes = tuple(self._route(start) for start in range(len(self.inputs)))
+        changed = routes != self.routes
+        self.routes = routes
+        if changed:
+            for arrangement, keys in zip(self.arrangements, self._keys(routes), strict=True):
+                arrangement.keep(keys)
+        return changed
+
+    def always_keyed(self, places: Collection[int]) -> bool:
+        """True when these inputs can be looked up by a key on every route, and others bring the rows."""
+        if self._order is not None or len(set(places)) == len(self.inputs):
+            return False
+        for start in range(len(self.inputs)):
+            sure = set().union(
+                *(schema.certain for place, schema in enumerate(self.inputs) if place not in places),
+                self.inputs[start].certain,
+            )
+            left = [place for place in places if place != start]
+            while left:
+                keyed = [place for place in left if self.inputs[place].certain & sure]
+                if not keyed:
+                    return False
+                left = [place for place in left if place not in keyed]
+                sure.update(*(self.inputs[place].certain for place in keyed))
+        return True
+
+    def look_up(self, place: int, arrangement: Arrangement) -> None:
+        """An input is looked up elsewhere from now on; what the query has taken of it counts as taken."""
+        arrangements = list(self.arrangements)
+        arrangements[place] = arrangement
+        self.arrangements = tuple(arrangements)
+        self.replan()
+
+    def hold(self, place: int, rows: Delta) -> None:
+        """The rows of an input that was looked up are held from now on: all of them, as taken so far."""
+        arrangement = Arrangement(self._keys(self.routes)[place])
+        arrangement.update(rows)
+        arrangements = list(self.arrangements)
+        arrangements[place] = arrangement
+        self.arrangements = tuple(arrangements)
+        self.replan()
+
+    def keys_of(self, place: int) -> list[tuple[int, ...]]:
+        """The keys by which the routes look an input up."""
+        return self._keys(self.routes)[place]
+
+    def rest(self, static: Sequence[bool]) -> None:
+        """Let inputs sleep into which only changes of static inputs are looked up.
+
+        Args:
+            static: for each input whether it changes with the store alone.
+        """
+        self.static = tuple(static)
+        for place, arrangement in enumerate(self.arrangements):
+            arrangement.drowsy = all(
+                static[start]
+                for start, route in enumerate(self.routes)
+                if any(probe.input == place for probe in route.probes)
+            )
+
+    def held(self) -> Iterator[IdRow]:
+        """The rows of all inputs but those that are pinned."""
+        return chain.from_iterable(
+            arrangement.held()
+            for arrangement, pinned in zip(self.arrangements, self.pinned, strict=True)
+            if arrangement.is_lookup or not pinned
+        )
+
+    def size(self) -> int:
+        """How many rows the inputs hold."""
+        return sum(map(len, self.arrangements))
+
+    def _follow(self, route: Route, change: Delta, out: Delta) -> None:
+        width = len(self.schema.vars)
+        found: list[tuple[list[int], int]] = []
+        for row, weight in change.items():
+            result = [0] * width
+            for column, place in route.start:
+                result[place] = row[column]
+            found.append((result, weight))
+        for probe in route.probes:
+            index = self.arrangements[probe.input].index(probe.key)
+            found = [
+                (merged, weight * other_weight)
+                for result, weight in found
+                for other, other_weight in index.get(_key(result, probe.key_from), EMPTY).items()
+                if (merged := _merge(result, other, probe)) is not None
+            ]
+            if not found:
+                return
+        for result, weight in found:
+            add(out, tuple(result), weight)
+
+    def _keys(self, routes: Sequence[Route]) -> list[list[tuple[int, ...]]]:
+        """The keys that the look-ups need of each input."""
+        keys: list[list[tuple[int, ...]]] = [[] for _ in self.inputs]
+        for route in routes:
+            for probe in route.probes:
+                keys[probe.input].append(probe.key)
+        return keys
+
+    def expected(self, start: int, place: int, joined: Sequence[int]) -> tuple[float, bool]:
+        """How many rows of an input a row over the ``joined`` ones is expected to find, and if by a key."""
+        sure = set().union(*(self.inputs[each].certain for each in joined))
+        rows, _ = self._cost(start, place, sure)
+        keyed = not math.isinf(rows)
+        return (rows if keyed else float(len(self.arrangements[place]))), keyed
+
+    def _cost(self, start: int, place: int, sure: set[str]) -> tuple[float, int]:
+        """Expected rows of a look-up; products last, before anything is known most common columns first.
+
+        Where the key comes from the changed row itself, recent changes tell how often it finds anything.
+        """
+        schema = self.inputs[place]
+        keyed = [name for name in schema.vars if name in sure and name in schema.certain]
+        if not self.arrangements:
+            return (0.0, -len(keyed))
+        if not keyed:
+            target = self.arrangements[place]
+            return (float("inf"), sys.maxsize if target.is_lookup else len(target))
+        if self.arrangements[place].is_lookup:
+            return (_STORE_ROWS + self.arrangements[place].fan_out(schema.positions(keyed)), -len(keyed))
+        target, recent = self.arrangements[place], self.arrangements[start].recent
+        first = self.inputs[start]
+        if recent and set(keyed) <= first.certain:
+            key = schema.positions(keyed)
+            # An index that only this asks for is kept up to date with each change: not for a window.
+            index = target.index(key) if self.static[place] else target.indexes.get(key)
+            columns = first.positions(keyed)
+            if index:
+                found = sum(len(index.get(key_of(row, columns), EMPTY)) for row in recent)
+                return (round(found / len(recent), 1), -len(keyed))
+        return (round(target.fan_out(schema.positions(keyed)), 1), -len(keyed))
+
+    def _route(self, start: int) -> Route:
+        """Greedy: next the input whose look-up is expected to find the fewest rows."""
+        order = self._order
+        if callable(order):
+            order = order(self, start) if self.arrangements else None
+        place_of = {name: place for place, name in enumerate(self.schema.vars)}
+        first = self.inputs[start]
+        seen = set(first.vars)
+        sure = set(first.certain)
+        left = [place for place in (order or range(len(self.inputs))) if place != start]
+        probes = []
+        while left:
+            if order is None:
+                left.sort(key=lambda place: self._cost(start, place, sure))
+            chosen = left.pop(0)
+            schema = self.inputs[chosen]
+            keyed = [name for name in schema.vars if name in sure and name in schema.certain]
+            checked = [name for name in schema.vars if name in seen and name not in keyed]
+            probes.append(
+                Probe(
+                    chosen,
+                    schema.positions(keyed),
+                    tuple(place_of[name] for name in keyed),
+                    tuple(
+                        (schema.position(name), place_of[name]) for name in schema.vars if name not in seen
+                    ),
+                    tuple((schema.position(name), place_of[name]) for name in checked),
+                )
+            )
+            seen |= set(schema.vars)
+            sure |= schema.certain
+        return Route(tuple((column, place_of[name]) for column, name in enumerate(first.vars)), tuple(probes))
+
+
+def _key(row: list[int], columns: tuple[int, ...]) -> int | tuple[int, ...]:
+    return row[columns[0]] if len(columns) == 1 else tuple([row[column] for column in columns])
+
+
+def _merge(result: list[int], other: IdRow, probe: Probe) -> list[int] | None:
+    merged = result.copy()
+    for column, place in probe.check:
+        mine, theirs = merged[place], other[column]
+        if not mine:
+            merged[place] = theirs
+        elif theirs and theirs != mine:
+            return None
+    for column, place in probe.take:
+        merged[place] = other[column]
+    return merged

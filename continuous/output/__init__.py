@@ -1,0 +1,1 @@
+"""Relation to stream, results, feeds, and views written to the store."""

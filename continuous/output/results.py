@@ -1,0 +1,101 @@
+"""Step 7 of 8: solutions as SPARQL Results JSON, quads as N-Quads, each on one line of JSON.
+
+Source: SPARQL 1.2 Query Results JSON Format (https://www.w3.org/TR/sparql12-results-json/), with the members
+``at``, ``version``, ``window`` and ``revises`` of docs/http-api.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
+
+from ..algebra.nodes import Term
+from ..element import Solution
+
+_XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def term_json(term: Term) -> dict[str, Any]:
+    """One RDF term as an object of SPARQL Results JSON."""
+    match term:
+        case NamedNode():
+            return {"type": "uri", "value": term.value}
+        case BlankNode():
+            return {"type": "bnode", "value": term.value}
+        case Literal():
+            document: dict[str, Any] = {"type": "literal", "value": term.value}
+            if term.language is not None:
+                document["xml:lang"] = term.language
+                if term.direction is not None:
+                    document["its:dir"] = term.direction.value
+            elif term.datatype.value != _XSD_STRING:
+                document["datatype"] = term.datatype.value
+            return document
+        case _:
+            return {
+                "type": "triple",
+                "value": {
+                    "subject": term_json(term.subject),
+                    "predicate": term_json(term.predicate),
+                    "object": term_json(term.object),
+                },
+            }
+
+
+def bindings(variables: Sequence[str], rows: Iterable[Solution]) -> list[dict[str, Any]]:
+    """The ``bindings`` array: unbound variables are left out of a solution."""
+    return [
+        {name: term_json(term) for name, term in zip(variables, row, strict=True) if term is not None}
+        for row in rows
+    ]
+
+
+def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, Any]:
+    """The members ``head`` and ``results`` of a SELECT answer."""
+    return {"head": {"vars": list(variables)}, "results": {"bindings": bindings(variables, rows)}}
+
+
+def solutions_line(head: dict[str, Any], variables: Sequence[str], rows: Iterable[Solution]) -> str:
+    """`one_line` of the members of ``head``, at least one, and of `solutions` behind them.
+
+    The same terms come again and again, in one answer after the other, so their text is remembered.
+    """
+    keys = [f"{_JSON.encode(name)}:" for name in variables]
+    found = [
+        ",".join([key + _term_text(term) for key, term in zip(keys, row, strict=True) if term is not None])
+        for row in rows
+    ]
+    listed = "{" + "},{".join(found) + "}" if found else ""
+    names = _JSON.encode(list(variables))
+    return f'{_JSON.encode(head)[:-1]},"head":{{"vars":{names}}},"results":{{"bindings":[{listed}]}}}}'
+
+
+@lru_cache(maxsize=8192)
+def _term_text(term: Term) -> str:
+    return _JSON.encode(term_json(term))
+
+
+def in_fixed_order(rows: Sequence[Solution]) -> Sequence[Solution]:
+    """Rows without an order of their own, always in the same one: by their terms as N-Triples.
+
+    A replay then gives the same bytes, whichever route its joins take.
+    """
+    if len(rows) < 2:
+        return rows
+    return sorted(rows, key=lambda row: ["" if term is None else str(term) for term in row])
+
+
+def quads_text(quads: Iterable[Quad]) -> str:
+    """Quads as N-Quads, each once, in order."""
+    data = serialize(list(dict.fromkeys(quads)), format=RdfFormat.N_QUADS)
+    return (data or b"").decode()
+
+
+def one_line(document: dict[str, Any]) -> str:
+    """A JSON document on one line (JSON escapes every line break inside strings)."""
+    return _JSON.encode(document)

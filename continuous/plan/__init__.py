@@ -1,0 +1,1 @@
+"""Algebra to a plan of operators, and to generated code."""

@@ -1,0 +1,229 @@
+"""What the generated function does with one row: filters, new columns, then a delta or a group takes it.
+
+A row that leaves a window went through the same expressions when it came. Where they cost more than
+remembering, what was made of it then is kept until it leaves, so that expiry evaluates nothing again:
+
+    if w < 0 and row in memo: made = memo.pop(row)       None: a filter had dropped it
+    else:                     filters, columns ...; memo[row] = what goes on
+
+Expressions are functions of the row alone (the instant is a column), so both ways give the same. A row that
+comes several times and leaves one by one is computed again: the memo is never asked for what it has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from ..algebra.build import sub_expressions
+from ..algebra.nodes import Call, Expr, FunctionCall, Var
+from ..expressions.compile import Emitter
+from ..operators import linear
+from ..operators.aggregate import Aggregate
+from ..rows import IdRow
+from .plan import PlanNode
+
+Memos: TypeAlias = dict[int, dict[IdRow, tuple[Any, ...] | None]]
+"""By the last operator of a chain: what was made of each row that is there; first a row of term ids."""
+
+_COSTLY_CALLS = 4
+"""Fewer operations than this are quicker done again than remembered."""
+
+
+class RowBody:
+    """Writes the innermost lines of the loops of one plan."""
+
+    def __init__(self, nodes: Sequence[PlanNode], out: Emitter, memos: Memos) -> None:
+        self._nodes = nodes
+        self._out = out
+        self._memos = memos
+
+    def behind(self, chain: list[int], slots: dict[str, str], weight: str, *, remembered: str = "") -> None:
+        """What happens to one row that the first operator of the chain gives out."""
+        if len(chain) > 1:
+            self._out.line(f"rows_out[{chain[0]}] += 1")
+        self.body(chain[1:], slots, weight, chain[-1], remembered=remembered)
+
+    def body(
+        self, chain: list[int], slots: dict[str, str], weight: str, last: int, *, remembered: str = ""
+    ) -> None:
+        """What happens to one row, up to the operator ``last`` that keeps it or gives it on.
+
+        ``remembered`` is the local with the row where it leaves as it came, and may be remembered.
+        """
+        out = self._out
+        known = dict(out.known)
+        if remembered and self._pays(chain, last):
+            made = self._remembered(chain, slots, last, remembered)
+        else:
+            self._compute(chain, slots, last)
+            made = self._made(last, slots)
+        operator = self._nodes[last].operator
+        if isinstance(operator, Aggregate):
+            self._take(last, operator, made, weight)
+        else:
+            out.line(f"total = d{last}.get({made[0]}, 0) + {weight}")
+            out.line(f"if total: d{last}[{made[0]}] = total")
+            out.line(f"else: del d{last}[{made[0]}]")
+        out.known = known
+
+    def _pays(self, chain: list[int], last: int) -> bool:
+        """True where a row costs more than remembering what was made of it.
+
+        Of a row that some filter dropped it is not remembered which, so one filter alone can count its rows.
+        """
+        exprs = [expr for place in dict.fromkeys([*chain, last]) for expr in self._exprs(self._nodes[place])]
+        return len(self._counted(chain, last)) < 2 and sum(map(_calls, exprs)) >= _COSTLY_CALLS
+
+    def _counted(self, chain: list[int], last: int) -> list[int]:
+        """The filters on the way, which count the rows that they let pass."""
+        filters = [each for each in chain if isinstance(self._nodes[each].operator, linear.Filter)]
+        return [each for each in filters if each != last]
+
+    def _exprs(self, node: PlanNode) -> list[Expr]:
+        if isinstance(node.operator, Aggregate):
+            return [expr for expr in node.extra.exprs if expr is not None]
+        return [] if node.expr is None else [node.expr]
+
+    def _remembered(self, chain: list[int], slots: dict[str, str], last: int, row: str) -> list[str]:
+        """The lines of `_compute` for a row that is new; what was made of it then for one that leaves."""
+        out = self._out
+        memo = out.name_of(self._memos.setdefault(last, {}), "memo")
+        operator = self._nodes[last].operator
+        width = 1 + len(operator.aggregations) if isinstance(operator, Aggregate) else 1
+        names = [f"made{number}" for number in range(width)]
+        listed = f"{', '.join(names)}{',' * (len(names) == 1)}"
+        out.line(f"if w < 0 and {row} in {memo}:")
+        out.depth += 1
+        out.line(f"made = {memo}.pop({row})")
+        out.line("if made is None: continue")
+        out.line(f"{listed} = made")
+        for place in self._counted(chain, last):
+            out.line(f"rows_out[{place}] += 1")
+        out.depth -= 1
+        out.line("else:")
+        out.depth += 1
+        out.line(f"if w > 0: {memo}[{row}] = None")
+        self._compute(chain, slots, last)
+        for name, text in zip(names, self._made(last, slots), strict=True):
+            out.line(f"{name} = {text}")
+        out.line(f"if w > 0: {memo}[{row}] = ({listed})")
+        out.depth -= 1
+        return names
+
+    def _compute(self, chain: list[int], slots: dict[str, str], last: int) -> None:
+        """Filters and new columns."""
+        out = self._out
+        for place in chain:
+            node = self._nodes[place]
+            operator = node.operator
+            if isinstance(operator, linear.Filter):
+                assert node.expr is not None
+                for condition in _conjuncts(node.expr):
+                    out.line(f"if {out.truth(condition, slots)} is not True: continue")
+                if place != last:
+                    out.line(f"rows_out[{place}] += 1")
+            elif isinstance(operator, linear.Extend):
+                self._extend(node, slots)
+            elif isinstance(operator, linear.Project):
+                kept = set(node.schema.vars)
+                for name in [each for each in slots if each not in kept]:
+                    del slots[name]
+                    out.known.pop(name, None)
+
+    def _extend(self, node: PlanNode, slots: dict[str, str]) -> None:
+        """A new column: its value now, its id where the row is given out."""
+        name = node.schema.vars[-1]
+        expr = node.expr
+        assert expr is not None
+        if isinstance(expr, Var):
+            slots[name] = slots.get(expr.name, "0")
+            if expr.name in self._out.known:
+                self._out.known[name] = self._out.known[expr.name]
+            return
+        self._out.line(f"# ?{name}")
+        self._out.known[name] = self._out.value(expr, slots)
+        slots[name] = ""
+
+    def _id(self, name: str, slots: dict[str, str]) -> str:
+        """The text of a column's id; it is computed here when only the value is there."""
+        slot = slots.get(name)
+        if slot is None:
+            return "0"
+        if slot:
+            return slot
+        out = self._out
+        result = out.fresh("i")
+        out.line(f"{result} = id_of({out.known[name]})")
+        for other, text in slots.items():
+            if not text and out.known.get(other) == out.known[name]:
+                slots[other] = result
+        return result
+
+    def _ids(self, names: Sequence[str], slots: dict[str, str]) -> str:
+        """The text of a row of these columns; "" is one that is never bound."""
+        cells = [self._id(name, slots) if name else "0" for name in names]
+        return f"({', '.join(cells)}{',' * (len(cells) == 1)})"
+
+    def _made(self, last: int, slots: dict[str, str]) -> list[str]:
+        """What the last operator takes: the row to give out, or a group's key and what it accumulates."""
+        out, node = self._out, self._nodes[last]
+        group = node.operator
+        if not isinstance(group, Aggregate):
+            out.line(f"row_ = {self._ids(node.schema.vars, slots)}")
+            return ["row_"]
+        below = self._nodes[node.inputs[0]].schema.vars
+        out.line(f"key = {self._ids([below[each] if each >= 0 else '' for each in group.keys], slots)}")
+        made = ["key"]
+        for number, ((_, aggregate), aggregation) in enumerate(
+            zip(node.extra.aggregates, group.aggregations, strict=True)
+        ):
+            by_id = aggregation.new().by_id
+            if aggregate.expr is None:
+                # COUNT(*) counts whatever is there, with DISTINCT rows.
+                given = self._ids(below, slots) if by_id else "True"
+            elif aggregation.column is not None:
+                name = below[aggregation.column] if aggregation.column >= 0 else ""
+                if by_id:
+                    given = self._id(name, slots) if name else "0"
+                else:
+                    given = out.value(Var(name), slots) if name else "None"
+            else:
+                given = out.value(node.extra.exprs[number], slots)
+                if by_id:
+                    given = f"id_of({given})"
+            made.append(given)
+        return made
+
+    def _take(self, last: int, group: Aggregate, made: list[str], weight: str) -> None:
+        """Take the row into its group."""
+        out = self._out
+        key, *given = made
+        out.line(f"group = t{last}.get({key})")
+        out.line(f"if group is None: group = t{last}[{key}] = {out.name_of(group, 'group')}.group({key})")
+        out.line(f"weight = {weight}")
+        out.line("group.rows += weight")
+        for number, value in enumerate(given):
+            out.line(f"group.accumulators[{number}].take({value}, weight)")
+
+
+def _calls(expr: Expr) -> int:
+    """How many operations an expression has."""
+    return sum(isinstance(each, Call | FunctionCall) for each in sub_expressions(expr))
+
+
+def _conjuncts(expr: Expr) -> list[Expr]:
+    """The conditions that must all be true; an error in any of them is as good as false."""
+    match expr:
+        case Call("&&", args):
+            return [each for arg in args for each in _conjuncts(arg)]
+        case _:
+            return [expr]
+
+
+def is_linear(node: PlanNode) -> bool:
+    """True for the nodes that a loop does in passing."""
+    operator = node.operator
+    if isinstance(operator, linear.Filter | linear.Extend):
+        return node.expr is not None
+    return isinstance(operator, linear.Project)

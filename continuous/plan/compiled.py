@@ -1,0 +1,328 @@
+"""A plan as one generated Python function.
+
+The operators of a plan are its readable form and the test of this one: both give the same deltas.
+Generated are the loops: look-ups of joins nested in each other, filters and expressions in the innermost of
+them, and the rows of a GROUP BY taken in at once, without a delta between any two of these steps. Whatever
+is not a loop over rows (stars, matching, ordering, paths) is called as it is. The function counts the rows
+that each operator gives out; a second form of it, run at one step of many, measures their time too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..expressions.compile import Emitter, ExpressionContext
+from ..operators import linear
+from ..operators.aggregate import Aggregate
+from ..operators.join import Join, Probe
+from ..operators.scan import Scan
+from ..rows import EMPTY, Delta, IdRow
+from .chains import Memos, RowBody, is_linear
+from .plan import Plan, PlanNode, SourceKey, static_nodes
+
+_DEEPEST_JOIN = 12
+_REPLAN_FIRST = 16
+_REPLAN_MOST = 4096
+_TIMED_EVERY = 64
+
+
+class CompiledPlan:
+    """Runs a plan by its generated function; made again when a join chooses another route.
+
+    The function works on the state of the plan's own operators, so that both forms can take turns.
+    """
+
+    def __init__(self, plan: Plan, context: ExpressionContext) -> None:
+        self._plan = plan
+        self._context = context
+        self._joins = [node.operator for node in plan.nodes if isinstance(node.operator, Join)]
+        # Counted from the first step on: when to look for better routes, and the next step of that kind.
+        self._replan_every = self._replan_at = _REPLAN_FIRST
+        self._special = 0
+        self._memos: Memos = {}
+        self.source = ""
+        self._step: Any = None
+        self._timed: Any = None
+        self._generate()
+
+    def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
+        """`Plan.step`."""
+        figures = self._plan.figures
+        figures.steps = steps = figures.steps + 1
+        if steps < self._special:
+            delta: Delta = self._step(changes, False)
+            return delta
+        return self._special_step(changes, steps)
+
+    def _special_step(self, changes: Mapping[SourceKey, Delta], steps: int) -> Delta:
+        """The first step, one that is measured, or one before which joins look for better routes."""
+        if steps >= self._replan_at:
+            self._replan_every = min(2 * self._replan_every, _REPLAN_MOST)
+            self._replan_at = steps + self._replan_every
+            if any([join.replan() for join in self._joins]):
+                self._generate()
+        timed = steps % _TIMED_EVERY == 0
+        self._special = min(self._replan_at, steps + _TIMED_EVERY - steps % _TIMED_EVERY)
+        step = self._with_times() if timed else self._step
+        delta: Delta = step(changes, not self._plan.primed)
+        self._plan.primed = True
+        return delta
+
+    def renew(self) -> None:
+        """An input of a join has become another, between two steps."""
+        self._generate()
+
+    def forget(self) -> None:
+        """The operators take the next step themselves: rows that leave in it are not to stay here."""
+        for memo in self._memos.values():
+            memo.clear()
+
+    def held(self) -> Iterator[IdRow]:
+        """The rows that are remembered for when what they were made of leaves; see `Stateful.held`."""
+        for memo in self._memos.values():
+            for made in list(memo.values()):
+                if made is not None:
+                    yield made[0]
+
+    def _generate(self) -> None:
+        self.source, self._step = generate(self._plan, self._context, self._memos)
+        self._timed = None
+
+    def _with_times(self) -> Any:
+        """The same function with a look at the clock behind each loop, made when it is first needed."""
+        self._plan.figures.timed_steps += 1
+        if self._timed is None:
+            _, self._timed = generate(self._plan, self._context, self._memos, timed=True)
+        return self._timed
+
+
+def generate(
+    plan: Plan, context: ExpressionContext, memos: Memos, *, timed: bool = False
+) -> tuple[str, Any]:
+    """The source text of the plan's function, and the function; ``memos`` are shared by all its forms."""
+    writer = _Writer(plan, context, memos, timed)
+    return writer.write()
+
+
+class _Writer:
+    def __init__(self, plan: Plan, context: ExpressionContext, memos: Memos, timed: bool) -> None:
+        self._nodes = plan.nodes
+        self._root = plan.root
+        self._figures = plan.figures
+        self._timed = timed
+        self._out = Emitter(context)
+        self._static = static_nodes(plan.nodes)
+        self._rows = RowBody(plan.nodes, self._out, memos)
+        self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
+        self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
+        self._written: set[int] = set()
+
+    def write(self) -> tuple[str, Any]:
+        out = self._out
+        out.names["EMPTY"] = EMPTY
+        out.names["id_of"] = out.context.values.id_of
+        out.names["rows_out"] = self._figures.rows
+        out.depth = 1
+        if self._timed:
+            out.names["spent"] = self._figures.spent
+            out.names["clock"] = time.thread_time_ns
+            out.line("before = clock()")
+        for place, node in enumerate(self._nodes):
+            if place not in self._written:
+                self._node(place, node)
+                if self._timed:
+                    out.line("after = clock()")
+                    out.line(f"spent[{place}] += after - before")
+                    out.line("before = after")
+        out.line(f"return d{self._root}")
+        head = "def step(changes, first):"
+        source = "\n".join([head, *self._legend(), *out.lines]) + "\n"
+        return source, out.build(head, "step")
+
+    def _legend(self) -> list[str]:
+        """Comments that tell the constants behind names: ids of terms, and values of expressions."""
+        terms = self._out.context.values.dictionary.terms
+        told = []
+        for name, thing in self._out.names.items():
+            if name.startswith("id_") and isinstance(thing, int):
+                told.append(f"    # {name}: {terms[thing]}")
+            elif name.startswith("k_"):
+                told.append(f"    # {name}: {thing}")
+        return [line.replace("\n", " ") for line in told]
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def _node(self, place: int, node: PlanNode) -> None:
+        operator = node.operator
+        out = self._out
+        if operator is None:
+            key = out.name_of(node.source, "source")
+            out.line(f"d{place} = changes.get({key}, EMPTY)  # {node.label} {node.detail}")
+            self._count(place)
+            return
+        if isinstance(operator, Scan) and operator.simple is not None:
+            self._scan(place, node, operator)
+        elif isinstance(operator, Join) and len(operator.inputs) <= _DEEPEST_JOIN:
+            self._join(place, operator)
+        elif is_linear(node):
+            self._chain_over(node.inputs[0], [place])
+        elif isinstance(operator, Aggregate):
+            self._chain_over(node.inputs[0], [place])
+        else:
+            self._call(place, node)
+
+    def _call(self, place: int, node: PlanNode) -> None:
+        """An operator that is used as it is."""
+        step = self._out.name_of(node.operator, "op")
+        given = ", ".join(f"d{each}" for each in node.inputs)
+        tests = " or ".join(["first", *(f"d{each}" for each in node.inputs)])
+        self._out.line(f"d{place} = {step}.step({given}) if {tests} else EMPTY  # {node.label} {node.detail}")
+        self._count(place)
+
+    def _count(self, place: int) -> None:
+        """Count the rows of a delta that is there as a whole."""
+        self._out.line(f"if d{place}: rows_out[{place}] += len(d{place})")
+
+    def _scan(self, place: int, node: PlanNode, scan: Scan) -> None:
+        out = self._out
+        given = node.inputs[0]
+        chain = self._chain(place)
+        self._open_sink(chain)
+        out.line(f"for quad, w in d{given}.items():  # {node.label} {node.detail}")
+        depth = out.depth
+        out.depth += 1
+        tests = [f"quad[{column}] == {out.name_of(term_id, 'id')}" for column, term_id in scan.constants]
+        if tests:
+            out.line(f"if {' and '.join(tests)}:")
+            out.depth += 1
+        assert scan.simple is not None
+        slots: dict[str, str] = {}
+        for name, column in zip(scan.schema.vars, scan.simple, strict=True):
+            slots[name] = f"quad[{column}]"
+        self._rows.behind(chain, slots, "w", remembered="quad")
+        out.depth = depth
+        self._close_sink(chain)
+
+    def _join(self, place: int, join: Join) -> None:
+        """For each input that changed: its rows, and nested in them the look-ups of its route."""
+        out = self._out
+        chain = self._chain(place)
+        self._open_sink(chain)
+        depth = out.depth
+        inputs = self._nodes[place].inputs
+        join.rest([each in self._static for each in inputs])
+        for number, route in enumerate(join.routes):
+            given = f"d{self._nodes[place].inputs[number]}"
+            out.line(f"if {given}:  # #{place} join: what came from #{self._nodes[place].inputs[number]}")
+            out.depth += 1
+            inside = out.depth
+            indexes = [self._index(join, probe) for probe in route.probes]
+            out.line(f"for row{number}, w{number} in {given}.items():")
+            out.depth += 1
+            slots: dict[str, str] = {}
+            self._unpack(number, range(len(join.inputs[number].vars)), join, slots)
+            weights = [f"w{number}"]
+            for probe, index in zip(route.probes, indexes, strict=True):
+                self._probe(probe, index, self._nodes[place], join, slots)
+                weights.append(f"w{probe.input}")
+            self._rows.behind(chain, dict(slots), " * ".join(weights))
+            out.depth = inside
+            arrangement = out.name_of(join.arrangements[number], "input")
+            out.line(f"{arrangement}.update({given})")
+            out.depth = depth
+        self._close_sink(chain)
+
+    def _unpack(self, number: int, columns: Any, join: Join, slots: dict[str, str]) -> None:
+        for column in columns:
+            slots[join.inputs[number].vars[column]] = f"row{number}[{column}]"
+
+    def _index(self, join: Join, probe: Probe) -> str:
+        """The name of the index that a look-up uses; some are asked for each time."""
+        out = self._out
+        arrangement = join.arrangements[probe.input]
+        if not (arrangement.drowsy or arrangement.asked_anew):
+            return out.name_of(arrangement.index(probe.key), "index")
+        index = out.fresh("look")
+        out.line(f"{index} = {out.name_of(arrangement, 'input')}.index({probe.key})")
+        return index
+
+    def _probe(
+        self, probe: Probe, index: str, node: PlanNode, join: Join, slots: dict[str, str]
+    ) -> None:
+        """One look-up: a loop over what it finds."""
+        out = self._out
+        names = join.inputs[probe.input].vars
+        texts = [slots[names[column]] for column in probe.key]
+        key = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+        number = probe.input
+        by = "".join(f" ?{names[column]}" for column in probe.key)
+        told = f"look-up in #{node.inputs[number]} by{by}" if by else f"all of #{node.inputs[number]}"
+        out.line(f"for row{number}, w{number} in {index}.get({key}, EMPTY).items():  # {told}")
+        out.depth += 1
+        for column, _ in probe.check:
+            name, theirs = names[column], f"row{number}[{column}]"
+            mine = slots[name]
+            out.line(f"if {mine} and {theirs} and {mine} != {theirs}: continue")
+            merged = out.fresh("m")
+            out.line(f"{merged} = {mine} or {theirs}")
+            slots[name] = merged
+        self._unpack(number, [column for column, _ in probe.take], join, slots)
+
+    # --- chains ---------------------------------------------------------------------------------
+
+    def _chain(self, place: int) -> list[int]:
+        """The node and the linear nodes behind it that alone read its rows, with a GROUP BY at the end."""
+        chain = [place]
+        while self._consumers[chain[-1]] == 1 and chain[-1] != self._root:
+            following = self._next[chain[-1]]
+            node = self._nodes[following]
+            if is_linear(node):
+                chain.append(following)
+                continue
+            if isinstance(node.operator, Aggregate):
+                chain.append(following)
+            break
+        self._written.update(chain)
+        for each in chain:
+            self._figures.timed_with[each] = place
+            if each != chain[-1] and isinstance(self._nodes[each].operator, linear.Extend | linear.Project):
+                # It gives out as many rows as it takes, so one count serves both.
+                self._figures.counted_at[each] = self._nodes[each].inputs[0]
+        return chain
+
+    def _chain_over(self, given: int, start: list[int]) -> None:
+        """A chain over a delta that is there already."""
+        out = self._out
+        last = start[0]
+        chain = self._chain(last) if not isinstance(self._nodes[last].operator, Aggregate) else start
+        self._written.update(chain)
+        self._open_sink(chain)
+        names = self._nodes[given].schema.vars
+        out.line(f"for row, w in d{given}.items():")
+        depth = out.depth
+        out.depth += 1
+        slots = {name: f"row[{column}]" for column, name in enumerate(names)}
+        self._rows.body(chain, slots, "w", chain[-1], remembered="" if given in self._static else "row")
+        out.depth = depth
+        self._close_sink(chain)
+
+    def _open_sink(self, chain: list[int]) -> None:
+        out = self._out
+        last = chain[-1]
+        operator = self._nodes[last].operator
+        if isinstance(operator, Aggregate):
+            group = out.name_of(operator, "group")
+            out.line(f"t{last} = {group}.begin()  # {self._nodes[last].label} {self._nodes[last].detail}")
+        else:
+            out.line(f"d{last} = {{}}")
+
+    def _close_sink(self, chain: list[int]) -> None:
+        last = chain[-1]
+        operator = self._nodes[last].operator
+        if isinstance(operator, Aggregate):
+            group = self._out.name_of(operator, "group")
+            self._out.line(f"d{last} = {group}.show(t{last}) if t{last} else EMPTY")
+        self._count(last)

@@ -1,0 +1,350 @@
+"""A plan at work: what its windows and tables change goes in, the change of its rows comes out."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.dictionary import Pins
+
+from ..algebra.nodes import Algebra
+from ..algebra.query import ContinuousQuery
+from ..algebra.timestamps import GREATEST
+from ..evaluate.answer import EvaluationOptions
+from ..evaluate.oxigraph_functions import greatest, instant_literal
+from ..evaluate.window_reifiers import HeldWindow, WindowKey, WindowReifiers
+from ..expressions.compile import ExpressionContext
+from ..expressions.oxigraph import canonical
+from ..operators.join import Join
+from ..operators.policies import Policy
+from ..operators.topk import TopK
+from ..rows import EMPTY, Delta, IdRow, merge
+from ..uncertainty import custom_functions
+from ..windows.encoded import ElementCoder, EncodedContent, Predicates
+from ..windows.timed import TimedContent
+from .compilation import Compilation, StaticTable
+from .compiled import CompiledPlan
+from .keyed import table_joins, unkeyed, unshared
+from .physical import build_plan
+from .plan import CLOCK_KEY, Plan, SourceKey, source_key
+from .wanted import wanted_predicates
+
+if TYPE_CHECKING:
+    from ..evaluate.native import EngineTerms
+    from ..static.lookup import Lookup
+    from ..static.static_inputs import StaticInputs
+
+Encoded = Iterable[tuple[WindowKey, HeldWindow]]
+"""The windows as the native engine holds them; their changes are taken from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """How a plan is made and run; all three are for tests and measurements.
+
+    ``order`` forces the order of look-ups in joins; without ``compiled`` the operators run one by one; with
+    ``costly_late`` filters that call extension functions come behind the joins of their group.
+    """
+
+    order: Sequence[int] | Policy | None = None
+    compiled: bool = True
+    costly_late: bool = False
+
+
+class PlanState:
+    """The operators of one plan, or the function generated from them, and what goes into it.
+
+    Raises UnsupportedError at construction for a construct without a delta form. The terms' ``planning`` lock
+    is to be held then.
+    """
+
+    def __init__(
+        self,
+        rest: Algebra,
+        query: ContinuousQuery,
+        tables: Mapping[str, StaticTable],
+        evaluation: EvaluationOptions,
+        terms: EngineTerms,
+        options: PlanOptions,
+        *,
+        ordered: bool = False,
+    ) -> None:
+        """Make the plan of ``rest``, in which static parts are the ``tables``.
+
+        Args:
+            rest: the query without its static parts.
+            query: whose windows are read.
+            tables: by name.
+            evaluation: the options of the registration.
+            terms: the dictionary.
+            options: how it is run.
+            ordered: the order of the root's rows means something.
+        """
+        self._query = query
+        self._evaluation = evaluation
+        self._terms = terms
+        self._union = evaluation.window_default_graph == "union"
+        functions = {**custom_functions(), GREATEST: greatest}
+        context = ExpressionContext(terms.values, evaluation.base_iri, functions)
+        self.pins = Pins(terms.dictionary)
+        compilation = Compilation(
+            terms.dictionary,
+            self.pins,
+            context,
+            terms.keys,
+            query.windows,
+            tables,
+            self._union,
+            options.order,
+            options.costly_late,
+        )
+        self.plan: Plan = build_plan(rest, compilation, ordered=ordered)
+        self._code = CompiledPlan(self.plan, context) if options.compiled else None
+        # The instant and the id of its term, where an expression asks for them.
+        self._asks_clock = any(node.source == CLOCK_KEY for node in self.plan.nodes)
+        self._instant: int | None = None
+        self._now = 0
+        self.inputs = {
+            each.name: (source_key("triples", each.name), source_key("quads", each.name))
+            for each in query.windows
+        }
+        asked = wanted_predicates(self.plan)
+        # The windows whose event times are asked for.
+        times = {each.name: source_key("times", each.name) for each in query.windows}
+        self.timed = {name: key for name, key in times.items() if key in asked}
+        self.wanted = {name: _of_all(asked, (*keys, times[name])) for name, keys in self.inputs.items()}
+        # The variable streams whose names are asked for, and those that have been met.
+        names = {each.name: source_key("streams", each.name) for each in query.windows}
+        self._streams = {name: key for name, key in names.items() if key in asked}
+        self._streams_met: set[WindowKey] = set()
+        self._renaming = WindowReifiers(terms.coder, union=self._union, asserts=self._asserts_quoted)
+        self._pending: dict[SourceKey, Delta] = {}
+        # Those of them that are copies, which nobody else reads.
+        self._copied: set[SourceKey] = set()
+        self._lookups: list[Lookup] = []
+        top = self.plan.nodes[self.plan.root].operator
+        self.top: TopK | None = top if isinstance(top, TopK) else None
+        for wanted in self.wanted.values():
+            terms.coder.want(wanted)
+        # Also one that was only made to check a query lets go of its terms.
+        self.close = weakref.finalize(self, _let_go, self.pins, terms.coder, list(self.wanted.values()))
+
+    # --- static parts -----------------------------------------------------------------------------
+
+    def take(self, table: str, change: Delta, *, afresh: bool = False) -> bool:
+        """Take the change of a table into the next step; False when the plan does not read it.
+
+        With ``afresh`` it is looked up, and what was taken of it so far counts no more.
+        """
+        if table not in self.plan.tables or not (change or afresh):
+            return False
+        key = source_key("table", table)
+        if afresh:
+            self._pending.pop(key, None)
+            self._copied.discard(key)
+        earlier = self._pending.get(key)
+        if earlier is None:
+            self._pending[key] = change
+            return True
+        if key not in self._copied:
+            # Once: before the first step these are all rows, and each commit brings few.
+            earlier = self._pending[key] = dict(earlier)
+            self._copied.add(key)
+        merge(earlier, change)
+        return True
+
+    def reads(self, table: str) -> bool:
+        """True when the plan reads the table."""
+        return table in self.plan.tables
+
+    def unkeyed(self, table: str, others: Collection[str]) -> str | None:
+        """Why a table cannot be looked up by keys beside others that are; None when it can."""
+        return unkeyed(self.plan, table, list(others))
+
+    def joins(self, table: str) -> Sequence[tuple[Join, int]]:
+        """The joins that read a table, with the number of the input."""
+        return table_joins(self.plan, table) or ()
+
+    def pending(self, table: str) -> Delta:
+        """What the next step takes of a table."""
+        return self._pending.get(source_key("table", table), EMPTY)
+
+    def look_up(self, statics: StaticInputs) -> None:
+        """Joins look into the parts that are not held, or held for several queries; before the first step."""
+        for place in statics.looked_up:
+            joins = self.joins(statics.parts[place].name)
+            self.leave(joins, [statics.look_into(place) for _ in joins])
+        shared = [
+            (join, number, statics.view(place))
+            for place, part in enumerate(statics.parts)
+            if statics.can_share(place) and unshared(self.plan, part.name) is None
+            for join, number in self.joins(part.name)
+        ]
+        for join, number, view in shared:
+            join.look_up(number, view)
+        for join, number, view in shared:
+            view.prepare(join.keys_of(number))
+        if shared:
+            self._renew_code()
+
+    def leave(self, joins: Sequence[tuple[Join, int]], lookups: Sequence[Lookup]) -> None:
+        """From the next step on joins look into these instead of rows of their own."""
+        for (join, number), lookup in zip(joins, lookups, strict=True):
+            join.look_up(number, lookup)
+        self._lookups += lookups
+        self._renew_code()
+
+    def come_back(self, table: str, rows: Delta, lookups: Sequence[Lookup]) -> None:
+        """From the next step on joins have the rows of a table again, in the place of these."""
+        for join, number in self.joins(table):
+            join.hold(number, rows)
+        self._lookups = [each for each in self._lookups if each not in lookups]
+        self._renew_code()
+
+    def _renew_code(self) -> None:
+        if self._code is not None:
+            self._code.renew()
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def content_of(self, window: NamedNode) -> EncodedContent:
+        """What a window is to hold its content in."""
+        kind = TimedContent if window in self.timed else EncodedContent
+        content = kind(self._terms.coder, self.wanted[window], union=self._union)
+        content.inputs = self.inputs[window]
+        return content
+
+    def copy_of(self, content: HeldWindow) -> EncodedContent:
+        """What a window held when its change was taken last, as the change of an empty one."""
+        held: EncodedContent
+        if isinstance(content, TimedContent):
+            held = timed = TimedContent(self._terms.coder, union=self._union)
+            timed.begin_at(content.before(), content.times_before())
+        else:
+            held = EncodedContent(self._terms.coder, union=self._union)
+            held.begin(content.before())
+        held.inputs = content.inputs
+        return held
+
+    def gather(self, at: int, contents: Encoded) -> dict[SourceKey, Delta]:
+        """What the next step at instant ``at`` (milliseconds) takes: the windows' changes are taken now."""
+        for lookup in self._lookups:
+            lookup.check()
+        given, self._pending = self._pending, {}
+        self._copied.clear()
+        if self._asks_clock and at != self._instant:
+            self._move_clock(at, given)
+        for key, content in contents:
+            if key[0] in self._streams and key not in self._streams_met:
+                self._streams_met.add(key)
+                met: Delta = {(self._terms.dictionary.encode(key[1]),): 1}
+                given[self._streams[key[0]]] = {**given.get(self._streams[key[0]], {}), **met}
+            triples, quads, _ = self._renaming.take(key, content)
+            if isinstance(content, TimedContent):
+                given[self.timed[key[0]]] = self._times_of(key, content)
+            if key[1] is not None:
+                # The blocks of a variable stream have it as their last column.
+                last = self._terms.dictionary.ids[key[1]]
+                triples = {(*row, last): weight for row, weight in triples.items()}
+                quads = {(*row, last): weight for row, weight in quads.items()}
+            for_triples, for_quads = content.inputs
+            if triples:
+                given[for_triples] = {**given[for_triples], **triples} if for_triples in given else triples
+            if quads:
+                given[for_quads] = {**given[for_quads], **quads} if for_quads in given else quads
+        return given
+
+    def step(self, given: Mapping[SourceKey, Delta]) -> Delta:
+        """The change of the plan's rows."""
+        # The generated function is told changes row by row; the operators know of what was replaced.
+        if self._code is None:
+            return self.plan.step(given)
+        if any(each.renewals for each in self._lookups):
+            self._code.forget()
+            return self.plan.step(given)
+        return self._code.step(given)
+
+    def held(self) -> Iterator[IdRow]:
+        """The rows that the next steps need, in the order in which they are made from others."""
+        yield (self._now,)
+        for _, stream in list(self._streams_met):
+            yield (self._terms.dictionary.encode(stream),)
+        yield from self._renaming.held()
+        for change in list(self._pending.values()):
+            yield from list(change)
+        if self._code is not None:
+            yield from self._code.held()
+        yield from self.plan.held()
+
+    def _move_clock(self, at: int, given: dict[SourceKey, Delta]) -> None:
+        """The row of the clock becomes the instant ``at``."""
+        change: Delta = {(self._now,): -1} if self._now else {}
+        self._instant, self._now = at, self._terms.dictionary.encode(canonical(instant_literal(at)))
+        change[(self._now,)] = 1
+        given[CLOCK_KEY] = change
+
+    def _times_of(self, key: WindowKey, content: TimedContent) -> Delta:
+        """The change of the triples of a window with their event times."""
+        id_of = self._terms.values.id_of
+        change: Delta = {}
+        for row, (old, new) in self._renaming.take_times(key, content).items():
+            if old is not None:
+                change[(*row, id_of(old))] = -1
+            if new is not None:
+                change[(*row, id_of(new))] = 1
+        return change
+
+    def _asserts_quoted(self, key: WindowKey) -> bool:
+        setting = self._evaluation.quoted_asserted
+        if isinstance(setting, bool):
+            return setting
+        name, stream = key
+        streams = [stream] + [each.stream for each in self._query.windows if each.name == name]
+        return any(each in setting for each in streams)
+
+    # --- what it tells ----------------------------------------------------------------------------
+
+    def decoded(self, row: IdRow, places: Sequence[int]) -> tuple[Any, ...]:
+        """Some columns of a row as terms; -1 is an unbound one."""
+        terms = self._terms.dictionary.terms
+        return tuple([terms[row[place]] if place >= 0 and row[place] else None for place in places])
+
+    def places(self, names: Iterable[str]) -> list[int]:
+        """Where columns are in its rows; -1 for one that is not there."""
+        known = self.plan.schema.vars
+        return [known.index(name) if name in known else -1 for name in names]
+
+    def measured(self) -> dict[str, Any]:
+        """Live figures: ``operators`` as in `Plan.measured`, ``steps`` taken and ``timed_steps`` of them."""
+        figures = self.plan.figures
+        return {
+            "operators": self.plan.measured(),
+            "steps": figures.steps,
+            "timed_steps": figures.timed_steps,
+        }
+
+    @property
+    def code(self) -> str | None:
+        """The generated function that runs the plan now, as text."""
+        return None if self._code is None else self._code.source
+
+
+def _of_all(asked: Mapping[SourceKey, Predicates], keys: Iterable[SourceKey]) -> Predicates:
+    """What the plan asks of a window, by its triples, their times or its named graphs."""
+    found: frozenset[int] = frozenset()
+    for key in keys:
+        wanted = asked.get(key, frozenset())
+        if wanted is None:
+            return None
+        found |= wanted
+    return found
+
+
+def _let_go(pins: Pins, coder: ElementCoder, wanted: Sequence[Predicates]) -> None:
+    pins.release()
+    for each in wanted:
+        coder.unwant(each)

@@ -1,0 +1,84 @@
+"""Where changes enter a plan: the windows of a query, the merge of them all, static tables and the clock."""
+
+from __future__ import annotations
+
+from pyoxigraph import NamedNode
+
+from ..algebra.clock import CLOCK
+from ..algebra.nodes import MERGED, Var
+from ..algebra.query import WindowDeclaration
+from ..algebra.static import MERGED_PART
+from ..operators.merge import TRIPLE, Merge, TimedMerge
+from ..operators.scan import Select
+from ..rows import Schema
+from .compilation import Compilation, columns_of
+from .patterns import Scope
+from .plan import CLOCK_KEY, Built, PlanBuilder, source_key
+
+
+class Sources:
+    """Gives the sources of one query's plan; equal ones are one node."""
+
+    def __init__(self, compilation: Compilation, builder: PlanBuilder) -> None:
+        self._compilation = compilation
+        self._builder = builder
+        self.declared: dict[NamedNode, WindowDeclaration] = {each.name: each for each in compilation.windows}
+        self.tables: set[str] = set()
+        """The names of the static parts that are read."""
+        self._merged: dict[bool, Built] = {}
+
+    def triples(self, scope: Scope) -> Built:
+        """The triples that patterns outside GRAPH match, (s, p, o)."""
+        return self._merge(False) if scope.window == MERGED else self._window("triples", (), scope)
+
+    def quads(self, scope: Scope) -> Built:
+        """The quads of the named graphs of a window, (s, p, o, g)."""
+        return self._window("quads", ("g",), scope)
+
+    def times(self, scope: Scope) -> Built:
+        """The triples that patterns outside GRAPH match with their event times, (s, p, o, time)."""
+        return self._merge(True) if scope.window == MERGED else self._window("times", ("time",), scope)
+
+    def streams(self, scope: Scope) -> Built:
+        """The streams of a window whose stream is a variable, under the name that they have in the scope."""
+        assert scope.window is not None and scope.stream is not None
+        key = source_key("streams", scope.window)
+        given = self._builder.source(key, Schema(("stream",), frozenset(("stream",))), "streams")
+        schema = Schema((scope.stream,), frozenset((scope.stream,)))
+        return self._builder.add("named", Select(schema, (0,), lambda row: True), [given])
+
+    def table(self, name: str) -> Built:
+        """A static table, or the clock."""
+        if name == CLOCK.name:
+            schema = Schema(tuple(var.name for var in CLOCK.vars), CLOCK.certain)
+            return self._builder.source(CLOCK_KEY, schema, "clock")
+        table = self._compilation.tables[name]
+        self.tables.add(name)
+        schema = Schema(table.vars, table.certain)
+        return self._builder.source(source_key("table", name), schema, "table", name)
+
+    def _window(self, kind: str, more: tuple[str, ...], scope: Scope) -> Built:
+        """The changes of one window; those of a variable stream have it as their last column."""
+        assert scope.window is not None
+        names = (*TRIPLE, *more, *(("stream",) if scope.stream else ()))
+        stream = self.declared[scope.window].stream
+        shown = f"?{stream.name}" if isinstance(stream, Var) else str(stream)
+        key = source_key(kind, scope.window)
+        return self._builder.source(key, Schema(names, frozenset(names)), "window", f"{shown} ({kind})")
+
+    def _merge(self, timed: bool) -> Built:
+        """All windows and the background graphs in one."""
+        if timed not in self._merged:
+            read = self.times if timed else self.triples
+            inputs = [read(Scope(window)) for window in self.declared]
+            background = self.table(MERGED_PART)
+            columns = columns_of(background.schema, TRIPLE)
+            operator: Merge | TimedMerge
+            if timed:
+                values = self._compilation.context.values
+                operator = TimedMerge(columns, lambda time: values[time])  # type: ignore[arg-type,return-value]
+            else:
+                operator = Merge([*((0, 1, 2) for _ in inputs), columns])
+            label = "merge of times" if timed else "merge"
+            self._merged[timed] = self._builder.add(label, operator, [*inputs, background])
+        return self._merged[timed]

@@ -1,1 +1,0 @@
-"""From the algebra to operators and to generated functions."""

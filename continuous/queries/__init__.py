@@ -1,0 +1,1 @@
+"""Registered queries: from a registration to a running query."""

@@ -1,0 +1,425 @@
+"""Descriptions of queries and streams as JSON, and EXPLAIN as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.quads.changes import DEFAULT_GRAPH_KEY
+from quadrill.store.quads.rates import ChangeRates
+
+from ..algebra.query import ContinuousQuery, WindowDeclaration
+from ..evaluate.answer import LookupFacts
+from ..output.view_reads import reads_of
+from ..scheduler.inputs import Report
+from ..streams.stream import StreamState
+from ..streams.times import format_instant
+from .prepare import PreparedQuery, show_duration, show_window
+from .running import RunningQuery
+
+FindStream = Callable[[str], StreamState | None]
+
+
+def describe_stream(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:
+    """One stream: settings as they can be declared, time and counts."""
+    retained, oldest = stream.log.retained()
+    record = stream.record
+    return {
+        "name": stream.name,
+        "iri": stream.iri,
+        "declared": record.declared,
+        "derived_from": stream.derived_from,
+        "watermark": stream.watermark,
+        "newest": stream.seen,
+        "idle": stream.idle,
+        "lateness": show_duration(record.lateness_ms),
+        "lateness_ms": stream.lateness_ms,
+        "late": record.late,
+        "idle_timeout": show_duration(stream.idle_timeout_ms),
+        "idle_timeout_ms": stream.idle_timeout_ms,
+        "retention": show_duration(stream.retention_ms),
+        "retention_ms": stream.retention_ms,
+        "timestamp_property": stream.timestamp_property,
+        "stamping": record.stamping,
+        "quoted_asserted": record.quoted_asserted,
+        "accepted": stream.accepted,
+        "elements": stream.accepted,
+        "last_seq": stream.next_seq - 1 if stream.next_seq > 1 else None,
+        "late_count": stream.late,
+        "late_counts": {"late": stream.late, "dropped": stream.dropped, "refused": stream.refused},
+        "retained": retained,
+        "oldest_retained": oldest,
+        "silent_ms": None if stream.last_input_ms is None else max(0, now_ms - stream.last_input_ms),
+        "readers": readers,
+        "created": record.created_ms,
+    }
+
+
+def describe_prepared(prepared: PreparedQuery, find: FindStream) -> dict[str, Any]:
+    """What a registration means before it runs: also the answer of validation."""
+    query = prepared.query
+    return {
+        "name": prepared.name,
+        "query": query.text,
+        "text": query.text,
+        "dialect": query.dialect,
+        "profile": prepared.profile,
+        "form": query.form,
+        "output": prepared.output,
+        "report": show_report(prepared.report),
+        "non_empty": prepared.non_empty,
+        "columns": [variable.name for variable in query.columns],
+        "options": prepared.registration.options(),
+        "result_iri": prepared.result_iri,
+        "into_graph": None if prepared.into_graph is None else prepared.into_graph.value,
+        "result_stream": prepared.result_iri if prepared.makes_stream else None,
+        "sharing_group": None,
+        "template": None,
+        "warnings": list(prepared.warnings),
+    }
+
+
+def describe_static(
+    parts: list[Any], last_refresh: dict[str, Any] | None, now_ms: int
+) -> list[dict[str, Any]]:
+    """The static parts: rows, version and age."""
+    return [
+        {
+            "name": part.name,
+            "pattern": part.pattern,
+            "variables": list(part.variables),
+            "rows": part.rows,
+            "version": part.version,
+            "age_ms": None if last_refresh is None else max(0, now_ms - last_refresh["at"]),
+            "last_refresh": None if last_refresh is None else last_refresh["at"],
+            "cause": None if last_refresh is None else last_refresh["cause"],
+            "engine": "oxigraph" if part.facts.choice is None else part.facts.choice.engine,
+            "engine_reason": None if part.facts.choice is None else part.facts.choice.reason,
+            "follows": part.facts.follows,
+            "shared_with": list(part.facts.shared_with),
+            "behind_since": part.facts.behind,
+            "problem": part.facts.problem,
+            "origin": "evaluated"
+            if part.facts.from_disk is None
+            else f"read from disk at version {part.facts.from_disk}",
+            "lookup": _lookup(part.facts.lookup),
+            "held_because": part.facts.held_because,
+            "looked_up_because": part.facts.looked_up_because,
+            "anew_because": part.facts.anew_because,
+            "last_used": part.facts.used_ms,
+            "group": None if part.facts.group is None else asdict(part.facts.group),
+            "read_ms": None if part.facts.took_s is None else round(part.facts.took_s * 1000, 3),
+        }
+        for part in parts
+    ]
+
+
+def _lookup(facts: LookupFacts | None) -> dict[str, Any] | None:
+    """How a part that is not held does."""
+    if facts is None:
+        return None
+    rate = round(facts.found / facts.asked, 4) if facts.asked else None
+    return {
+        "keys": facts.keys,
+        "rows": facts.rows,
+        "asked": facts.asked,
+        "found": facts.found,
+        "hit_rate": rate,
+    }
+
+
+def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) -> list[dict[str, Any]]:
+    """The graphs of the store that a query reads, as far as they are named, and how often they change."""
+    reads = reads_of(prepared)
+    fetched = {spec.iri for spec in prepared.source_specs}
+    keys = ([DEFAULT_GRAPH_KEY] if reads.default_graph else []) + sorted(reads.graphs - fetched)
+    found = []
+    for key in keys:
+        rate = rates.of(key, now_ms)
+        found.append(
+            {
+                "graph": key,
+                "commits_per_hour": None if rate is None else round(rate.commits_per_hour, 3),
+                "quads_per_commit": None if rate is None else round(rate.quads_per_commit, 3),
+                "last_change": None if rate is None else rate.last_ms,
+            }
+        )
+    return found
+
+
+def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict[str, Any]:
+    """A registered query as GET /queries/{name} gives it."""
+    timeline = query.timeline
+    query.settle()
+    taken, late, behind = query.counts()
+    static_parts = query.static_parts
+    parts = describe_static(static_parts, query.last_refresh, now_ms)
+    refresh = query.prepared.refresh
+    sources = query.prepared.sources
+    document = describe_prepared(query.prepared, find)
+    document.update(
+        name=query.name,
+        engine=query.engine,
+        state=query.state,
+        error=query.error,
+        created=query.created_ms,
+        version=query.version,
+        instant=timeline.instant,
+        watermark=timeline.watermark,
+        streams=[_stream_of(query, iri, find) for iri in timeline.streams],
+        windows=[_window_of(query, window) for window in query.prepared.windows],
+        static_parts=parts,
+        static_age_ms=max((part["age_ms"] or 0 for part in parts), default=None),
+        refresh={"every": show_duration(refresh)} if isinstance(refresh, int) else refresh,
+        last_refresh=query.last_refresh,
+        view=None if query.view is None else query.view.describe(),
+        sources=[] if sources is None else sources.describe(),
+        sharing_group=query.sharing_group,
+        template=None if query.membership is None else query.membership.describe(),
+        state_size=timeline.state_size(),
+        counters={
+            "elements": taken,
+            "waiting": timeline.pending,
+            "late": late,
+            "behind": behind,
+            "evaluations": query.evaluations,
+            "refreshes": query.refreshes,
+            "events": query.feed.last_id,
+            "rows": query.rows_inserted + query.rows_deleted,
+            "rows_inserted": query.rows_inserted,
+            "rows_deleted": query.rows_deleted,
+            "answers": query.answers,
+        },
+        rates={
+            "elements_per_second": query.inputs.per_second(now_ms),
+            "events_per_second": query.results.per_second(now_ms),
+        },
+        feed={
+            "earliest_id": query.feed.earliest_id,
+            "last_id": query.feed.last_id,
+            "subscribers": query.feed.subscribers,
+        },
+        last_result=query.last_result,
+        waiting_for=_waiting_for(query, static_parts, find),
+    )
+    return document
+
+
+def _stream_of(query: RunningQuery, iri: str, find: FindStream) -> dict[str, Any]:
+    stream = find(iri)
+    return {
+        "iri": iri,
+        "name": None if stream is None else stream.name,
+        "watermark": None if stream is None else stream.watermark,
+        "idle": stream is not None and stream.idle,
+        "active": query.timeline.lag_of(iri) is not None,
+    }
+
+
+def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]:
+    operators = [
+        (stream, operator)
+        for (name, stream), operator in query.timeline.operators.items()
+        if name == window.name.value
+    ]
+    started = query.timeline.instant is not None
+    due = [operator.next_due() for _, operator in operators if started]
+    closes = [operator.closed for _, operator in operators if operator.closed is not None]
+    next_due = min((instant for instant in due if instant is not None), default=None)
+    return {
+        "name": window.name.value,
+        "stream": window.stream.value if isinstance(window.stream, NamedNode) else f"?{window.stream.name}",
+        "streams": [stream for stream, _ in operators],
+        "window": show_window(window.spec),
+        "kind": window.spec.kind,
+        "next_close": next_due if window.spec.kind == "grid" else None,
+        "next_change": next_due,
+        "last_closed": {"open": closes[0].open, "close": closes[0].close} if closes else None,
+        "quads": sum(len(operator.content) for _, operator in operators),
+        "state_size": sum(operator.state_size() for _, operator in operators),
+    }
+
+
+def _waiting_for(query: RunningQuery, static_parts: list[Any], find: FindStream) -> list[str]:
+    """Why there is no result yet, in sentences; empty once there was one or when nothing is waited for."""
+    if query.state == "paused":
+        return ["the query is paused"]
+    if query.state == "failed" or query.last_result is not None:
+        return []
+    found = []
+    timeline = query.timeline
+    if query.prepared.windows and not timeline.streams:
+        found.append("static data binds the window's stream variable to no stream yet")
+    silent = [iri for iri in timeline.streams if timeline.lag_of(iri) is None]
+    found.extend(f"no element of <{iri}> has come since registration" for iri in silent)
+    if timeline.pending:
+        found.append(_slowest(query, find))
+    elif timeline.instant is not None and query.prepared.report.kind != "on-content-change":
+        due = timeline.next_due()
+        if due is not None:
+            found.append(f"the next report is at {format_instant(due)}; {_slowest(query, find)}")
+    found.extend(
+        f"the static part {part.name} is read anew since version {part.facts.behind}, old rows serve"
+        + (f": {part.facts.problem}" if part.facts.problem else "")
+        for part in static_parts
+        if part.facts.behind is not None
+    )
+    found.extend(
+        f"the static part {part.name} ({' '.join('?' + v for v in part.variables)}) has no rows"
+        for part in static_parts
+        if part.rows == 0 and part.facts.lookup is None
+    )
+    sources = [] if query.prepared.sources is None else query.prepared.sources.describe()
+    found.extend(
+        f"what <{source['source']}> tells is stale: {source['stale_reason']}"
+        for source in sources
+        if source["stale"]
+    )
+    if not found and query.evaluations:
+        found.append(f"{query.evaluations} evaluations gave no rows to tell")
+    return found
+
+
+def _slowest(query: RunningQuery, find: FindStream) -> str:
+    """Which stream's watermark holds the query back."""
+    timeline = query.timeline
+    marks = [(mark, iri) for iri in timeline.streams if (mark := timeline.lag_of(iri)) is not None]
+    if not marks:
+        return "no watermark is known yet"
+    mark, iri = min(marks)
+    waiting = f"{timeline.pending} elements wait for it" if timeline.pending else "time has come so far"
+    return f"the watermark of <{iri}> is {format_instant(mark)}, {waiting}"
+
+
+def show_report(report: Report) -> Any:
+    """A report as a registration writes it."""
+    return {"periodic": show_duration(report.every_ms)} if report.kind == "periodic" else report.kind
+
+
+def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
+    """EXPLAIN for people; ``text`` is the query as `language.write` writes it."""
+    lines = [
+        f"query    {document['name'] or '(no name)'}",
+        *(f"           {line}" for line in text.splitlines()),
+        f"dialect  {document['dialect']}, profile {document['profile']}, {document['form'].upper()}",
+        f"report   {_plain(document['report'])}, output {document['output']}",
+        f"engine   {document['engine'] or 'chosen once the static parts are read'}",
+    ]
+    if document.get("result_iri"):
+        lines.append(f"result   <{document['result_iri']}>")
+    if document.get("into_graph"):
+        lines.append(f"into     <{document['into_graph']}>")
+    lines.extend(f"stream   <{stream['iri']}>" for stream in document.get("streams", []))
+    for window in document.get("windows", []):
+        lines.append(f"window   <{window['name']}> on {_shown_stream(window['stream'])} {window['window']}")
+    if document.get("sharing_group"):
+        lines.append(f"sharing  windows are shared by {', '.join(document['sharing_group'])}")
+    if document.get("template"):
+        template = document["template"]
+        here = " ".join(template["constants"]) or "other rows of static parts"
+        lines.append(f"template {template['members']} queries are evaluated by one plan, here for {here}")
+    for part in document.get("static_parts", []):
+        names = " ".join("?" + name for name in part["variables"])
+        version = part["version"]
+        lookup = part.get("lookup")
+        how = f"{part['rows']} rows of" if lookup is None else "looked up by key:"
+        lines.append(f"static   {part['name']}: {how} ({names}) at version {version}")
+        if lookup is not None:
+            lines.append(
+                f"           {lookup['rows']} rows of {lookup['keys']} keys remembered, "
+                f"{lookup['found']} of {lookup['asked']} look-ups found there"
+            )
+        if part.get("looked_up_because"):
+            lines.append(f"           looked up, not held: {part['looked_up_because']}")
+        if part.get("anew_because"):
+            lines.append(f"           last read anew: {part['anew_because']}")
+        if part.get("held_because"):
+            lines.append(f"           held, not looked up: {part['held_because']}")
+        if part["engine_reason"]:
+            lines.append(f"           read by {part['engine']}: {part['engine_reason']}")
+        group = part.get("group")
+        if group and group["name"] is None:
+            lines.append(f"           a table of its own: {group['reason']}")
+        elif group:
+            told = f"1 of {group['members']} selections of one table of {group['rows']} rows"
+            lines.append(f"           {told}: the parts differ in constants")
+        if part.get("shared_with"):
+            lines.append(f"           shared with {', '.join(part['shared_with'])}")
+        if part.get("behind_since") is not None:
+            lines.append(f"           read anew since version {part['behind_since']}, old rows serve")
+        lines.extend(f"           {line}" for line in part["pattern"].splitlines())
+    lines.extend(_source_line(source) for source in document.get("sources", []))
+    lines.extend(f"warning  {warning}" for warning in document["warnings"])
+    if document.get("plan"):
+        lines.append("plan")
+        lines.extend(f"  {line}" for line in document["plan"].splitlines())
+    lines.append("algebra")
+    lines.extend(f"  {line}" for line in algebra.splitlines())
+    return "\n".join(lines) + "\n"
+
+
+def _source_line(source: dict[str, Any]) -> str:
+    """What is fetched from elsewhere, how often and why so often."""
+    every, rate = source["every_ms"], source["changes_per_hour"]
+    how = "by hand" if every is None else f"every {show_duration(every)}"
+    why = {
+        "query": "the query asks for it",
+        "description": "a description in the data says it",
+        "measured": "as fetches have found it to change",
+        "setting": "by the setting remote_refresh",
+        None: "no running query reads it",
+    }[source["every_by"]]
+    seen = "" if rate is None else f"; {rate:g} changes an hour were seen"
+    return f"source   {source['kind']} <{source['source']}> is fetched {how}, {why}{seen}"
+
+
+def _plain(report: Any) -> str:
+    return f"every {report['periodic']}" if isinstance(report, dict) else str(report)
+
+
+def _shown_stream(stream: str) -> str:
+    return stream if stream.startswith("?") else f"<{stream}>"
+
+
+def explain_document(document: dict[str, Any], algebra: str, *, analyze: bool) -> dict[str, Any]:
+    """EXPLAIN as JSON; with live figures when analyzing."""
+    members = [
+        "name", "dialect", "profile", "form", "output", "report", "engine", "result_iri", "into_graph",
+        "streams", "windows", "static_parts", "sources", "warnings", "plan",
+    ]  # fmt: skip
+    if analyze:
+        members += ["operators", "steps", "timed_steps", "state", "counters", "rates", "state_size",
+                    "waiting_for", "last_result", "version", "instant"]  # fmt: skip
+    plan = {member: document.get(member) for member in members}
+    plan["algebra"] = algebra
+    return plan
+
+
+def code_text(document: dict[str, Any], code: str | None) -> str:
+    """The generated source of a plan as a Python text, under the plan that it runs."""
+    if code is None:
+        return f"# no generated source: the engine {document['engine']} recomputes the answer\n"
+    plan = "".join(f"#   {line}\n" for line in (document.get("plan") or "").splitlines())
+    return f"# {document['name'] or '(no name)'}\n{plan}{code}"
+
+
+def algebra_text(query: ContinuousQuery) -> str:
+    """The algebra of a query as an S-expression."""
+    from ..algebra.show import show
+
+    return show(query.root)
+
+
+def query_text(query: ContinuousQuery) -> str:
+    """The query as its dialect writes it, parameters bound."""
+    from ..language.write import write
+
+    return write(query)
+
+
+def describe_dead_letters(stream: StreamState) -> list[dict[str, Any]]:
+    """The dead letters as JSON, oldest first."""
+    return [letter.to_json() for letter in stream.dead_letters]

@@ -1,0 +1,99 @@
+"""Which evaluator a query gets: the native one where it can serve, else the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.errors import UnsupportedError
+
+from ..algebra.static import StaticPattern
+from ..evaluate.answer import EvaluationOptions
+from ..evaluate.native import EngineTerms, NativeEvaluator
+from ..evaluate.oxigraph_functions import Functions
+from ..evaluate.recomputing import ReferenceEvaluator
+from ..evaluate.static_evaluator import StaticEvaluator
+from ..static.columnar import ColumnarEngine, ColumnarParts
+from ..static.static_inputs import StaticInputs
+from ..static.table_registry import TableRegistry
+from ..uncertainty import custom_functions
+from .prepare import Evaluator, PreparedQuery
+
+if TYPE_CHECKING:
+    from quadrill.store.quads.quad_store import QuadStore
+
+
+class EvaluatorChoice:
+    """Makes evaluators for one engine; its native queries share one dictionary of terms.
+
+    A query that falls back says so: the word for its engine is ``reference (<the construct>)``.
+    """
+
+    def __init__(self, store: QuadStore, columnar: ColumnarEngine | None = None) -> None:
+        """Make one; ``columnar`` evaluates static parts that are too large for the store."""
+        self.terms = EngineTerms()
+        self.statics = TableRegistry(store, self.terms)
+        self._columnar = columnar
+
+    def __call__(
+        self, prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
+    ) -> Evaluator:
+        """The evaluator of a query; ``quoted_asserted`` are the streams with that option.
+
+        Raises QueryTextError or UnsupportedError for what neither evaluates.
+        """
+        registration = prepared.registration
+        options = EvaluationOptions(
+            name=prepared.name or "",
+            window_default_graph=registration.window_default_graph,
+            strict_dataset=registration.strict_dataset,
+            quoted_asserted=quoted_asserted,
+            base_iri=prepared.query.base_iri,
+            sources=prepared.sources,
+            columnar=self._columnar_parts(registration.static_engine),
+            static_tables=registration.static_tables,
+            looked_up=prepared.looked_up,
+        )
+        # Parts that look into fetched graphs and the store at once are read anew when either changes.
+        follows = prepared.sources is None or not prepared.sources.remote_graphs
+        statics = self._statics(prepared, store, options) if follows else None
+        try:
+            if not prepared.query.windows and prepared.sources is not None:
+                raise UnsupportedError("a query without windows that reads other servers")
+            shared = self.statics if follows else None
+            return NativeEvaluator(prepared.query, store, options, self.terms, statics=shared)
+        except UnsupportedError as reason:
+            return _Recomputed(prepared, store, options, statics, reason.construct)
+
+    def _statics(
+        self, prepared: PreparedQuery, store: QuadStore, options: EvaluationOptions
+    ) -> Callable[[Sequence[StaticPattern], bool], StaticInputs]:
+        def background() -> StaticEvaluator:
+            return StaticEvaluator(
+                prepared.query, store, options, Functions(options.name, custom_functions())
+            )
+
+        def make(parts: Sequence[StaticPattern], whole: bool) -> StaticInputs:
+            return StaticInputs(options.name, parts, background, self.terms, self.statics, whole=whole)
+
+        return make
+
+    def _columnar_parts(self, wish: str | None) -> ColumnarParts | None:
+        return None if self._columnar is None else ColumnarParts(self._columnar, wish)
+
+
+class _Recomputed(ReferenceEvaluator):
+    """The reference evaluator of a query that has no native plan."""
+
+    def __init__(
+        self,
+        prepared: PreparedQuery,
+        store: QuadStore,
+        options: EvaluationOptions,
+        make_statics: Callable[[Sequence[StaticPattern], bool], StaticInputs] | None,
+        construct: str,
+    ) -> None:
+        super().__init__(prepared.query, store, options, make_statics)
+        self.engine = f"reference (not native: {construct})"

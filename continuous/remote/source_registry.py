@@ -1,0 +1,431 @@
+"""All sources of an engine: fetched outside its thread, exchanged in its turns, kept over restarts.
+
+    timer or request --> fetch, in a thread of its own --> payload durable --> a turn: `source`
+                                                                                  |
+                                  queries that read it: static parts, answers <---+
+
+A fetch that brings what is there already takes no turn. One that fails marks the source as stale, which is
+also told in its turn, and the content stays. A source lives as long as a query reads it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.payloads import Payloads
+from quadrill.store.remote import RemoteClient, rdf_of, rows_of
+
+from ..clock import Clock
+from ..errors import EngineStoppedError, InputError
+from .periods import Measured, Period
+from .settings import RemoteSettings
+from .source import Source, value_of
+from .spec import SourceSpec
+from .timers import Timers
+from .value import SourceValue, absent, decode, encode
+
+log = logging.getLogger("quadrill.continuous")
+
+@dataclass(frozen=True, slots=True)
+class SourceMoment:
+    """The sources at a checkpoint, and its number."""
+
+    number: int
+    state: list[dict[str, Any]]
+
+
+Fetch = Callable[[], "QuadrillError | None"]
+TakeTurn = Callable[[dict[str, Any], Callable[[], None]], None]
+
+
+class SourceRegistry:
+    """The sources by key. Contents change in turns only; everything else may be called from any thread."""
+
+    def __init__(
+        self,
+        client: RemoteClient,
+        payloads: Payloads,
+        clock: Clock,
+        settings: RemoteSettings,
+        *,
+        threaded: bool,
+        turn: TakeTurn,
+        changed: Callable[[str], None],
+    ) -> None:
+        """Make an empty book.
+
+        Args:
+            client: fetches.
+            payloads: keeps contents for the journal.
+            clock: for ages and timers.
+            settings: limits and defaults.
+            threaded: False fetches in the thread of `run_due`.
+            turn: takes a turn of the engine with a journal record of these members; returns when it is done.
+            changed: told, in that turn, of a source whose content is another one.
+        """
+        self._client = client
+        self._payloads = payloads
+        self._clock = clock
+        self.settings = settings
+        self._threaded = threaded
+        self._turn = turn
+        self._changed = changed
+        self._sources: dict[str, Source] = {}
+        self._held: dict[str, int] = {}
+        # The contents that were put since which moment; a replay may need them.
+        self._put_at: dict[str, int] = {}
+        self._moments = 0
+        self._lock = threading.RLock()
+        self._started = False
+        self._timers = Timers(clock, self._refresh_timed, threaded=threaded)
+        # For a recovery: the contents that a query's static parts reflected.
+        self._pinned: Mapping[str, SourceValue] = {}
+
+    # --- what queries read ----------------------------------------------------------------------
+
+    def value(self, spec: SourceSpec) -> SourceValue:
+        """The content of a source; what stands in for it when there is none."""
+        pinned = self._pinned.get(spec.key)
+        if pinned is not None:
+            return pinned
+        source = self._sources.get(spec.key)
+        return absent(spec) if source is None else source.value
+
+    def stale(self, spec: SourceSpec) -> bool:
+        """True when the last fetch of a source failed."""
+        source = self._sources.get(spec.key)
+        return source is not None and source.stale is not None
+
+    def describe(self, specs: Iterable[SourceSpec]) -> list[dict[str, Any]]:
+        """The sources of a query for its description."""
+        now = self._clock.now_ms()
+        found = [self._sources.get(spec.key) or Source(spec, absent(spec)) for spec in specs]
+        return [each.describe(now, self.settings) for each in found]
+
+    def figures(self) -> tuple[int, int]:
+        """How many sources there are, and how many of them are stale."""
+        sources = list(self._sources.values())
+        return len(sources), sum(source.stale is not None for source in sources)
+
+    # --- readers --------------------------------------------------------------------------------
+
+    def check_allowed(self, specs: Iterable[SourceSpec]) -> None:
+        """Refuse a query that would read from a host that is not allowed.
+
+        Raises:
+            InputError: it would.
+        """
+        for spec in specs:
+            if not self._client.hosts.allows(spec.iri):
+                what = "SERVICE" if spec.kind == "service" else "the graph"
+                raise InputError(
+                    f"{what} <{spec.iri}> may not be read: its host is not on the list of allowed hosts",
+                    code="remote-not-allowed",
+                    hint="an administrator can allow the host with the setting remote_hosts",
+                    iri=spec.iri,
+                )
+
+    @contextmanager
+    def acquired(self, specs: Sequence[SourceSpec]) -> Iterator[None]:
+        """Fetch what nobody has fetched yet and keep it until the query that reads it has begun.
+
+        Raises:
+            InputError: a host is not allowed.
+            FetchError, LimitError, RdfSyntaxError: a source cannot be read (unless it is SILENT).
+        """
+        self.check_allowed(specs)
+        with self.held(specs):
+            for error in self._side_by_side([partial(self._acquire, spec) for spec in specs]):
+                if error is not None:
+                    raise error
+            yield
+
+    @contextmanager
+    def held(self, specs: Sequence[SourceSpec]) -> Iterator[None]:
+        """Keep sources while no query reads them."""
+        with self._lock:
+            for spec in specs:
+                self._held[spec.key] = self._held.get(spec.key, 0) + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                for spec in specs:
+                    self._held[spec.key] -= 1
+                    if not self._held[spec.key]:
+                        del self._held[spec.key]
+                self._prune()
+
+    def _acquire(self, spec: SourceSpec) -> QuadrillError | None:
+        source = self._enter(spec)
+        with source.fetching:
+            if source.value.number or source.readers:
+                return None
+            error = self._fetch(source)
+        return None if spec.silent else error
+
+    def read_by(self, name: str, asked: Mapping[SourceSpec, Period | None]) -> None:
+        """What a query reads from now on, and how often it asks for a fetch; None: it does not say."""
+        periods = {spec.key: period for spec, period in asked.items()}
+        with self._lock:
+            for spec in asked:
+                self._enter(spec)
+            for key, source in self._sources.items():
+                if key in periods:
+                    source.readers[name] = periods[key]
+                    self._set_timer(source)
+                elif name in source.readers:
+                    del source.readers[name]
+                    self._set_timer(source)
+            self._prune()
+
+    def _enter(self, spec: SourceSpec) -> Source:
+        with self._lock:
+            source = self._sources.get(spec.key)
+            if source is None:
+                source = self._sources[spec.key] = Source(spec, absent(spec))
+            return source
+
+    def _prune(self) -> None:
+        """Forget sources that no query reads; not before the start, when a replay may still need them."""
+        if self._started:
+            for key, source in list(self._sources.items()):
+                if not source.readers and key not in self._held:
+                    del self._sources[key]
+                    self._timers.cancel(key)
+
+    # --- fetching -------------------------------------------------------------------------------
+
+    def refresh(self, specs: Iterable[SourceSpec]) -> None:
+        """Fetch sources now; those that fail are stale afterwards and keep their contents."""
+        found = [self._sources.get(spec.key) for spec in specs]
+        self._side_by_side([partial(self._fetch_now, each) for each in found if each is not None])
+
+    def _fetch_now(self, source: Source) -> QuadrillError | None:
+        with source.fetching:
+            return self._fetch(source)
+
+    def _side_by_side(self, fetches: Sequence[Fetch]) -> list[QuadrillError | None]:
+        """Fetch several sources in the time of the slowest one; their failures, in the order given."""
+        if not self._threaded or len(fetches) < 2:
+            return [fetch() for fetch in fetches]
+        failures: list[QuadrillError | None] = [None] * len(fetches)
+
+        def work(place: int) -> None:
+            failures[place] = fetches[place]()
+
+        # Daemons: a process that stops does not wait for an endpoint that hangs.
+        threads = [threading.Thread(target=work, args=(place,), daemon=True) for place in range(len(fetches))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return failures
+
+    def run_due(self) -> None:
+        """Not threaded: fetch what is due."""
+        self._timers.run_due()
+
+    def _refresh_timed(self, key: str) -> None:
+        source = self._sources.get(key)
+        # Whoever fetches it now, by hand or still, sets the timer again.
+        if source is None or not source.fetching.acquire(blocking=False):
+            return
+        try:
+            self._fetch(source)
+        finally:
+            source.fetching.release()
+
+    def _fetch(self, source: Source) -> QuadrillError | None:
+        """Fetch one source, tell the engine what is new, and set its timer; the failure, if any."""
+        began = self._clock.now_ms()
+        failure: QuadrillError | None = None
+        data: bytes | None = None
+        document: tuple[str | None, str | None] | None = None
+        try:
+            data, document = self._content(source)
+        except QuadrillError as error:
+            failure = error
+        except Exception as error:
+            log.exception("fetching <%s> failed", source.spec.iri)
+            failure = QuadrillError(f"{type(error).__name__}: {error}", code="fetch-failed")
+        source.took_ms = self._clock.now_ms() - began
+        try:
+            if failure is None:
+                self._take(source, data, document)
+            else:
+                self._fail(source, failure)
+        except EngineStoppedError:
+            return failure
+        except QuadrillError as error:  # nothing can be written now
+            log.warning("what <%s> gave cannot be kept: %s", source.spec.iri, error.message)
+            failure = failure or error
+            source.failures += 1
+        with self._lock:
+            self._set_timer(source)
+        return failure
+
+    def _content(self, source: Source) -> tuple[bytes | None, tuple[str | None, str | None] | None]:
+        """The bytes to keep, None when the document has not changed; and its ETag and date."""
+        spec, client, most = source.spec, self._client, self.settings.max_rows
+        if spec.kind == "service":
+            answer = client.query(spec.iri, spec.text)
+            return encode(spec, rows_of(answer, spec.columns, most)), None
+        known = source.value.number > 0
+        fetched = client.get(
+            spec.iri,
+            etag=source.etag if known else None,
+            last_modified=source.last_modified if known else None,
+        )
+        if fetched is None:
+            return None, (source.etag, source.last_modified)
+        quads = rdf_of(fetched, rename_blank_nodes=False)
+        if len(quads) > most:
+            raise LimitError(f"<{spec.iri}> has {len(quads):,} triples, the limit is {most:,}", limit=most)
+        return encode(spec, quads), (fetched.etag, fetched.last_modified)
+
+    def _take(
+        self, source: Source, data: bytes | None, document: tuple[str | None, str | None] | None
+    ) -> None:
+        """A fetch was good."""
+        source.etag, source.last_modified = document or (None, None)
+        source.failures = 0
+        before, now = source.checked_ms, self._clock.now_ms()
+        source.checked_ms = now
+        value = source.value
+        with self._lock:
+            if data is not None:
+                digest = self._payloads.put(data)
+                self._put_at[digest] = self._moments
+                if digest != value.digest:
+                    value = decode(source.spec, data, value.number + 1, now, digest)
+            if before is not None:
+                source.measured.take(now - before, value is not source.value, self.settings)
+        if value is not source.value or source.stale is not None:
+            self._exchange(source, value, None, None)
+
+    def _fail(self, source: Source, failure: QuadrillError) -> None:
+        """A fetch failed: the content stays and is stale."""
+        source.failures += 1
+        if source.stale != failure.message:
+            log.warning("<%s> is stale: %s", source.spec.iri, failure.message)
+            since = source.stale_since if source.stale is not None else self._clock.now_ms()
+            self._exchange(source, source.value, failure.message, since)
+
+    def _exchange(self, source: Source, value: SourceValue, stale: str | None, since: int | None) -> None:
+        members = {
+            **source.to_json(),
+            "number": value.number,
+            "at": value.at_ms,
+            "digest": value.digest,
+            "stale": stale,
+            "since": since,
+        }
+        self._turn(members, lambda: self._put(source, value, stale, since))
+
+    def _put(self, source: Source, value: SourceValue, stale: str | None, since: int | None) -> None:
+        """In its turn: the new content."""
+        before, source.value = source.value, value
+        source.stale, source.stale_since = stale, since
+        if value is not before:
+            self._changed(source.spec.key)
+
+    # --- timers ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to fetch by timers; sources of a restored state go on as if the server had not been away."""
+        with self._lock:
+            self._started = True
+            self._prune()
+            now = self._clock.now_ms()
+            for source in self._sources.values():
+                source.due_ms = source.due_after_restart(now, self.settings)
+                self._timers.set(source.spec.key, source.due_ms)
+        self._timers.start()
+
+    def stop(self) -> None:
+        """Fetch no more. A fetch under way ends by itself and is not waited for."""
+        self._timers.stop()
+
+    def _set_timer(self, source: Source) -> None:
+        if self._started and source.spec.key in self._sources:
+            began = source.checked_ms if not source.failures else None
+            now = self._clock.now_ms()
+            if source.checked_ms is None and not source.failures:
+                began = 0  # it was never fetched
+            due = source.next_due(now if began is None else began, self.settings)
+            if due is not None:
+                due = max(due, now)
+            source.due_ms = due
+            self._timers.set(source.spec.key, due)
+
+    # --- restarts -------------------------------------------------------------------------------
+
+    def moment(self) -> SourceMoment:
+        """What a checkpoint of this moment has to hold; called in the loop."""
+        with self._lock:
+            self._moments += 1
+            state = [source.to_json() for source in self._sources.values()]
+            return SourceMoment(self._moments, state)
+
+    def forget(self, moment: SourceMoment, pinned: Iterable[str]) -> None:
+        """The checkpoint of a moment is on disk: forget contents that neither it nor what follows needs.
+
+        Args:
+            moment: of the checkpoint.
+            pinned: contents that its queries reflect.
+        """
+        with self._lock:
+            # What was put shortly before the moment may be named by a record behind it.
+            recent = {digest for digest, at in self._put_at.items() if at >= moment.number - 1}
+            self._put_at = {digest: at for digest, at in self._put_at.items() if digest in recent}
+            kept = {members["digest"] for members in moment.state}
+            kept |= {source.value.digest for source in self._sources.values()}
+            self._payloads.keep_only({*kept, *pinned, *recent})
+
+    def restore(self, state: Iterable[dict[str, Any]]) -> None:
+        """The sources of a checkpoint."""
+        for members in state:
+            self.replay(members)
+
+    def replay(self, members: dict[str, Any]) -> tuple[str, bool]:
+        """Take a record of the journal again; the key of its source, and whether its content changed."""
+        spec = SourceSpec.from_json(members["spec"])
+        source = self._enter(spec)
+        value = value_of(spec, members, self._payloads)
+        source.stale, source.stale_since = members["stale"], members["since"]
+        source.checked_ms = members["checked"]
+        source.etag, source.last_modified = members["etag"], members["modified"]
+        # Records of earlier releases have none.
+        if "measured" in members:
+            source.measured = Measured.from_json(members["measured"])
+        if value is None:
+            source.stale, source.stale_since = "what was fetched is lost", members["at"]
+            source.etag = source.last_modified = None
+        elif (value.number, value.digest) != (source.value.number, source.value.digest):
+            source.value = value
+            return spec.key, True
+        return spec.key, False
+
+    @contextmanager
+    def pinned(self, pins: Mapping[str, list[Any]]) -> Iterator[None]:
+        """While this lasts queries read the contents that pins name, where they can still be had."""
+        found: dict[str, SourceValue] = {}
+        for key, (number, at, digest) in pins.items():
+            source = self._sources.get(key)
+            members = {"number": number, "at": at, "digest": digest}
+            value = None if source is None else value_of(source.spec, members, self._payloads)
+            if value is not None:
+                found[key] = value
+        self._pinned = found
+        try:
+            yield
+        finally:
+            self._pinned = {}

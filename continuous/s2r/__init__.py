@@ -1,1 +1,0 @@
-"""Stream to relation: windows over event time."""

@@ -1,0 +1,1 @@
+"""The one order of all inputs: queue, sequencer, router."""

@@ -1,0 +1,415 @@
+"""What the loop does with each input: readers, derived streams, commits, timers; a failure stays alone."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from itertools import count
+from typing import Any
+
+from pyoxigraph import NamedNode, Quad
+
+from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.quads.changes import Commit
+
+from ..clock import Clock
+from ..groups.group import TemplateGroup
+from ..groups.pool import TemplatePool
+from ..queries.pending_registration import Pending
+from ..queries.prepare import PreparedQuery
+from ..queries.running import RunningQuery
+from ..static.static_inputs import StaticInputs
+from ..streams.accept import Acceptor
+from ..streams.registry import StreamRegistry
+from ..streams.stream import StreamState
+from .inputs import Arrival, StreamInput
+
+log = logging.getLogger("quadrill.continuous")
+
+
+class Router:
+    """Gives inputs to the queries that read them. Everything is called in the loop, one thing at a time."""
+
+    def __init__(
+        self,
+        acceptor: Acceptor,
+        book: StreamRegistry,
+        clock: Clock,
+        failed: Callable[[RunningQuery], None],
+        timed: Callable[[RunningQuery], None] | None = None,
+        *,
+        templates: bool = True,
+        when_shown: Callable[[Callable[[], None]], None] | None = None,
+    ) -> None:
+        """Make a dispatcher without queries.
+
+        Args:
+            acceptor: logs what queries derive.
+            book: the streams.
+            clock: for timers and rates.
+            failed: told about a query that failed.
+            timed: told about a query whose static parts are to be refreshed now; by default it is done.
+            templates: queries that differ only in constants are evaluated together.
+            when_shown: does something when what was published is durable; by default at once.
+        """
+        self._acceptor = acceptor
+        self._book = book
+        self._clock = clock
+        self._failed = failed
+        self._timed = timed or (lambda running: self.refresh(running.name, "timer"))
+        # In the order of registration.
+        self._attached: dict[str, RunningQuery] = {}
+        # Whose static parts are still being read.
+        self._pending: dict[str, Pending] = {}
+        self._places: dict[str, int] = {}
+        self._count = count()
+        # Queries by their static rows, and those that have to be told of every commit.
+        self._following: dict[StaticInputs, str] = {}
+        self._unfollowing: set[str] = set()
+        # Those that take inputs by themselves, and groups that do for their members.
+        self._readers: dict[str, dict[RunningQuery, None]] = {}
+        self._templates = TemplatePool(self.fail, when_shown or _at_once, enabled=templates)
+        self._derived: deque[StreamInput] = deque()
+        self._timers: dict[str, int] = {}
+        # When something is due for a stream, as of the last look.
+        self._due: dict[str, int] = {}
+
+    def readers(self, iri: str) -> list[RunningQuery]:
+        """Who reads a stream. May be called from any thread."""
+        found = list(self._readers.get(iri, ()))
+        members = [each for group in self._templates.groups(iri) for each in list(group.members.values())]
+        if members:
+            found += members
+            found.sort(key=lambda running: self._places.get(running.name, 0))
+        return found
+
+    # --- queries --------------------------------------------------------------------------------
+
+    def attach(self, running: RunningQuery, replay: Callable[[], Iterable[StreamInput]] | None) -> int:
+        """From now on the query gets inputs; those of ``replay``, what its streams retain, come first.
+
+        Returns:
+            How many elements ``replay`` gave.
+        """
+        self._enter(running)
+        self._try(running, lambda: running.begin(self._clock.now_ms()))
+        self._index(running)
+        replayed = 0
+        for event in replay() if replay is not None else ():
+            replayed += len(event.elements) if isinstance(event, Arrival) else 0
+            self._hand(running, event)
+        if replay is None and running.state != "failed":
+            running.share()
+            self._templates.enter(running)
+        self._follow(running)
+        self.set_timer(running)
+        self._work_off_derived()
+        return replayed
+
+    def adopt(self, running: RunningQuery) -> None:
+        """A query goes on where it was before a restart."""
+        if running.state != "failed":
+            self._enter(running)
+            self._index(running)
+            self.set_timer(running)
+            running.share()
+            self._templates.enter(running)
+
+    def _enter(self, running: RunningQuery) -> None:
+        before = self._attached.get(running.name)
+        if before is not None and before is not running:
+            self.forget(before)
+        self._attached[running.name] = running
+        self._places[running.name] = next(self._count)
+        if running.statics is None:
+            self._unfollowing.add(running.name)
+        else:
+            self._following[running.statics] = running.name
+        self._wait_for(running.prepared, running.name)
+
+    def _wait_for(self, prepared: PreparedQuery, name: str) -> None:
+        for window in prepared.windows:
+            if isinstance(window.stream, NamedNode):
+                lateness = max(window.lateness_ms or 0, prepared.registration.lateness)
+                self._book.wait_for(window.stream.value, name, lateness)
+
+    def reserve(self, pending: Pending) -> None:
+        """From now on inputs are kept for a query that cannot begin yet."""
+        self._pending[pending.name] = pending
+        self._wait_for(pending.prepared, pending.name)
+
+    def unreserve(self, name: str) -> Pending | None:
+        """No inputs are kept for it any more; what was."""
+        return self._pending.pop(name, None)
+
+    def is_awaited(self, stream: str) -> bool:
+        """True while inputs of a stream are kept for a query that cannot begin yet. In any thread."""
+        return any(pending.collects and pending.reads(stream) for pending in list(self._pending.values()))
+
+    @property
+    def has_pending(self) -> bool:
+        """True while some query cannot begin yet."""
+        return bool(self._pending)
+
+    def forget(self, running: RunningQuery) -> None:
+        """The query gets no more inputs."""
+        if self._attached.get(running.name) is running:
+            del self._attached[running.name]
+            self._templates.leave(running)
+            self._take_parted()
+            running.stop_sharing()
+            del self._places[running.name]
+            self._unfollowing.discard(running.name)
+            if running.statics is not None:
+                self._following.pop(running.statics, None)
+                running.statics.stop()
+            self._timers.pop(running.name, None)
+        for readers in self._readers.values():
+            readers.pop(running, None)
+
+    def forget_name(self, name: str) -> None:
+        """Whatever runs under a name gets no more inputs."""
+        running = self._attached.get(name)
+        if running is not None:
+            self.forget(running)
+
+    def set_state(self, running: RunningQuery, state: Any) -> None:
+        """Pause or resume a query."""
+        self.part(running)
+        running.state = state
+        if state == "running":
+            self._try(running, lambda: running.resume(self._clock.now_ms()))
+            self._work_off_derived()
+
+    def part(self, running: RunningQuery) -> None:
+        """Whatever comes next for a query is not for others of its template."""
+        self._templates.part(running)
+        self._take_parted()
+
+    def _take_parted(self) -> None:
+        """Queries that have left a group get inputs by themselves."""
+        for running in self._templates.take_parted():
+            self._index(running)
+
+    def change(self, running: RunningQuery, work: Callable[[], None]) -> None:
+        """Let a query have other settings, which may make it fit for a template or not any more."""
+        self.part(running)
+        self._templates.leave(running)
+        work()
+        if self._attached.get(running.name) is running:
+            self._templates.enter(running)
+
+    # --- inputs ---------------------------------------------------------------------------------
+
+    def dispatch(self, event: StreamInput) -> None:
+        """Give an input to its readers, then what it made them derive to theirs."""
+        self._deliver(event)
+        self._work_off_derived()
+
+    def commit(self, commit: Commit, moved: Collection[StaticInputs]) -> None:
+        """A new version of the store is an input: of the queries whose tables it ``moved``."""
+        now = self._clock.now_ms()
+        for running in self._alone(self._in_order(moved, self._unfollowing), now):
+            self._try(running, lambda running=running: running.commit(commit, now))  # type: ignore[misc]
+            self._index(running)
+        self._work_off_derived()
+
+    def sources_changed(self, key: str) -> None:
+        """What was fetched from elsewhere is another content: an input of the queries that read it."""
+        now = self._clock.now_ms()
+        for running in list(self._attached.values()):
+            sources = running.prepared.sources
+            if sources is not None and any(spec.key == key for spec in sources.specs):
+                self._sources_changed_for(running, now)
+        self._work_off_derived()
+
+    def _sources_changed_for(self, running: RunningQuery, now: int) -> None:
+        self._try(running, lambda: running.sources_changed(now))
+        self._index(running)
+
+    def step(self, moved: Collection[StaticInputs]) -> None:
+        """Tables have moved on without a commit taking its turn; queries that waited for that begin."""
+        now = self._clock.now_ms()
+        for running in self._alone(self._in_order(moved, ()), now):
+            self._try(running, lambda running=running: running.take_steps(now))  # type: ignore[misc]
+            self._index(running)
+        for pending in list(self._pending.values()):
+            if pending.begin is not None:
+                pending.begin()
+        self._work_off_derived()
+
+    def _alone(self, moved: list[RunningQuery], now: int) -> list[RunningQuery]:
+        """Let groups take the steps of their members; the queries that are left."""
+        groups: dict[TemplateGroup, list[RunningQuery]] = {}
+        for running in moved:
+            if running.membership is not None:
+                groups.setdefault(running.membership.group, []).append(running)
+        for group, members in groups.items():
+            self._together(group, lambda group=group, members=members: group.take_steps(members, now))  # type: ignore[misc]
+        together = {running for members in groups.values() for running in members}
+        return [running for running in moved if running not in together] if together else moved
+
+    def _together(
+        self, group: TemplateGroup, work: Callable[[], None], event: StreamInput | None = None
+    ) -> None:
+        """Something is done for all members of a group; when it fails, all do."""
+        try:
+            work()
+        except Exception as error:
+            log.exception("the queries %s ... failed together", ", ".join(group.names(3)))
+            for running in list(group.members.values()):
+                self.fail(running, error, event)
+        self._templates.gather(group)
+        self._take_parted()
+
+    def _in_order(self, moved: Collection[StaticInputs], others: Collection[str]) -> list[RunningQuery]:
+        """The queries of these tables and the others by name, in the order of registration."""
+        names = {name for each in moved if (name := self._following.get(each)) is not None}.union(others)
+        found = [self._attached[name] for name in names]
+        return sorted(found, key=lambda running: self._places[running.name]) if len(found) > 1 else found
+
+    def refresh(self, name: str, cause: str) -> None:
+        """Refresh a query's static parts and tell what follows; nothing once it has ended."""
+        running = self._attached.get(name)
+        if running is None:
+            return
+        self.part(running)
+        self._try(running, lambda: running.refresh_and_tell(self._clock.now_ms(), cause))
+        self._index(running)
+        self._work_off_derived()
+
+    def new_stream(self, iri: str) -> None:
+        """A stream was declared: windows on unbound variables read every stream there is."""
+        for running in list(self._attached.values()):
+            if running.timeline.reads_every_stream:
+                self._index(running)
+
+    def _deliver(self, event: StreamInput) -> None:
+        for pending in self._pending.values():
+            pending.take(event)
+        now = self._clock.now_ms()
+        # Who has to leave a group has taken this input there.
+        alone = list(self._readers.get(event.stream, ()))
+        for group in self._templates.groups(event.stream):
+            self._together(group, lambda group=group: group.handle(event, now), event)  # type: ignore[misc]
+        for running in alone:
+            self._hand(running, event)
+            self._follow(running)
+        if self._templates.meet(event.stream):
+            readers = self._readers[event.stream]
+            self._readers[event.stream] = {each: None for each in readers if each.membership is None}
+        self._take_parted()
+
+    def _hand(self, running: RunningQuery, event: StreamInput) -> None:
+        if running.state == "failed":
+            return
+        self._try(running, lambda: running.handle(event, self._clock.now_ms()), event)
+
+    def _try(self, running: RunningQuery, work: Callable[[], Any], event: StreamInput | None = None) -> None:
+        """A query that fails stops alone; the elements at which it did are kept as dead letters."""
+        try:
+            work()
+        except Exception as error:
+            if not isinstance(error, QuadrillError):
+                log.exception("the query %s failed", running.name)
+            self.fail(running, error, event)
+
+    def fail(self, running: RunningQuery, error: Exception, event: StreamInput | None = None) -> None:
+        """A query stops alone, at an input or without one."""
+        running.fail(error)
+        if event is not None and not isinstance(error, LimitError):
+            self._book.keep_failed(running, event)
+        self.forget(running)
+        self._failed(running)
+
+    def _index(self, running: RunningQuery) -> None:
+        """Enter a query as a reader of its streams, those of variables as static data binds them now."""
+        if running.state == "failed" or running.membership is not None:
+            return
+        if running.timeline.reads_every_stream:
+            for state in self._book:
+                running.timeline.add_stream(state.iri)
+        for iri in running.timeline.streams:
+            self._readers.setdefault(iri, {})[running] = None
+
+    # --- derived streams ------------------------------------------------------------------------
+
+    def emitter(self, output: StreamState) -> Callable[[int, list[Quad], bool], None]:
+        """What a query calls with the quads of an evaluation: one element of its stream.
+
+        While the query repeats the past, instants that the stream has got are not told to its readers again.
+        """
+
+        def emit(at: int, quads: list[Quad], repeats: bool) -> None:
+            if repeats and output.seen is not None and at <= output.seen:
+                return
+            event = self._acceptor.derive(output, at, quads)
+            if event is not None:
+                self._derived.append(event)
+
+        return emit
+
+    def _follow(self, running: RunningQuery) -> None:
+        """The watermark of a derived stream follows its query's."""
+        watermark = running.timeline.watermark
+        if not running.prepared.makes_stream or watermark is None:
+            return
+        output = self._book.find(running.prepared.result_iri or "")
+        if output is not None and output.derived_from == running.name:
+            event = self._acceptor.derived_time(output, watermark)
+            if event is not None:
+                self._derived.append(event)
+
+    def _work_off_derived(self) -> None:
+        while self._derived:
+            self._deliver(self._derived.popleft())
+
+    # --- the clock ------------------------------------------------------------------------------
+
+    def set_timer(self, running: RunningQuery) -> None:
+        """A query whose static parts are refreshed every so often."""
+        refresh = running.prepared.refresh
+        if isinstance(refresh, int) and running.state != "failed":
+            self._timers[running.name] = self._clock.steady_ms() + refresh
+        else:
+            self._timers.pop(running.name, None)
+
+    def look_at_clock(self, every_ms: int = 0) -> None:
+        """Move arrival-stamped streams, mark silent ones idle, refresh what is due.
+
+        A stream is moved when something is due for one of its readers, and every ``every_ms`` in any case:
+        each movement is a record of the journal and a turn.
+        """
+        now, steady = self._clock.now_ms(), self._clock.steady_ms()
+        for state in self._book:
+            due, looked = self._due.get(state.iri), state.looked_steady
+            if (due is not None and due <= now) or looked is None or steady - looked >= every_ms:
+                state.looked_steady = steady
+                self._acceptor.tick(state, now)
+        for name, due in list(self._timers.items()):
+            if due <= steady:
+                running = self._attached[name]
+                self.set_timer(running)
+                self._timed(running)
+
+    def wait_ms(self, at_most: int) -> int:
+        """How long nothing of the clock is due."""
+        now = self._clock.now_ms()
+        steady = self._clock.steady_ms()
+        due = [now + at_most, *(now + at - steady for at in self._timers.values())]
+        self._due.clear()
+        for state in self._book:
+            if state.record.stamping == "arrival":
+                readers = [*self._readers.get(state.iri, ()), *self._templates.groups(state.iri)]
+                instants = [reader.timeline.next_due() for reader in readers]
+                found = [instant + state.lateness_ms for instant in instants if instant is not None]
+                if found:
+                    self._due[state.iri] = min(found)
+            elif (left := state.idle_in(self._clock)) is not None:
+                self._due[state.iri] = now + left
+        return max(1, min([*due, *self._due.values()]) - now)
+
+
+def _at_once(work: Callable[[], None]) -> None:
+    work()

@@ -1,0 +1,148 @@
+"""Dead letters: elements of a stream that did not get where they should, kept to be tried again.
+
+    late      behind the watermark; `retry` lets it enter as the late policy `admit` does
+    failed    a query failed when it was evaluated; `retry` begins that query anew from the element's time on
+
+A bounded number is kept for each stream; the oldest go first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from typing import Literal as OneOf
+
+from ..element import Element
+from ..output.results import quads_text
+
+Reason = OneOf["late", "failed"]
+_BUFFER = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One element that is kept. ``entered`` says that it is in the stream all the same (policy `admit`)."""
+
+    element: Element
+    reason: Reason
+    query: str | None = None
+    error: str | None = None
+    entered: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its name in its stream: the element's seq, and the query that failed."""
+        return str(self.element.seq) if self.query is None else f"{self.element.seq}:{self.query}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The letter as it is shown."""
+        return {
+            "id": self.id,
+            "reason": self.reason,
+            "query": self.query,
+            "error": self.error,
+            "entered": self.entered,
+            "seq": self.element.seq,
+            "at": self.element.event_time,
+            "quads": quads_text(self.element.quads),
+        }
+
+
+Change = tuple[OneOf["insert", "delete"], DeadLetter]
+
+
+class LetterWatcher:
+    """What somebody who looks at a stream's dead letters has not taken yet."""
+
+    def __init__(self, box: DeadLetters, first: Iterable[Change]) -> None:
+        self._box = box
+        self._changes: deque[Change] = deque(first)
+        self._wake: Callable[[], None] = _nobody
+        # True when it is too far behind: it has to begin again.
+        self.closed = False
+
+    def take(self) -> list[Change]:
+        """What is new."""
+        return [self._changes.popleft() for _ in range(len(self._changes))]
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` when there is something to take."""
+        self._wake = wake
+        if self._changes:
+            wake()
+
+    def tell(self, change: Change) -> None:
+        """Called by the box."""
+        if len(self._changes) >= _BUFFER:
+            self.close()
+        else:
+            self._changes.append(change)
+        self._wake()
+
+    def close(self) -> None:
+        """Look no longer."""
+        self.closed = True
+        self._box.leave(self)
+
+
+class DeadLetters:
+    """The letters of one stream, oldest first. Guarded by the engine's ingest lock."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        # By name, in the order in which they came.
+        self._letters: dict[str, DeadLetter] = {}
+        self._watchers: list[LetterWatcher] = []
+
+    def __iter__(self) -> Iterator[DeadLetter]:
+        return iter(self._letters.values())
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def add(self, letter: DeadLetter) -> None:
+        """Keep a letter; one of the same name is replaced."""
+        self._letters.pop(letter.id, None)
+        self._letters[letter.id] = letter
+        while len(self._letters) > self._most:
+            del self._letters[next(iter(self._letters))]
+        self._tell("insert", letter)
+
+    def find(self, name: str) -> DeadLetter | None:
+        """The letter of a name."""
+        return self._letters.get(name)
+
+    def remove(self, letters: Sequence[DeadLetter]) -> None:
+        """Forget letters that were tried again."""
+        for letter in letters:
+            self._letters.pop(letter.id, None)
+            self._tell("delete", letter)
+
+    def restore(self, letters: Iterable[DeadLetter]) -> None:
+        """The letters of a checkpoint."""
+        self._letters = {letter.id: letter for letter in letters}
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._letters.clear()
+
+    def watch(self) -> LetterWatcher:
+        """Begin with what is kept, go on with what comes and goes."""
+        watcher = LetterWatcher(self, [("insert", letter) for letter in self._letters.values()])
+        self._watchers.append(watcher)
+        return watcher
+
+    def leave(self, watcher: LetterWatcher) -> None:
+        """Somebody looks no longer."""
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    def _tell(self, kind: OneOf["insert", "delete"], letter: DeadLetter) -> None:
+        for watcher in list(self._watchers):
+            watcher.tell((kind, letter))
+
+
+def _nobody() -> None:
+    """Nobody listens yet."""

@@ -1,0 +1,276 @@
+"""Declaring, opening and closing streams: the table of streams with the registry behind it."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from quadrill.store.errors import ConflictError, NotFoundError
+from quadrill.store.registry.records import Stamping, StreamRecord
+
+from ..clock import Clock
+from ..errors import InputError
+from ..queries.prepare import PreparedQuery, streams_read
+from ..queries.running import RunningQuery
+from ..scheduler.inputs import Arrival, StreamInput
+from ..settings import EngineSettings
+from .dead_letters import DeadLetter
+from .retained import LogRecord, since
+from .stream import StreamState, StreamTable, check_name, record_from_options
+
+if TYPE_CHECKING:
+    from quadrill.store.registry import Registry
+
+
+_MOST_FAILED = 100
+"""Elements of one instant that are kept when a query fails there."""
+
+
+class StreamRegistry:
+    """All streams, kept over restarts. ``lock`` is the ingest lock: time and counts are guarded by it."""
+
+    def __init__(
+        self, registry: Registry | None, clock: Clock, settings: EngineSettings, lock: threading.RLock
+    ) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._settings = settings
+        self._lock = lock
+        self._table = StreamTable(settings)
+
+    def __iter__(self) -> Iterator[StreamState]:
+        with self._lock:
+            return iter(self._table)
+
+    def find(self, name_or_iri: str) -> StreamState | None:
+        """The stream of a name or an IRI."""
+        with self._lock:
+            return self._table.find(name_or_iri)
+
+    def get(self, name_or_iri: str) -> StreamState:
+        """The stream of a name or an IRI; raises NotFoundError."""
+        with self._lock:
+            return self._table.get(name_or_iri)
+
+    def knows(self, state: StreamState) -> bool:
+        """True until the stream is dropped; under the lock it stays so."""
+        return self._table.find(state.iri) is state
+
+    def restore(self) -> None:
+        """Enter the streams of the registry."""
+        if self._registry is None:
+            return
+        with self._lock:
+            for record in self._registry.list_streams():
+                if self._table.find(record.iri) is None:
+                    self._table.add(record)
+
+    def declare(self, iri: str | None, name: str | None, options: dict[str, Any]) -> tuple[StreamState, bool]:
+        """Declare a stream, or give one other options; whether it is new.
+
+        Raises:
+            InputError: a wrong option, neither name nor IRI.
+            ConflictError: name and IRI belong to different streams.
+        """
+        if iri is None and name is None:
+            raise InputError("a declaration needs a name or an IRI")
+        with self._lock:
+            found = self._existing(iri, name)
+            if found is None:
+                address = iri or self._table.iri_of(check_name(name or "", "stream name"))
+                chosen = name or self._table.free_name(address)
+                record = record_from_options(chosen, address, options, self._settings, self._clock.now_ms())
+                return self._add(record), True
+            record = record_from_options(
+                found.name, found.iri, options, self._settings, found.record.created_ms
+            )
+            if record.stamping is None:
+                record = replace(record, stamping=found.record.stamping)
+            elif found.accepted and record.stamping != found.record.stamping:
+                raise ConflictError(
+                    f"stream {found.name} is {found.record.stamping}-stamped, it cannot become "
+                    f"{record.stamping}-stamped",
+                    code="stamping",
+                )
+            if record != found.record:
+                self._table.configure(found, record)
+                self._write(record)
+            return found, False
+
+    def _existing(self, iri: str | None, name: str | None) -> StreamState | None:
+        by_name = None if name is None else self._table.find(name)
+        if by_name is not None and iri is not None and by_name.iri != iri:
+            raise ConflictError(f"stream {name} has the IRI <{by_name.iri}>", code="stream-exists")
+        by_iri = None if iri is None else self._table.find(iri)
+        if by_iri is not None and name is not None and by_iri.name != name:
+            raise ConflictError(f"<{iri}> is the stream {by_iri.name}", code="stream-exists")
+        return by_name or by_iri
+
+    def open(self, name_or_iri: str) -> tuple[StreamState, bool]:
+        """The stream of a reference; one that is unknown is declared by itself. Whether it is new.
+
+        Raises:
+            NotFoundError: unknown, and streams are not declared by themselves.
+        """
+        with self._lock:
+            found = self._table.find(name_or_iri)
+            if found is not None:
+                return found, False
+            if not self._settings.auto_declare:
+                self._table.get(name_or_iri)
+            iri = self._table.iri_of(name_or_iri)
+            name = name_or_iri if iri != name_or_iri else self._table.free_name(iri)
+            record = StreamRecord(name, iri, self._settings.lateness_ms, created_ms=self._clock.now_ms())
+            return self._add(record), True
+
+    def remove(self, state: StreamState) -> None:
+        """Forget a stream."""
+        with self._lock:
+            self._table.remove(state)
+            if self._registry is not None:
+                self._registry.remove_stream(state.name)
+
+    def stamp(self, state: StreamState, stamping: Stamping) -> None:
+        """The first element fixes whether a stream is stamped by its events or at arrival."""
+        with self._lock:
+            record = replace(state.record, stamping=stamping)
+            self._table.configure(state, record)
+            self._write(record)
+
+    # --- for queries ----------------------------------------------------------------------------
+
+    def require_known(self, prepared: PreparedQuery) -> None:
+        """Raises NotFoundError for a stream of the text that would have to be declared first."""
+        if self._settings.auto_declare:
+            return
+        for iri in streams_read(prepared.query):
+            self.get(iri)
+
+    def open_for(self, prepared: PreparedQuery) -> list[StreamState]:
+        """Declare the streams that a text names; the new ones."""
+        opened = [self.open(iri) for iri in streams_read(prepared.query)]
+        return [state for state, new in opened if new]
+
+    def check_output(self, prepared: PreparedQuery) -> None:
+        """Raises ConflictError when the output's stream is fed by something else."""
+        if not prepared.makes_stream:
+            return
+        state = self.find(prepared.result_iri or "")
+        if state is None:
+            return
+        if state.derived_from not in (None, prepared.name):
+            raise ConflictError(
+                f"<{state.iri}> is made by the query {state.derived_from} already", code="stream-exists"
+            )
+        if state.derived_from is None and state.accepted > state.derived:
+            raise ConflictError(f"elements were pushed to <{state.iri}>", code="stream-exists")
+
+    def open_output(self, prepared: PreparedQuery, name: str) -> StreamState:
+        """The stream that a CONSTRUCT query makes."""
+        state, _ = self.open(prepared.result_iri or "")
+        with self._lock:
+            state.derived_from = name
+            if state.record.stamping is None:
+                self.stamp(state, "event")
+        return state
+
+    def wait_for(self, iri: str, reader: str, lateness_ms: int) -> None:
+        """A reader waits for disordered elements this long."""
+        state = self.find(iri)
+        if state is not None and lateness_ms:
+            with self._lock:
+                state.reader_lateness[reader] = lateness_ms
+
+    def release(self, reader: str) -> None:
+        """A reader is gone, and what it made is made no more."""
+        with self._lock:
+            for state in self._table:
+                state.reader_lateness.pop(reader, None)
+                if state.derived_from == reader:
+                    state.derived_from = None
+
+    def keep_failed(self, running: RunningQuery, event: StreamInput) -> None:
+        """A query failed at an input: keep the elements of that instant as dead letters."""
+        state = self.find(event.stream)
+        if state is None:
+            return
+        instant = running.timeline.instant
+        with self._lock:
+            came = event.elements if isinstance(event, Arrival) else ()
+            found = [element for element in came if element.event_time == instant]
+            if not found:
+                # What waited for its time, or was there already when its time went by.
+                found = [
+                    element
+                    for record in state.log.records()
+                    if isinstance(record.input, Arrival)
+                    for element in record.input.elements
+                    if element.event_time == instant
+                ]
+            for element in (found or list(came))[:_MOST_FAILED]:
+                state.dead_letters.add(DeadLetter(element, "failed", running.name, running.error, True))
+
+    def forget_failed(self, query: str, from_ms: int) -> None:
+        """The elements at which a query failed are evaluated again from an event time on."""
+        with self._lock:
+            for state in self._table:
+                again = [
+                    letter
+                    for letter in state.dead_letters
+                    if letter.query == query and letter.element.event_time >= from_ms
+                ]
+                state.dead_letters.remove(again)
+
+    def kept_now(self) -> dict[str, list[LogRecord]]:
+        """What each stream that is pushed to retains at this place in the order; called under the lock."""
+        return {state.iri: state.log.records() for state in self._table if state.derived_from is None}
+
+    def retained(
+        self, iris: Iterable[str], from_ms: int, kept: dict[str, list[LogRecord]] | None = None
+    ) -> Iterator[StreamInput]:
+        """The retained inputs of some streams in the order of acceptance.
+
+        Args:
+            iris: the streams.
+            from_ms: the event time from which on.
+            kept: what `kept_now` gave; of other streams it is what they retain now.
+        """
+        logs = []
+        with self._lock:
+            for iri in iris:
+                state = self._table.find(iri)
+                if kept is not None and iri in kept:
+                    logs.append(kept[iri])
+                elif state is not None:
+                    logs.append(state.log.records())
+        chosen = [since(records, from_ms) for records in logs]
+        for record in heapq.merge(*chosen, key=lambda record: record.order):
+            yield record.input
+
+    def _add(self, record: StreamRecord) -> StreamState:
+        state = self._table.add(record)
+        if self._registry is not None:
+            try:
+                self._registry.add_stream(record)
+            except BaseException:
+                self._table.remove(state)
+                raise
+        return state
+
+    def _write(self, record: StreamRecord) -> None:
+        if self._registry is None:
+            return
+        changes = {
+            field: getattr(record, field)
+            for field in (
+                "lateness_ms", "late", "idle_timeout_ms", "retention_ms", "timestamp_property", "stamping",
+                "quoted_asserted", "declared",
+            )
+        }  # fmt: skip
+        try:
+            self._registry.update_stream(record.name, **changes)
+        except NotFoundError:
+            self._registry.add_stream(record)

@@ -1,0 +1,119 @@
+"""The input log of a stream: what was accepted, in order, for queries that start in the past."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..scheduler.inputs import Advance, Arrival, Idle, StreamInput
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One input of a stream; ``order`` grows over all streams of the engine."""
+
+    order: int
+    input: StreamInput
+
+
+class InputLog(Protocol):
+    """Where accepted inputs are written before a push is answered."""
+
+    durable: bool
+    """True when what was appended survives a crash of the process."""
+
+    def append(self, record: LogRecord) -> None:
+        """Write one input."""
+        ...
+
+    def records(self) -> list[LogRecord]:
+        """The retained inputs in order."""
+        ...
+
+    def retained(self) -> tuple[int, int | None]:
+        """How many elements are kept, and about how far back they reach in event time."""
+        ...
+
+
+class MemoryLog:
+    """An input log in memory, bounded by event time and number of elements."""
+
+    durable = False
+
+    def __init__(self, retention_ms: int, max_elements: int) -> None:
+        self.retention_ms = retention_ms
+        self._max_elements = max_elements
+        self._records: deque[LogRecord] = deque()
+        self._elements = 0
+
+    def append(self, record: LogRecord) -> None:
+        """Keep one input, forget what is out of retention."""
+        if isinstance(record.input, Advance) and self._ends_in_two_advances():
+            # The first of a run of movements and the last say all: a silent stream does not fill the memory.
+            self._records.pop()
+        self._records.append(record)
+        self._elements += _count(record)
+        seen = record.input.after.seen
+        floor = None if seen is None else seen - self.retention_ms
+        while self._records and (
+            self._elements > self._max_elements or (floor is not None and _is_before(self._records[0], floor))
+        ):
+            self._elements -= _count(self._records.popleft())
+
+    def _ends_in_two_advances(self) -> bool:
+        records = self._records
+        return len(records) > 1 and all(isinstance(records[at].input, Advance) for at in (-1, -2))
+
+    def records(self) -> list[LogRecord]:
+        """The retained inputs in order."""
+        return list(self._records)
+
+    @property
+    def earliest_order(self) -> int | None:
+        """The order of the oldest record kept."""
+        return self._records[0].order if self._records else None
+
+    def forget_before(self, order: int) -> None:
+        """Forget the inputs of lower orders: what is behind them is forgotten on disk, too."""
+        while self._records and self._records[0].order < order:
+            self._elements -= _count(self._records.popleft())
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._records.clear()
+        self._elements = 0
+
+    def retained(self) -> tuple[int, int | None]:
+        """Number of elements, and the least event time of the push accepted first."""
+        for record in self._records:
+            if isinstance(record.input, Arrival):
+                return self._elements, min(element.event_time for element in record.input.elements)
+        return 0, None
+
+
+def since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
+    """The inputs without elements and movements of time before ``from_ms``, in order."""
+    for record in records:
+        match record.input:
+            case Arrival(elements=elements):
+                kept = tuple(element for element in elements if element.event_time >= from_ms)
+                if kept:
+                    yield LogRecord(record.order, record.input._replace(elements=kept))
+            case Idle():
+                yield record
+            case advance:
+                watermark = advance.after.watermark()
+                if watermark is not None and watermark >= from_ms:
+                    yield record
+
+
+def _count(record: LogRecord) -> int:
+    return len(record.input.elements) if isinstance(record.input, Arrival) else 0
+
+
+def _is_before(record: LogRecord, floor: int) -> bool:
+    if isinstance(record.input, Arrival):
+        return all(element.event_time < floor for element in record.input.elements)
+    return (record.input.after.watermark() or 0) < floor

@@ -1,1 +1,0 @@
-"""Materialised views: named graphs of the store that equal the answers of CONSTRUCT queries."""

@@ -1,0 +1,1 @@
+"""Stream to relation: event time and windows."""

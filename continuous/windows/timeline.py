@@ -1,0 +1,669 @@
+"""A query's time: stream inputs in, evaluation instants out; window contents are read at each of them.
+
+Pure and deterministic: no clock, no store, no output. Reference and native evaluation share it. What is
+put in order here is semantics.md, sections 2 to 4:
+
+    inputs       Arrival (the elements of one push), Advance (heartbeat or clock tick), Idle
+    order        elements are taken in (event_time, order of the streams in the text, seq) once the query's
+                 watermark, the least of its non-idle streams, has reached them
+    instants     the event times of taken elements, expiries and closes, each worked off in order
+    evaluations  one per transaction that can change the answer (on-content-change), per instant at which a
+                 window closes (on-window-close), or at fixed instants (periodic)
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, groupby
+from operator import attrgetter
+from typing import Any
+
+from pyoxigraph import NamedNode
+
+from ..algebra.query import WindowDeclaration
+from ..element import Element, WindowContent
+from ..scheduler.inputs import (
+    Advance,
+    Arrival,
+    Cause,
+    Evaluation,
+    Idle,
+    Report,
+    Skipped,
+    Step,
+    StreamInput,
+    StreamTime,
+)
+from .build import build_window
+from .encoded import NOTHING, EncodedContent
+from .grid import GridWindow
+from .live import LiveContent, LiveQuads
+from .operator import Interval, WindowOperator
+from .shared_window import SharedView
+
+SLIDING = frozenset(("now", "range", "triples", "all"))
+"""Kinds of windows that have no closes."""
+
+_KEPT = (
+    "_views", "_operators", "_by_order", "_pending", "_next_report", "_last_at", "_last_window", "instant",
+    "late", "behind", "taken",
+)  # fmt: skip
+"""What it has become since the registration."""
+
+
+_event_time = attrgetter("event_time")
+
+
+def _quads(window: str) -> LiveContent:
+    return LiveQuads()
+
+
+@dataclass(slots=True)
+class _View:
+    """This query's view of one of its streams."""
+
+    order: int
+    lateness: int
+    time: StreamTime = StreamTime()
+    active: bool = False
+    idle: bool = False
+
+    def watermark(self) -> int | None:
+        return self.time.watermark(self.lateness)
+
+
+class QueryTimeline:
+    """Orders one query's inputs and says when to evaluate.
+
+    The caller drains each generator and evaluates at every `Evaluation` before it goes on: the contents are
+    those of that moment. `instant` is the query's current instant, None before its first.
+    """
+
+    def __init__(
+        self,
+        windows: Sequence[WindowDeclaration],
+        report: Report,
+        *,
+        t0_ms: int | None = None,
+        open_closed: bool = False,
+        non_empty: bool = False,
+        max_empty_windows: int = 1000,
+        lateness_ms: int = 0,
+        variable_streams: Callable[[str], Sequence[str] | None] | None = None,
+    ) -> None:
+        """Make the timeline of a query that has just been registered.
+
+        Args:
+            windows: the declarations in the order of the text.
+            report: when to evaluate.
+            t0_ms: origin of the grids that give none themselves.
+            open_closed: ``bounds: open-closed``.
+            non_empty: no report while every window is empty.
+            max_empty_windows: a longer run of empty reports is one `Skipped`.
+            lateness_ms: what the registration waits for disordered elements on every stream.
+            variable_streams: for a window on a stream variable, the stream IRIs that static data binds it
+                to, None for every stream; called by window name.
+        """
+        self.report = report
+        self._windows = tuple(windows)
+        self._t0_ms = t0_ms
+        self._open_closed = open_closed
+        self._non_empty = non_empty
+        self._max_empty = max_empty_windows
+        self._lateness_ms = lateness_ms
+        self._variable_streams = variable_streams
+        self._views: dict[str, _View] = {}
+        # Operators by (window, stream) in text order; a window on a variable has one per stream.
+        self._operators: dict[tuple[str, str], WindowOperator] = {}
+        # How often an operator was added or replaced.
+        self.rebuilds = 0
+        self._by_order: list[list[WindowOperator]] = []
+        self._tracking: Callable[[str], LiveContent] | None = None
+        self._pending: list[tuple[int, int, int, int, Element]] = []
+        self._pushes = count()
+        self._slides = report.kind == "on-content-change" and all(
+            window.spec.kind in SLIDING for window in self._windows
+        )
+        self._next_report: int | None = None
+        self._last_at: int | None = None
+        self._last_window: Interval | None = None
+        self.instant: int | None = None
+        self.late = 0
+        self.behind = 0
+        self.taken = 0
+        for declaration in self._windows:
+            if isinstance(declaration.stream, NamedNode):
+                self._add_operator(declaration, declaration.stream.value)
+            else:
+                for iri in sorted(self._bound_streams(declaration) or ()):
+                    self._add_operator(declaration, iri)
+
+    # --- what the evaluator reads ---------------------------------------------------------------
+
+    def contents(self) -> dict[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]:
+        """The content of each window by name; for a window on a variable stream, by stream IRI."""
+        found: dict[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]] = {}
+        for declaration in self._windows:
+            name = declaration.name.value
+            if isinstance(declaration.stream, NamedNode):
+                found[declaration.name] = self._operators[(name, declaration.stream.value)].content
+            else:
+                found[declaration.name] = {
+                    NamedNode(stream): operator.content
+                    for (window, stream), operator in self._operators.items()
+                    if window == name
+                }
+        return found
+
+    @property
+    def operators(self) -> Mapping[tuple[str, str], WindowOperator]:
+        """The window operators by (window name, stream IRI): an incremental engine takes changes here."""
+        return self._operators
+
+    def track_changes(self, content_of: Callable[[str], LiveContent] = _quads) -> None:
+        """Let every operator, later ones too, keep the changes of its content.
+
+        Args:
+            content_of: gives an empty content for a window's name, which its operator is to use.
+        """
+        self._tracking = content_of
+        for (window, _), operator in self._operators.items():
+            operator.keep_in(content_of(window))
+
+    def sliding(self) -> Iterator[tuple[Hashable, tuple[str, str]]]:
+        """The windows that may be shared: shape, and key in `operators`.
+
+        They are on the one stream of this query, only slide, and hold term ids. Windows of one shape hold the
+        same when they are given the same.
+        """
+        if len(self._views) != 1:
+            return
+        ((stream, view),) = self._views.items()
+        for declaration in self._windows:
+            operator = self._operators.get((declaration.name.value, stream))
+            content = operator.window.content if isinstance(operator, SharedView) else None
+            if operator is not None and type(operator.live) is EncodedContent:
+                content = operator.live
+            if content is not None and declaration.spec.kind in SLIDING:
+                shape = (stream, declaration.spec, self._open_closed, view.lateness, content.shape)
+                yield shape, (declaration.name.value, stream)
+
+    # --- what it has become ---------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """What it has become since the registration, for a checkpoint."""
+        return {name: getattr(self, name) for name in _KEPT}
+
+    def fork(self, owner: str) -> dict[str, Any]:
+        """The same for another query, with views of its own of the windows, all of which are shared."""
+        views = {
+            key: each.fork(owner) for key, each in self._operators.items() if isinstance(each, SharedView)
+        }
+        of = {id(each): views[key] for key, each in self._operators.items()}
+        return self.state() | {
+            "_views": {stream: replace(view) for stream, view in self._views.items()},
+            "_operators": views,
+            "_by_order": [[of[id(each)] for each in operators] for operators in self._by_order],
+            "_pending": list(self._pending),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        for name in _KEPT:
+            setattr(self, name, state[name])
+        # Only the order of pushes matters: later ones come behind those that wait.
+        self._pushes = count(1 + max((entry[3] for entry in self._pending), default=-1))
+        self.rebuilds += 1
+
+    def let_go(self) -> None:
+        """Another timeline stands for this one, until `restore`: its windows are left."""
+        self.leave_windows()
+        self._operators, self._by_order, self._pending = {}, [], []
+
+    def leave_windows(self) -> None:
+        """Read no shared window any more."""
+        for operator in self._operators.values():
+            if isinstance(operator, SharedView):
+                operator.leave()
+
+    def shared_windows(self) -> tuple[int, ...] | None:
+        """The identities of the shared windows that it reads; None when it has one of its own, or news."""
+        found = []
+        for operator in self._operators.values():
+            if not isinstance(operator, SharedView) or operator.live.pending is not NOTHING:
+                return None
+            found.append(id(operator.window))
+        return tuple(found)
+
+    def is_like(self, other: QueryTimeline) -> bool:
+        """True when both, over the same windows, will say the same for every input to come."""
+        return (
+            self.stands_like(other)
+            and self._views == other._views
+            and (self._last_at, self._last_window) == (other._last_at, other._last_window)
+        )
+
+    def stands_like(self, other: QueryTimeline) -> bool:
+        """True when both are at one instant and the same elements wait."""
+        mine, theirs = self._pending, other._pending
+        if self.instant != other.instant or len(mine) != len(theirs):
+            return False
+        return {each[2] for each in mine} == {each[2] for each in theirs}
+
+    def put(self, key: tuple[str, str], operator: WindowOperator) -> None:
+        """Put another operator with the same content in the place of one on the one stream."""
+        old = self._operators[key]
+        self._operators[key] = operator
+        self._by_order[0] = [operator if each is old else each for each in self._by_order[0]]
+        self.rebuilds += 1
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The IRIs of the streams read, in text order."""
+        return tuple(self._views)
+
+    @property
+    def reads_every_stream(self) -> bool:
+        """True when a window is on a variable that static data does not bind."""
+        return any(
+            not isinstance(window.stream, NamedNode) and self._bound_streams(window) is None
+            for window in self._windows
+        )
+
+    @property
+    def watermark(self) -> int | None:
+        """The query's watermark: the least of its non-idle streams that have had an input."""
+        if len(self._views) == 1:
+            (only,) = self._views.values()
+            return only.watermark() if only.active else None
+        active = [(view, view.watermark()) for view in self._views.values() if view.active]
+        running = [mark for view, mark in active if not view.idle and mark is not None]
+        if running:
+            return min(running)
+        # All are idle: nothing is waited for.
+        return max((mark for _, mark in active if mark is not None), default=None)
+
+    @property
+    def pending(self) -> int:
+        """Elements that wait for the watermark."""
+        return len(self._pending)
+
+    def next_due(self) -> int | None:
+        """The next instant at which time alone makes something happen; None when nothing is due."""
+        if self.instant is None:
+            return self._pending[0][0] if self._pending else None
+        due = self._next_time_event()
+        times = [due[0] + due[1]] if due is not None else []
+        if self._pending:
+            times.append(self._pending[0][0])
+        return min(times, default=None)
+
+    def window_size(self) -> int:
+        """Quads held in windows."""
+        return sum(op.state_size() for op in self._operators.values())
+
+    def state_size(self) -> int:
+        """Quads held in windows and in waiting elements."""
+        return self.window_size() + sum(len(entry[4].quads) for entry in self._pending)
+
+    def lag_of(self, stream: str) -> int | None:
+        """This query's view of the stream's watermark, None when it has had no input since registration."""
+        view = self._views.get(stream)
+        return view.watermark() if view is not None and view.active else None
+
+    # --- inputs ---------------------------------------------------------------------------------
+
+    def add_stream(self, iri: str) -> None:
+        """Read a stream that static data, or its declaration, has bound a window's variable to."""
+        for declaration in self._windows:
+            if isinstance(declaration.stream, NamedNode):
+                continue
+            bound = self._bound_streams(declaration)
+            if bound is None or iri in bound:
+                self._add_operator(declaration, iri)
+
+    def handle(self, event: StreamInput) -> Iterator[Step]:
+        """Take one input; evaluate at each `Evaluation` before drawing the next."""
+        view = self._views.get(event.stream)
+        if view is None:
+            return
+        if isinstance(event, Arrival) and self._in_order(view, event):
+            yield from self._slide(view, event)
+            return
+        late: list[Element] = []
+        match event:
+            case Arrival():
+                late = self._accept(view, event)
+            case Advance():
+                view.active, view.idle = True, False
+            case Idle():
+                view.idle = True
+        view.time = event.after
+        watermark = self.watermark
+        if watermark is None:
+            return
+        if late:
+            yield from self._correct(event.stream, late)
+        yield from self._advance(watermark)
+        if self.instant is None and isinstance(event, Advance):
+            # The first heartbeat or tick is the first instant.
+            self._start(watermark)
+            if self.report.kind == "on-content-change":
+                yield Evaluation(watermark, "tick")
+        if self.instant is not None:
+            self.instant = max(self.instant, watermark)
+
+    def _in_order(self, view: _View, event: Arrival) -> bool:
+        """True for what comes nearly always: elements in order, for windows that only slide.
+
+        Nothing waits then, before or after, and no window closes.
+        """
+        if not self._slides or self._pending or self.instant is None or len(self._views) != 1:
+            return False
+        at = self.instant
+        for element in event.elements:
+            if element.event_time < at:
+                return False
+            at = element.event_time
+        return event.after.watermark(view.lateness) == at
+
+    def _slide(self, view: _View, event: Arrival) -> Iterator[Step]:
+        """`_accept` and `_advance` for an arrival that is `_in_order`."""
+        view.active, view.idle, view.time = True, False, event.after
+        operators = self._by_order[0]
+        for at, elements in groupby(event.elements, _event_time):
+            yield from self._expire(operators, at)
+            self.instant = at
+            for operator in operators:
+                operator.advance(at)
+            for element in elements:
+                self.taken += 1
+                for operator in operators:
+                    operator.add(element)
+            self._last_at, self._last_window = at, None
+            yield Evaluation(at, "elements")
+
+    def _expire(self, operators: Sequence[WindowOperator], until: int) -> Iterator[Step]:
+        """Work off the instants before ``until`` at which elements leave windows that only slide."""
+        while True:
+            due = until
+            for operator in operators:
+                leaves = operator.next_due()
+                if leaves is not None and leaves < due:
+                    due = leaves
+            if due == until:
+                return
+            self.instant = due
+            changed = False
+            for operator in operators:
+                changed = operator.advance(due) or changed
+            if changed:
+                self._last_at, self._last_window = due, None
+                yield Evaluation(due, "time")
+
+    def _accept(self, view: _View, event: Arrival) -> list[Element]:
+        """Sort an arrival's elements into waiting and late ones, the late ones in time order."""
+        before = event.before.watermark(view.lateness)
+        view.active, view.idle = True, False
+        push = next(self._pushes)
+        late = []
+        for element in event.elements:
+            if self.instant is not None and before is not None and element.event_time < before:
+                if event.admit_late:
+                    late.append(element)
+                else:
+                    self.late += 1
+            elif self.instant is not None and element.event_time < self.instant:
+                # In order on its own stream, but the query went on without it.
+                self.behind += 1
+                late.append(element)
+            else:
+                entry = (element.event_time, view.order, element.seq, push, element)
+                heapq.heappush(self._pending, entry)
+        return sorted(late, key=lambda element: (element.event_time, element.seq))
+
+    # --- working off time -----------------------------------------------------------------------
+
+    def _advance(self, limit: int) -> Iterator[Step]:
+        """Work off every instant up to the watermark ``limit`` in order."""
+        while True:
+            element_at = self._pending[0][0] if self._pending else None
+            if element_at is not None and element_at > limit:
+                element_at = None
+            if self.instant is None:
+                if element_at is None:
+                    return
+                self._start(element_at)
+                yield from self._take(element_at, first=True)
+                continue
+            due = self._next_time_event()
+            # A close of (open, close] is known only once the watermark is greater: phase 1.
+            if due is not None and due[0] + due[1] > limit:
+                due = None
+            if due is None and element_at is None:
+                return
+            if due is None or (element_at is not None and (element_at, 0) < due):
+                assert element_at is not None
+                yield from self._take(element_at)
+            elif due == (element_at, 0):
+                yield from self._take(due[0], time=True)
+            else:
+                yield from self._work_off(*due, limit if element_at is None else element_at)
+
+    def _start(self, origin: int) -> None:
+        self.instant = origin
+        for operator in self._operators.values():
+            operator.start(origin)
+        if self.report.kind == "periodic":
+            every, t0 = self.report.every_ms, self.report.t0_ms
+            self._next_report = t0 + ((origin - t0) // every + 1) * every
+
+    def _next_time_event(self) -> tuple[int, int] | None:
+        """The next (instant, phase) at which time alone does something."""
+        found: tuple[int, int] | None = None
+        for operator in self._operators.values():
+            due = operator.next_due()
+            if due is not None:
+                key = (due, 1 if operator.closes_after else 0)
+                found = key if found is None or key < found else found
+        if self._next_report is not None:
+            key = (self._next_report, 1 if self._reports_after else 0)
+            found = key if found is None or key < found else found
+        return found
+
+    @property
+    def _reports_after(self) -> bool:
+        return any(operator.closes_after for operator in self._operators.values())
+
+    def _work_off(self, at: int, phase: int, until: int) -> Iterator[Step]:
+        """An instant at which no element is taken: expiries, closes, a periodic report.
+
+        ``until`` is the instant up to which no element will be taken either.
+        """
+        changed, interval, reported = self._pass(at, phase)
+        run = self._empty_run(at, reported, until)
+        if run is None:
+            yield from self._evaluate(at, "time", changed, interval, reported)
+            return
+        if self.report.kind == "on-content-change" or not self._non_empty:
+            self._last_at, self._last_window = at, interval
+            yield Evaluation(at, "time", interval, skipped=True)
+        self._jump(run.end)
+        if not self._non_empty:
+            yield run
+
+    def _pass(self, at: int, phase: int) -> tuple[bool, Interval | None, bool]:
+        """Let operators do what is due at ``at``: (content changed, window closed, report due)."""
+        assert self.instant is not None
+        self.instant = max(self.instant, at)
+        reported = self._report_due(at, phase)
+        # Definition 17 (strict): a window counts as closed only after its end, so its close comes later.
+        held = reported and self.report.strict
+        changed = False
+        interval: Interval | None = None
+        for operator in self._operators.values():
+            if (operator.closes_after and phase == 0) or (held and operator.closes):
+                continue
+            if operator.advance(at):
+                changed = True
+                if operator.closes and interval is None:
+                    interval = operator.closed
+        return changed, interval, reported
+
+    def _report_due(self, at: int, phase: int) -> bool:
+        if self._next_report is None or self._next_report > at or (self._reports_after and phase == 0):
+            return False
+        self._next_report += self.report.every_ms
+        return True
+
+    def _take(self, at: int, *, first: bool = False, time: bool = False) -> Iterator[Step]:
+        """Take the first waiting transaction at ``at``, merged with what time does at that instant."""
+        assert self.instant is not None
+        self.instant = max(self.instant, at)
+        changed, interval, reported = self._pass(at, 0) if time else (False, None, False)
+        elements, order = self._next_transaction()
+        self.taken += len(elements)
+        operators = self._by_order[order]
+        counted = False
+        for element in elements:
+            for operator in operators:
+                changed = operator.add(element) or changed
+            while _close_next(operators):
+                changed = counted = True
+                if self.report.kind == "on-window-close":
+                    yield from self._evaluate(at, "elements", True, interval, False, closed=True)
+                    interval = None
+        if counted and self.report.kind == "on-window-close":
+            return
+        yield from self._evaluate(at, "elements", changed or first, interval, reported)
+
+    def _next_transaction(self) -> tuple[list[Element], int]:
+        """All elements of one push with one event time, of one stream."""
+        event_time, order, _, push, element = heapq.heappop(self._pending)
+        elements = [element]
+        while self._pending and self._pending[0][:2] == (event_time, order) and self._pending[0][3] == push:
+            elements.append(heapq.heappop(self._pending)[4])
+        return elements, order
+
+    def _evaluate(
+        self,
+        at: int,
+        cause: Cause,
+        changed: bool,
+        interval: Interval | None,
+        reported: bool,
+        *,
+        closed: bool = False,
+    ) -> Iterator[Step]:
+        match self.report.kind:
+            case "on-content-change":
+                wanted = changed
+            case "on-window-close":
+                wanted = closed or interval is not None
+            case "periodic":
+                wanted = reported
+        if not wanted:
+            return
+        if self._non_empty and self.report.kind != "on-content-change" and self._empty():
+            return
+        self._last_at, self._last_window = at, interval
+        yield Evaluation(at, cause, interval)
+
+    def _empty(self) -> bool:
+        return all(operator.empty for operator in self._operators.values())
+
+    # --- late elements --------------------------------------------------------------------------
+
+    def _correct(self, stream: str, late: list[Element]) -> Iterator[Step]:
+        """Take elements older than the current instant: one transaction per event time."""
+        assert self.instant is not None
+        operators = self._by_order[self._views[stream].order]
+        while late:
+            event_time = late[0].event_time
+            changed = closed = False
+            while late and late[0].event_time == event_time:
+                element = late.pop(0)
+                self.taken += 1
+                for operator in operators:
+                    changed = operator.admit(element, self.instant) or changed
+                while _close_next(operators):
+                    closed = True
+            if self.report.kind == "on-content-change":
+                if changed or closed:
+                    yield Evaluation(self.instant, "late")
+            elif closed and self.report.kind == "on-window-close":
+                self._last_at, self._last_window = self.instant, None
+                yield Evaluation(self.instant, "late")
+            elif changed and self._last_at is not None:
+                yield Evaluation(self._last_at, "late", self._last_window, revises=True)
+
+    # --- empty windows --------------------------------------------------------------------------
+
+    def _empty_run(self, at: int, reported: bool, until: int) -> Skipped | None:
+        """The run of empty reports from ``at`` on, when it is longer than ``max_empty_windows``.
+
+        Every window is empty now and none will hold an element before the end of the run, so all its
+        reports are the same; a month of silence under a slide of a second is one step, not millions.
+        """
+        if not self._empty():
+            return None
+        grids = [op for op in self._operators.values() if isinstance(op, GridWindow)]
+        busy = [close - 1 for grid in grids if (close := grid.first_busy_close()) is not None]
+        # A close of (open, close] holds the elements at its end, and is known only after it.
+        end = min([until - 1 if self._reports_after else until, *busy])
+        if self.report.kind == "periodic":
+            assert self._next_report is not None
+            if not reported:
+                self._jump(min(end, self._next_report - 1))
+                return None
+            number = max(0, (end - self._next_report) // self.report.every_ms + 1)
+            last = self._next_report + (number - 1) * self.report.every_ms
+        else:
+            number = sum(grid.closes_by(end) for grid in grids)
+            closes = [close for grid in grids if (close := grid.last_close_by(end)) is not None]
+            last = max(closes, default=at)
+        return Skipped(at, last, number + 1) if number >= self._max_empty else None
+
+    def _jump(self, end: int) -> None:
+        """Move grids and reports behind ``end``: nothing but empty windows closes until then."""
+        for operator in self._operators.values():
+            if isinstance(operator, GridWindow) and (close := operator.last_close_by(end)) is not None:
+                operator.skip_to(close)
+        if self._next_report is not None and self._next_report <= end:
+            every = self.report.every_ms
+            self._next_report += ((end - self._next_report) // every + 1) * every
+        assert self.instant is not None
+        self.instant = max(self.instant, end)
+
+    # --- streams --------------------------------------------------------------------------------
+
+    def _bound_streams(self, declaration: WindowDeclaration) -> Sequence[str] | None:
+        """The streams of a window's variable; None for every stream there is."""
+        if self._variable_streams is None:
+            return None
+        return self._variable_streams(declaration.name.value)
+
+    def _add_operator(self, declaration: WindowDeclaration, iri: str) -> None:
+        key = (declaration.name.value, iri)
+        if key in self._operators:
+            return
+        view = self._views.get(iri)
+        if view is None:
+            view = self._views[iri] = _View(len(self._views), self._lateness_ms)
+            self._by_order.append([])
+        view.lateness = max(view.lateness, declaration.lateness_ms or 0)
+        operator = build_window(declaration.spec, t0_ms=self._t0_ms, open_closed=self._open_closed)
+        if self._tracking is not None:
+            operator.keep_in(self._tracking(declaration.name.value))
+        if self.instant is not None:
+            operator.start(self.instant)
+        self._operators[key] = operator
+        self._by_order[view.order].append(operator)
+        self.rebuilds += 1
+
+
+def _close_next(operators: Sequence[WindowOperator]) -> bool:
+    """Apply one queued close of each counting window; False when none had one."""
+    return any([operator.close_next() for operator in operators])

@@ -1,0 +1,1 @@
+"""The quad store: versions, change sets, reading and writing."""

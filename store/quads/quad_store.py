@@ -1,0 +1,331 @@
+"""QuadStore: the named-graph store, its versions and its change sets.
+
+The background dataset D of docs/semantics.md. Every change is one atomic commit with an exact change set and
+the next version; every read is a snapshot of one version. Reads never wait for writers; writes wait in line.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from pyoxigraph import NamedNode, Store
+
+from ..errors import StoreFormatError, StoreLockedError, StoreUnwritableError, UnsupportedError
+from ..folder import DataFolder, write_format
+from ..logs.change_log import ChangeLog, Retention, SqliteChangeLog
+from ..logs.memory_log import MemoryChangeLog
+from ..remote import Fetcher, http_fetcher
+from ..sparql.guard import AllowedHosts, Limits
+from ..sparql.query import Querier
+from .changes import Commit, GraphName
+from .frozen import FrozenReader, frozen, remove_copies
+from .gate import Gate
+from .pending import NetChange
+from .subscribers import Dispatcher
+from .writer import Observer, Writer
+from .writing import StoreWrites
+
+
+def _system_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _nothing(point: str) -> None:
+    """The default of ``reached``: tests of crashes put something else here."""
+
+
+class QuadStore(StoreWrites):
+    """Named graphs over Oxigraph, on disk or in memory. Thread-safe; one process per folder."""
+
+    def __init__(
+        self,
+        store: Store,
+        log: ChangeLog,
+        folder: DataFolder | None,
+        *,
+        clock_ms: Callable[[], int],
+        limits: Limits,
+        hosts: AllowedHosts,
+        fetcher: Fetcher,
+        reached: Callable[[str], None],
+    ) -> None:
+        self._folder = folder
+        self._log = log
+        self._gate = Gate()
+        self._router = Dispatcher()
+        self._hosts = hosts
+        self._limits = limits
+        self._fetcher = fetcher
+        querier = Querier(store, limits, hosts)
+        self._querier = querier
+        self._writer = Writer(
+            store,
+            log,
+            self._router,
+            self._gate,
+            clock_ms=clock_ms,
+            reached=reached,
+            renewed=querier.use,
+        )
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path | str | None,
+        *,
+        durable: bool = True,
+        clock_ms: Callable[[], int] | None = None,
+        limits: Limits | None = None,
+        retention: Retention | None = None,
+        allowed_hosts: Iterable[str] = (),
+        fetcher: Fetcher | None = None,
+        reached: Callable[[str], None] = _nothing,
+    ) -> QuadStore:
+        """Open or make a store, and finish what a crash cut off.
+
+        Args:
+            folder: the data folder; None keeps everything in memory.
+            durable: acknowledged commits survive a power failure (one fsync per group of commits); without it
+                they survive a killed process.
+            clock_ms: the wall clock, for the time of commits and the age of history.
+            limits: on the size and nesting of texts.
+            retention: how much history of changes is kept.
+            allowed_hosts: hosts that SERVICE and LOAD may reach; none by default.
+            fetcher: fetches documents for LOAD; by default over HTTP from the allowed hosts.
+            reached: told the name of each step of a commit; for tests of crashes.
+
+        Raises:
+            StoreLockedError: another process holds the folder.
+            StoreUnwritableError: the folder cannot be made or written.
+            StoreFormatError: the folder is damaged, not ours or of a newer version.
+        """
+        hosts = AllowedHosts(allowed_hosts)
+        retention = retention or Retention()
+        options: dict[str, Any] = {
+            "clock_ms": clock_ms or _system_ms,
+            "limits": limits or Limits(),
+            "hosts": hosts,
+            "fetcher": fetcher or http_fetcher(hosts),
+            "reached": reached,
+        }
+        if folder is None:
+            return cls(Store(), MemoryChangeLog(retention), None, **options)
+        held = DataFolder.open(Path(folder))
+        log: SqliteChangeLog | None = None
+        try:
+            remove_copies(held.path)
+            log = SqliteChangeLog(held.changes, durable=durable, retention=retention)
+            return cls(_open_quads(held), log, held, **options)
+        except BaseException:
+            if log is not None:
+                log.close()
+            held.close()
+            raise
+
+    # --- versions and subscribers -------------------------------------------------------------
+
+    @property
+    def allowed_hosts(self) -> AllowedHosts:
+        """The hosts that SERVICE and LOAD may reach."""
+        return self._hosts
+
+    def subscribe(
+        self,
+        callback: Callable[[Commit], None],
+        *,
+        graphs: Iterable[GraphName] | None = None,
+        predicates: Iterable[NamedNode] | None = None,
+    ) -> Callable[[], None]:
+        """Call ``callback`` once for each later commit, in order, after it is durable and visible.
+
+        It runs in the thread of a writer, outside the writer lock: it may read and write the store, but while
+        it runs no other commit is handed over. Errors it raises are logged.
+
+        Args:
+            callback: called with the commit.
+            graphs: only commits that touch one of these graphs.
+            predicates: only commits that add or remove a quad with one of these predicates (in ``graphs``).
+
+        Returns:
+            A function that ends the subscription.
+        """
+        return self._router.subscribe(callback, graphs, predicates)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Let ``observer`` look at the dataset before and after each later commit; gives back how to stop.
+
+        Unlike a subscriber it is called in the writers' order with no commit between, and holds writers up.
+        """
+        return self._writer.observe(observer)
+
+    def frozen(self, *, undo: Commit | None = None) -> FrozenReader:
+        """The dataset as it is now, to be read while the store moves on; for observers, who hold writers up.
+
+        Args:
+            undo: the commit that was made last, which the copy is not to have.
+
+        Raises:
+            StoreUnwritableError: there is no room for a copy.
+        """
+        change = None if undo is None else NetChange(undo.added, undo.removed, undo.created, undo.dropped)
+        version = self.version if undo is None else undo.version - 1
+        path = None if self._folder is None else self._folder.path
+        return frozen(self._writer.store, path, version, self._limits, self._hosts, change)
+
+    def wait_delivered(self, version: int, timeout_s: float = 10.0) -> bool:
+        """Wait until subscribers were called for every commit up to ``version``; False after the time-out."""
+        return self._router.wait_delivered(version, timeout_s)
+
+    def commits_after(self, version: int, limit: int | None = None) -> Iterator[Commit]:
+        """The commits after ``version`` that readers see by now, oldest first, from the change log.
+
+        Raises:
+            GoneError: the log does not reach back so far, or ``version`` lies ahead of the store.
+        """
+        visible = self.version
+        return takewhile(lambda commit: commit.version <= visible, self._log.after(version, limit))
+
+    def rewind(self, version: int) -> None:
+        """Show the dataset as it was at an earlier version until `forward`; nothing may be written meanwhile.
+
+        For the replay of what depended on it, before anybody is served. A process that is killed meanwhile
+        starts with the newest version.
+
+        Raises:
+            GoneError: the change log does not reach back so far.
+            UnsupportedError: a bulk load lies between, or the store is in memory.
+        """
+        self._writer.rewind(version)
+
+    def forward(self, version: int) -> None:
+        """Go forward again after `rewind`, up to ``version``."""
+        self._writer.forward(version)
+
+    @property
+    def logged_version(self) -> int:
+        """The version of the newest commit, also while the store is rewound."""
+        return self._log.version
+
+    def mark(self, version: int) -> str | None:
+        """Names the history of the dataset up to a version, also while the store is rewound before it.
+
+        None when the change log does not hold the commit of that version, or the store is in memory.
+        """
+        return self._log.mark(version) if isinstance(self._log, SqliteChangeLog) else None
+
+    # --- upkeep -------------------------------------------------------------------------------
+
+    def backup(self, target: Path | str) -> int:
+        """Write a data folder that can be opened as it is, while the store runs.
+
+        Args:
+            target: a folder that does not exist or is empty; on the same disk the database files are linked,
+                not copied.
+
+        Returns:
+            The version in the backup.
+
+        Raises:
+            UnsupportedError: the store is in memory.
+            StoreUnwritableError: the folder is not empty or cannot be written.
+        """
+        log, path = self._log, Path(target)
+        if not isinstance(log, SqliteChangeLog):
+            raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
+
+        def copy() -> None:
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+                if any(path.iterdir()):
+                    raise StoreUnwritableError(
+                        f"the backup folder {path} is not empty", hint="give a new folder"
+                    )
+                self._writer.store.backup(path / "quads")
+                log.backup(path / "changes.sqlite")
+            except OSError as error:
+                raise StoreUnwritableError(f"the backup to {path} failed: {error}") from error
+            write_format(path)  # last: a folder without it is not taken for a backup
+
+        self._writer.exclusively(copy)
+        return self.version
+
+    def checkpoint_quads(self, target: Path | str) -> int:
+        """Write a copy of the database alone, for read-only use by a worker process; returns its version.
+
+        Raises:
+            UnsupportedError: the store is in memory.
+        """
+        if self._folder is None:
+            raise UnsupportedError("a checkpoint of a store in memory")
+        version = 0
+
+        def copy() -> None:
+            nonlocal version
+            self._writer.store.backup(str(target))
+            version = self.version
+
+        self._writer.exclusively(copy)
+        return version
+
+    def optimize(self) -> None:
+        """Compact the database files; readers and writers go on."""
+        self._database().optimize()
+
+    def flush(self) -> None:
+        """Write the quads through to disk and checkpoint the log."""
+        self._writer.checkpoint()
+
+    @property
+    def limits(self) -> Limits:
+        """Of texts that it is asked."""
+        return self._limits
+
+    @property
+    def in_memory(self) -> bool:
+        """True for a store without a folder."""
+        return self._folder is None
+
+    def close(self) -> None:
+        """Finish the present commit, checkpoint, and let the folder go. Safe to call twice."""
+        querier, self._querier = self._querier, None
+        if querier is None:
+            return
+        try:
+            self._writer.close()
+        finally:
+            querier.use(Store())
+            del self._writer.store
+            if self._folder is not None:
+                # The database lets its folder go with its last reference, which may sit in a cycle of frames.
+                gc.collect()
+                self._folder.close()
+
+    def __enter__(self) -> QuadStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _open_quads(folder: DataFolder) -> Store:
+    try:
+        return Store(str(folder.quads))
+    except RuntimeError as error:
+        raise StoreFormatError(
+            f"the database {folder.quads} is damaged: {error}", hint="restore the data folder from a backup"
+        ) from error
+    except OSError as error:
+        text = str(error)
+        if "lock" in text.lower():
+            raise StoreLockedError(
+                f"the database {folder.quads} is in use by another process",
+                hint="stop the process that uses it",
+            ) from error
+        raise StoreUnwritableError(
+            f"the database {folder.quads} cannot be opened: {text}", hint="check permissions and free space"
+        ) from error

@@ -1,0 +1,235 @@
+"""What can be read from the store: queries, graphs, dumps, and several reads of one version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import IO, Any
+
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, Store
+
+from ..errors import StoreError
+from ..sparql.guard import TextFacts
+from ..sparql.query import Querier, QueryRequest, QueryResult, Solution, drain
+from .changes import GraphName
+from .gate import Gate
+from .writer import Writer
+
+
+class StoreReads:
+    """The reading half of `quads.QuadStore`. Reads never wait for writers."""
+
+    _gate: Gate
+    _writer: Writer
+    _querier: Querier | None
+
+    @property
+    def version(self) -> int:
+        """The version that readers see; it grows by one with every commit that changed something."""
+        return self._writer.version
+
+    def query(
+        self,
+        text: str,
+        *,
+        base_iri: str | None = None,
+        prefixes: Mapping[str, str] | None = None,
+        default_graphs: Sequence[NamedNode | BlankNode | DefaultGraph] | None = None,
+        named_graphs: Sequence[NamedNode | BlankNode] | None = None,
+        union: bool = False,
+        custom_functions: Mapping[NamedNode, Callable[..., Any]] | None = None,
+        custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None,
+        judged: TextFacts | None = None,
+    ) -> QueryResult:
+        """Ask a query; the result reads one snapshot and is used and closed in this thread.
+
+        Its ``version`` is the snapshot's, or a lower bound while commits land all the time
+        (`snapshot_read` is exact always). For the parameters see `sparql.QueryRequest`.
+
+        Raises:
+            QueryTextError, UnsupportedError, LimitError, NetworkRefusedError, QueryFailedError: see
+                `sparql.Querier.evaluate`.
+        """
+        return self.answer(
+            QueryRequest(
+                text,
+                base_iri,
+                prefixes,
+                default_graphs,
+                named_graphs,
+                union,
+                custom_functions,
+                custom_aggregates,
+                judged,
+            )
+        )
+
+    def answer(self, request: QueryRequest) -> QueryResult:
+        """As `query`, for a request that is made already."""
+        querier, writer = self._querier or self._open_querier(), self._writer
+        for _ in range(3):
+            turn, version = writer.turn, writer.version
+            result = querier.evaluate(request, version)
+            if turn == writer.turn and turn % 2 == 0:
+                break
+        return result
+
+    def solutions(self, text: str, **parameters: Any) -> tuple[list[str], list[Solution]]:
+        """Variables and all solutions of a SELECT; parameters as for `query`."""
+        with self.query(text, **parameters) as result:
+            return drain(result)
+
+    @contextmanager
+    def snapshot_read(self) -> Iterator[SnapshotReader]:
+        """Several reads of one version: no commit becomes visible inside.
+
+        Keep it short, and wait for nothing inside that a writer may hold: writers wait for its end. Snapshots
+        nest within a thread; writing inside one is refused.
+        """
+        self._open_querier()
+        with self._gate.reading():
+            yield SnapshotReader(self)
+
+    def contains(self, quad: Quad) -> bool:
+        """True when the quad (in the store's own form) is there."""
+        return quad in self._database()
+
+    def graph_counts(self) -> dict[GraphName, int]:
+        """How many quads each listed graph holds, the default graph always among them; kept, not counted."""
+        return self._writer.counts.copy()
+
+    @property
+    def quad_count(self) -> int:
+        """How many quads the store holds."""
+        return sum(self._writer.counts.copy().values())
+
+    def graph_names(self) -> list[NamedNode | BlankNode]:
+        """The listed graph names, empty graphs among them."""
+        return [name for name in self._writer.counts.copy() if not isinstance(name, DefaultGraph)]
+
+    def graph_exists(self, name: GraphName) -> bool:
+        """True when the graph is listed; the default graph always is."""
+        return isinstance(name, DefaultGraph) or self._database().contains_named_graph(name)
+
+    def graph_quads(self, name: GraphName) -> list[Quad]:
+        """All quads of one graph."""
+        return list(self._database().quads_for_pattern(None, None, None, name))
+
+    def quads_for_pattern(
+        self,
+        subject: Any = None,
+        predicate: NamedNode | None = None,
+        object: Any = None,
+        graph: GraphName | None = None,
+    ) -> list[Quad]:
+        """The quads that match; None is a wildcard, also for the graph."""
+        return list(self._database().quads_for_pattern(subject, predicate, object, graph))
+
+    def dump(
+        self,
+        writer: IO[bytes],
+        format: RdfFormat,
+        *,
+        graph: GraphName | None = None,
+        prefixes: Mapping[str, str] | None = None,
+        started: Callable[[int], None] | None = None,
+    ) -> int:
+        """Write one graph, or the whole dataset in a quads format, in blocks of some kilobytes.
+
+        Args:
+            writer: any object with ``write(bytes)``.
+            format: the RDF format.
+            graph: the graph, None for the dataset.
+            prefixes: used where the format has prefixes.
+            started: called with the version before the first block.
+
+        Returns:
+            The version written.
+        """
+        gated = _GatedWriter(writer, self._gate, lambda: self.version, started)
+        store = self._database()
+        with gated:
+            store.dump(gated, format, from_graph=graph, prefixes=dict(prefixes) if prefixes else None)  # type: ignore[arg-type]
+        return gated.version
+
+    def _open_querier(self) -> Querier:
+        querier = self._querier
+        if querier is None:
+            raise StoreError("the store is closed")
+        return querier
+
+    def _database(self) -> Store:
+        self._open_querier()
+        return self._writer.store
+
+
+class SnapshotReader:
+    """Reads of one version; valid inside its `StoreReads.snapshot_read`."""
+
+    def __init__(self, store: StoreReads) -> None:
+        self._store = store
+        self.version = store.version
+
+    def query(self, text: str, **parameters: Any) -> QueryResult:
+        """See `StoreReads.query`; the result's version is exact."""
+        return self._store.query(text, **parameters)
+
+    def solutions(self, text: str, **parameters: Any) -> tuple[list[str], list[Solution]]:
+        """See `StoreReads.solutions`."""
+        return self._store.solutions(text, **parameters)
+
+    def graph_exists(self, name: GraphName) -> bool:
+        """True when the graph is listed; the default graph always is."""
+        return self._store.graph_exists(name)
+
+    def graph_quads(self, name: GraphName) -> list[Quad]:
+        """All quads of one graph."""
+        return self._store.graph_quads(name)
+
+    def quads_for_pattern(
+        self,
+        subject: Any = None,
+        predicate: NamedNode | None = None,
+        object: Any = None,
+        graph: GraphName | None = None,
+    ) -> list[Quad]:
+        """See `StoreReads.quads_for_pattern`."""
+        return self._store.quads_for_pattern(subject, predicate, object, graph)
+
+
+class _GatedWriter:
+    """Holds commits back from the start of a dump until its first block: by then its snapshot is taken."""
+
+    def __init__(
+        self, writer: IO[bytes], gate: Gate, version: Callable[[], int], started: Callable[[int], None] | None
+    ) -> None:
+        self._writer = writer
+        self._reading = gate.reading()
+        self._read_version = version
+        self._started = started
+        self._open = False
+        self.version = 0
+
+    def __enter__(self) -> _GatedWriter:
+        self._reading.__enter__()
+        self._open = True
+        self.version = self._read_version()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._release()
+
+    def write(self, block: bytes) -> int:
+        self._release()
+        self._writer.write(block)
+        return len(block)
+
+    def flush(self) -> None:
+        """Blocks are written at once."""
+
+    def _release(self) -> None:
+        if self._open:
+            self._open = False
+            self._reading.__exit__(None, None, None)
+            if self._started is not None:
+                self._started(self.version)

@@ -1,0 +1,1 @@
+"""One-shot SPARQL: texts checked, queries and updates evaluated."""

@@ -1,0 +1,110 @@
+"""How high the tree of a text is that a recursive parser and evaluator would build."""
+
+from __future__ import annotations
+
+from ..errors import LimitError
+from .tokens import Kind, Token, excerpt_at, line_and_column
+
+_CHAINS = frozenset({"||", "&&", "+", "-", "*", "/", "|", "^", "!", "=", "!=", "<", ">", "<=", ">="})
+_CHAIN_WORDS = frozenset(
+    {"UNION", "OPTIONAL", "MINUS", "BIND", "FILTER", "VALUES", "LATERAL", "EXISTS", "AS"}
+)
+_OPERANDS = frozenset({Kind.IRI, Kind.PNAME, Kind.VAR, Kind.BLANK, Kind.STRING, Kind.NUMBER})
+_PAIRS = {"(": ")", "[": "]", "{": "}", "<<": ">>", "{|": "|}"}
+_CLOSERS = frozenset(_PAIRS.values())
+
+
+class Height:
+    """Measures a text token by token, from brackets and chains.
+
+    height(group) = 1 + links of its own chain + the greatest height among its inner groups.
+
+    Raises:
+        LimitError: by `take`, where the height goes over the limit.
+    """
+
+    def __init__(self, text: str, limit: int) -> None:
+        self._text = text
+        self._limit = limit
+        self._own = [0]
+        self._inner = [0]
+        self._brackets = [""]
+        self._sum = 0  # depth plus the chains of all open groups
+        self._last: Token | None = None
+        self._data_depth: int | None = None  # inside INSERT DATA and DELETE DATA, which are flat
+
+    def take(self, token: Token) -> None:
+        """Read the next token."""
+        kind, text = token.kind, token.text
+        if kind is Kind.PUNCT:
+            if text in _PAIRS:
+                self._open(text)
+            elif text in _CLOSERS:
+                self._close()
+            elif self._data_depth is None and (text in _CHAINS or self._separates_patterns(text)):
+                self._link()
+        elif self._data_depth is None and self._lengthens(token):
+            self._link()
+        if self._sum + self._inner[-1] > self._limit:
+            raise too_high(self._text, self._limit, token.start)
+        self._last = token
+
+    def measured(self) -> int:
+        """The height of the whole text; nothing is taken afterwards."""
+        while len(self._own) > 1:  # a text that leaves brackets open nests all the same
+            self._close()
+        return self._own[0] + self._inner[0]
+
+    def _separates_patterns(self, text: str) -> bool:
+        # The triple patterns of a group are joined to one side; arguments and IN lists are flat.
+        return text in (".", ";") or (text == "," and self._brackets[-1] in ("{", "["))
+
+    def _lengthens(self, token: Token) -> bool:
+        if token.word in _CHAIN_WORDS:
+            return True
+        # Members of a collection become triples; in ?a-1 the sign of the subtraction is part of the number.
+        last = self._last
+        return (
+            self._brackets[-1] == "("
+            and token.kind in _OPERANDS
+            and last is not None
+            and last.kind in _OPERANDS
+        )
+
+    def _open(self, bracket: str) -> None:
+        # Groups side by side join to one side, and so they nest; other brackets side by side do not.
+        if bracket == "{" and self._data_depth is None:
+            if self._last is not None and self._last.word == "DATA":
+                self._data_depth = len(self._own)
+            else:
+                self._link()
+        self._own.append(0)
+        self._inner.append(0)
+        self._brackets.append(bracket)
+        self._sum += 1
+
+    def _close(self) -> None:
+        if len(self._own) == 1:
+            return
+        own, inner = self._own.pop(), self._inner.pop()
+        self._brackets.pop()
+        self._sum -= own + 1
+        self._inner[-1] = max(self._inner[-1], own + inner + 1)
+        if self._data_depth == len(self._own):
+            self._data_depth = None
+
+    def _link(self) -> None:
+        self._own[-1] += 1
+        self._sum += 1
+
+
+def too_high(text: str, limit: int, offset: int) -> LimitError:
+    """The error for a text that is higher than ``limit`` at ``offset``."""
+    line, column = line_and_column(text, offset)
+    return LimitError(
+        f"the text nests deeper than {limit:,} levels at line {line}, column {column}",
+        hint="split the query, or write long lists of alternatives as VALUES",
+        line=line,
+        column=column,
+        excerpt=excerpt_at(text, line, column),
+    )

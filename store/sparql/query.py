@@ -1,0 +1,291 @@
+"""One-shot SPARQL queries: results that know their version and never leave the thread that made them.
+
+Oxigraph's iterators hold a snapshot and may be used only in their creating thread; touching one elsewhere
+ends the process. `QueryResult` refuses that with an error instead. Texts that nest deeply are evaluated in a
+thread with a big stack and come back drained.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import IO, Any, NamedTuple, TypeAlias
+
+from pyoxigraph import (
+    BlankNode,
+    DefaultGraph,
+    Literal,
+    NamedNode,
+    QueryBoolean,
+    QueryResultsFormat,
+    QuerySolutions,
+    QueryTriples,
+    RdfFormat,
+    Store,
+    Triple,
+    parse,
+    parse_query_results,
+    serialize,
+)
+
+from ..errors import QueryTextError, StoreError, UnsupportedError
+from .big_stack import with_big_stack
+from .guard import AllowedHosts, Limits, TextFacts, check_services, inspect_text
+from .text_errors import text_error
+from .update_text import query_prologue
+
+Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
+Solution: TypeAlias = tuple[Term | None, ...]
+Graphs: TypeAlias = Sequence[NamedNode | BlankNode | DefaultGraph]
+
+_UNKNOWN_FUNCTION = re.compile(r"The custom (?:aggregate )?function <([^>]*)> is not supported")
+
+
+class QueryFailedError(StoreError):
+    """A query failed while it was evaluated."""
+
+    code = "query-failed"
+
+
+class QueryRequest(NamedTuple):
+    """One query with the parameters of the protocol.
+
+    Attributes:
+        text: SPARQL Query.
+        base_iri: resolves relative IRIs where the text has no BASE.
+        prefixes: declared before the text's own.
+        default_graphs: ``default-graph-uri``. With ``named_graphs`` they are the whole dataset and override
+            FROM (SPARQL 1.1 Protocol 2.1.4); a list that is None beside a given one is empty.
+        named_graphs: ``named-graph-uri``.
+        union: the default graph is the union of all graphs; not together with ``default_graphs``.
+        custom_functions: extension functions.
+        custom_aggregates: extension aggregates: factories of objects with ``accumulate`` and ``finish``.
+        judged: what the guard says of the text, where that is known (`alike`).
+    """
+
+    text: str
+    base_iri: str | None = None
+    prefixes: Mapping[str, str] | None = None
+    default_graphs: Graphs | None = None
+    named_graphs: Sequence[NamedNode | BlankNode] | None = None
+    union: bool = False
+    custom_functions: Mapping[NamedNode, Callable[..., Term | None]] | None = None
+    custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
+    judged: TextFacts | None = None
+
+
+class QueryResult:
+    """The result of one query; a context manager, used and closed in the thread that made it.
+
+    Attributes:
+        version: the version of the dataset that the result shows, exactly.
+        boolean: of an ASK, else None.
+    """
+
+    def __init__(self, raw: QuerySolutions | QueryBoolean | QueryTriples | _Drained, version: int) -> None:
+        self._raw: QuerySolutions | QueryBoolean | QueryTriples | _Drained | None = raw
+        self._thread = threading.get_ident()
+        self.version = version
+        self.boolean: bool | None = bool(raw) if isinstance(raw, QueryBoolean) else None
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables of a SELECT, in order; the result must be open."""
+        raw = self._own()
+        return tuple(variable.value for variable in raw.variables) if isinstance(raw, QuerySolutions) else ()
+
+    @property
+    def kind(self) -> str:
+        """``solutions``, ``boolean`` or ``graph``."""
+        if self.boolean is not None:
+            return "boolean"
+        return "solutions" if isinstance(self._raw, QuerySolutions) else "graph"
+
+    def rows(self) -> Iterator[Solution]:
+        """The solutions of a SELECT, in the order of ``variables``."""
+        raw = self._own()
+        if not isinstance(raw, QuerySolutions):
+            raise StoreError(f"the query gives a {self.kind}, not solutions")
+        try:
+            for solution in raw:
+                yield tuple(solution)
+        except (RuntimeError, OSError) as error:
+            raise evaluation_error(error) from error
+
+    def triples(self) -> Iterator[Triple]:
+        """The triples of a CONSTRUCT or DESCRIBE."""
+        raw = self._own()
+        if isinstance(raw, (QuerySolutions, QueryBoolean)):
+            raise StoreError(f"the query gives {self.kind}, not a graph")
+        try:
+            yield from raw
+        except (RuntimeError, OSError) as error:
+            raise evaluation_error(error) from error
+
+    def serialize_to(
+        self,
+        writer: IO[bytes],
+        format: QueryResultsFormat | RdfFormat,
+        *,
+        prefixes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the whole result in blocks of some kilobytes; an exception of ``writer.write`` stops it.
+
+        Args:
+            writer: any object with ``write(bytes)``.
+            format: a results format for SELECT and ASK, an RDF format for CONSTRUCT and DESCRIBE.
+            prefixes: used where the RDF format has prefixes.
+
+        Raises:
+            QueryFailedError: evaluation failed on the way.
+        """
+        raw = self._own()
+        try:
+            match raw:
+                case QuerySolutions() | QueryBoolean():
+                    if not isinstance(format, QueryResultsFormat):
+                        raise StoreError(f"the query gives {self.kind}, which has no RDF form")
+                    raw.serialize(writer, format)
+                case _:
+                    if not isinstance(format, RdfFormat):
+                        raise StoreError("the query gives a graph, which has no results form")
+                    if prefixes is None and isinstance(raw, QueryTriples):
+                        raw.serialize(writer, format)
+                    else:
+                        serialize(raw, writer, format, prefixes=dict(prefixes or {}))
+        except RuntimeError as error:
+            raise evaluation_error(error) from error
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the snapshot; in the creating thread."""
+        if threading.get_ident() == self._thread:
+            self._raw = None
+
+    def __enter__(self) -> QueryResult:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _own(self) -> QuerySolutions | QueryBoolean | QueryTriples | _Drained:
+        if threading.get_ident() != self._thread:
+            raise StoreError(
+                "a query result was used in another thread than the one that made it",
+                hint="drain the result where the query was asked, and hand over the rows",
+            )
+        if self._raw is None:
+            raise StoreError("the query result is closed")
+        return self._raw
+
+
+_Drained: TypeAlias = "list[Triple]"
+
+
+class Querier:
+    """Evaluates queries on one Oxigraph store."""
+
+    def __init__(self, store: Store, limits: Limits, hosts: AllowedHosts) -> None:
+        self._store = store
+        self._limits = limits
+        self._hosts = hosts
+
+    def use(self, store: Store) -> None:
+        """Evaluate on another store from now on; results that are open keep the old one."""
+        self._store = store
+
+    def evaluate(self, request: QueryRequest, version: int) -> QueryResult:
+        """Start a query on the dataset, which is at ``version`` or later.
+
+        Raises:
+            QueryTextError: the text is wrong, with its place.
+            UnsupportedError: an extension function that is not known, SERVICE with a variable.
+            LimitError: the text nests too deeply.
+            NetworkRefusedError: SERVICE names a host that is not allowed.
+            QueryFailedError: evaluation failed at once.
+        """
+        facts = request.judged or inspect_text(request.text, self._limits)
+        if facts.services:
+            prologue = query_prologue(request.text)
+            check_services(facts, self._hosts, lambda token: self._iri(token, prologue, request))
+        if facts.height <= self._limits.inline_height:
+            return QueryResult(self._start(request), version)
+        kind, data = with_big_stack(lambda: self._drained(request))
+        if kind == "graph":
+            return QueryResult([quad.triple for quad in parse(data, RdfFormat.N_TRIPLES)], version)
+        return QueryResult(parse_query_results(data, QueryResultsFormat.JSON), version)
+
+    def _drained(self, request: QueryRequest) -> tuple[str, bytes]:
+        """The whole result as bytes, for another thread to read."""
+        result = QueryResult(self._start(request), 0)
+        kind = result.kind
+        buffer = io.BytesIO()
+        result.serialize_to(buffer, RdfFormat.N_TRIPLES if kind == "graph" else QueryResultsFormat.JSON)
+        return kind, buffer.getvalue()
+
+    def _start(self, request: QueryRequest) -> QuerySolutions | QueryBoolean | QueryTriples:
+        options = _NO_OPTIONS if request[2:] == _PLAIN else _options(request)
+        try:
+            return self._store.query(request.text, base_iri=request.base_iri, **options)
+        except SyntaxError as error:
+            raise text_error(
+                request.text,
+                str(error.msg or error),
+                base_iri=request.base_iri,
+                prefixes=request.prefixes or (),
+            ) from error
+        except ValueError as error:
+            raise QueryTextError(f"the query was refused: {error}") from error
+        except (RuntimeError, OSError) as error:
+            raise evaluation_error(error) from error
+
+    def _iri(self, token: str, prologue: str, request: QueryRequest) -> str:
+        found = Store().query(
+            f"{prologue} SELECT ({token} AS ?iri) {{}}",
+            base_iri=request.base_iri,
+            prefixes=dict(request.prefixes or {}),
+        )
+        assert isinstance(found, QuerySolutions)
+        term = next(iter(found))[0]
+        assert isinstance(term, NamedNode)
+        return term.value
+
+
+_NO_OPTIONS: dict[str, Any] = {}
+_PLAIN = QueryRequest("")[2:]
+
+
+def _options(request: QueryRequest) -> dict[str, Any]:
+    """What Oxigraph is told beside the text and its base."""
+    options: dict[str, Any] = {}
+    if request.default_graphs is not None or request.named_graphs is not None:
+        options["default_graph"] = list(request.default_graphs or ())
+        options["named_graphs"] = list(request.named_graphs or ())
+    elif request.union:
+        options["use_default_graph_as_union"] = True
+    if request.prefixes:
+        options["prefixes"] = dict(request.prefixes)
+    if request.custom_functions:
+        options["custom_functions"] = dict(request.custom_functions)
+    if request.custom_aggregates:
+        options["custom_aggregate_functions"] = dict(request.custom_aggregates)
+    return options
+
+
+def evaluation_error(error: Exception) -> StoreError | UnsupportedError:
+    """Oxigraph's evaluation error as ours."""
+    unknown = _UNKNOWN_FUNCTION.search(str(error))
+    if unknown is not None:
+        return UnsupportedError(f"the function <{unknown.group(1)}>")
+    return QueryFailedError(f"the query failed: {error}")
+
+
+def drain(result: QueryResult) -> tuple[list[str], list[Solution]]:
+    """Variables and all solutions of a SELECT."""
+    return list(result.variables), list(result.rows())

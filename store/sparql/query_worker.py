@@ -1,0 +1,286 @@
+"""A process that evaluates queries on a copy of the store, so that an evaluation can be killed.
+
+Oxigraph cannot be interrupted within a process. A worker opens a checkpoint (hard links to the database
+files) read-only, or loads a dump of a store in memory, and answers one query at a time over a socket. Its
+parent ends it to stop a query; it ends itself when the parent is gone.
+
+Messages are frames: one byte of kind, four bytes of length, the payload.
+
+    parent -> worker   Q  JSON: the request (`WorkerRequest`)
+    worker -> parent   H  JSON: kind of result, format, version; then the result
+                       D  a block of the serialised result
+                       E  the end of the result
+                       X  JSON: the error, in place of H or of a further D
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, Store, parse
+
+from ..errors import (
+    LimitError,
+    NetworkRefusedError,
+    QuadrillError,
+    QueryTextError,
+    StoreError,
+    UnsupportedError,
+)
+from .guard import AllowedHosts, Limits
+from .query import Querier, QueryFailedError, QueryRequest
+
+HEADER = struct.Struct(">cI")
+BLOCK_BYTES = 1 << 16
+Extension: TypeAlias = Callable[
+    [str, str],
+    tuple[str, Mapping[NamedNode, Callable[..., Any]] | None, Mapping[NamedNode, Callable[[], Any]] | None],
+]
+DUMP_FILE, GRAPHS_FILE = "quads.nq", "graphs.json"
+
+RESULTS_FORMATS = {
+    "json": QueryResultsFormat.JSON,
+    "xml": QueryResultsFormat.XML,
+    "csv": QueryResultsFormat.CSV,
+    "tsv": QueryResultsFormat.TSV,
+}
+RDF_FORMATS = {
+    "ttl": RdfFormat.TURTLE,
+    "nt": RdfFormat.N_TRIPLES,
+    "rdf": RdfFormat.RDF_XML,
+    "jsonld": RdfFormat.JSON_LD,
+    "nq": RdfFormat.N_QUADS,
+    "trig": RdfFormat.TRIG,
+}
+
+PREFIXED = frozenset({"ttl", "trig", "rdf"})
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRequest:
+    """One query for a worker.
+
+    Attributes:
+        copy: the folder of the copy: a checkpoint, or a dump with `DUMP_FILE`.
+        version: the version that the copy holds.
+        text: SPARQL Query.
+        results_format: short name of the format of solutions and booleans, None when none is acceptable.
+        graph_format: short name of the format of graphs, None when none is acceptable.
+        base_iri, default_graphs, named_graphs, union: as in `sparql.QueryRequest`, IRIs as texts.
+        prefixes: what graphs are written with, where the format has prefixes.
+        extension: ``module:function`` that gives, for a text and its base IRI, the text that the store takes
+            and the functions and aggregates that it calls; None for a text that is evaluated as it stands.
+        height, hosts: the limit on nesting and the hosts that SERVICE may reach.
+    """
+
+    copy: str
+    version: int
+    text: str
+    results_format: str | None
+    graph_format: str | None
+    base_iri: str | None = None
+    default_graphs: tuple[str, ...] | None = None
+    named_graphs: tuple[str, ...] | None = None
+    union: bool = False
+    height: int = 10_000
+    hosts: tuple[str, ...] = ()
+    prefixes: dict[str, str] | None = None
+    extension: str | None = None
+
+    def encode(self) -> bytes:
+        """The request as a frame's payload."""
+        return json.dumps(asdict(self)).encode()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve one parent: ``SOCKET_FD LIFE_FD MEMORY_BYTES``."""
+    socket_fd, life_fd, memory = (int(argument) for argument in arguments)
+    _limit_memory(memory)
+    threading.Thread(target=_end_with_parent, args=(life_fd,), daemon=True).start()
+    connection = socket.socket(fileno=socket_fd)
+    copies = _Copies()
+    with connection, contextlib.suppress(OSError):
+        while (frame := read_frame(connection)) is not None:
+            _answer(connection, copies, json.loads(frame[1]))
+    return 0
+
+
+class _Copies:
+    """The copy opened last; a request for another one lets it go."""
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._store: Store | None = None
+
+    def open(self, path: str) -> Store:
+        if self._store is None or path != self._path:
+            self._store = None
+            self._store = (
+                _load_dump(Path(path)) if (Path(path) / DUMP_FILE).exists() else Store.read_only(path)
+            )
+            self._path = path
+        return self._store
+
+
+def _load_dump(folder: Path) -> Store:
+    store = Store()
+    with open(folder / DUMP_FILE, "rb") as file:
+        # The labels of blank nodes must stay the store's own.
+        store.extend(parse(file, RdfFormat.N_QUADS, rename_blank_nodes=False))
+    for name in json.loads((folder / GRAPHS_FILE).read_text(encoding="utf-8")):
+        store.add_graph(NamedNode(name))
+    return store
+
+
+def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any]) -> None:
+    try:
+        store = copies.open(message["copy"])
+        querier = Querier(store, Limits(height=message["height"]), AllowedHosts(message["hosts"]))
+        _evaluate(connection, querier, message)
+    except (ConnectionError, BrokenPipeError):
+        raise
+    except QuadrillError as error:
+        send_frame(connection, b"X", json.dumps(_described(error), default=str).encode())
+    except (OSError, MemoryError, ValueError, RuntimeError) as error:
+        send_frame(connection, b"X", json.dumps({"class": "StoreError", "message": str(error)}).encode())
+
+
+def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, Any]) -> None:
+    request = QueryRequest(
+        message["text"],
+        message["base_iri"],
+        None,
+        _nodes(message["default_graphs"]),
+        _nodes(message["named_graphs"]),
+        message["union"],
+    )
+    if message["extension"] is not None:
+        request = _extended(request, message["extension"])
+    version: int = message["version"]
+    with querier.evaluate(request, version) as result:
+        name = message["graph_format" if result.kind == "graph" else "results_format"]
+        send_frame(
+            connection, b"H", json.dumps({"kind": result.kind, "format": name, "version": version}).encode()
+        )
+        if name is not None:
+            writer = _Blocks(connection)
+            format_ = RDF_FORMATS[name] if result.kind == "graph" else RESULTS_FORMATS[name]
+            prefixes = message["prefixes"] if name in PREFIXED else None
+            result.serialize_to(writer, format_, prefixes=prefixes or None)  # type: ignore[arg-type]  # it only calls write
+            writer.finish()
+    send_frame(connection, b"E", b"")
+
+
+def _extended(request: QueryRequest, extension: str) -> QueryRequest:
+    """The request with what its text calls; that is not the store's own, so it is looked up by name."""
+    module, _, name = extension.partition(":")
+    extend: Extension = getattr(import_module(module), name)
+    text, functions, aggregates = extend(request.text, request.base_iri or "")
+    return request._replace(text=text, custom_functions=functions, custom_aggregates=aggregates)
+
+
+class _Blocks:
+    """Collects what a serialiser writes into frames of `BLOCK_BYTES`."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._pending = bytearray()
+
+    def write(self, data: bytes) -> int:
+        self._pending += data
+        if len(self._pending) >= BLOCK_BYTES:
+            self.finish()
+        return len(data)
+
+    def flush(self) -> None:
+        """Blocks go out when they are full."""
+
+    def finish(self) -> None:
+        if self._pending:
+            block, self._pending = bytes(self._pending), bytearray()
+            send_frame(self._connection, b"D", block)
+
+
+def read_frame(connection: socket.socket) -> tuple[bytes, bytes] | None:
+    """The next frame's kind and payload; None when the other side is gone."""
+    header = _read(connection, HEADER.size)
+    if header is None:
+        return None
+    kind, length = HEADER.unpack(header)
+    payload = _read(connection, length)
+    return None if payload is None else (kind, payload)
+
+
+def send_frame(connection: socket.socket, kind: bytes, payload: bytes) -> None:
+    """Send one frame."""
+    connection.sendall(HEADER.pack(kind, len(payload)) + payload)
+
+
+def error_from(described: dict[str, Any]) -> QuadrillError:
+    """The error that a worker described, as the exception that the store itself would have raised."""
+    name, message = str(described["class"]), str(described["message"])
+    hint = described.get("hint")
+    place = {key: described.get(key) for key in ("line", "column", "excerpt")}
+    match name:
+        case "QueryTextError":
+            return QueryTextError(message, hint=hint, **place)  # type: ignore[arg-type]
+        case "UnsupportedError":
+            return UnsupportedError(str(described.get("construct", "")), message, hint=hint)
+        case "LimitError":
+            return LimitError(message, hint=hint)
+        case "NetworkRefusedError":
+            return NetworkRefusedError(message, hint=hint)
+        case "QueryFailedError":
+            return QueryFailedError(message, hint=hint)
+    return StoreError(message, hint=hint)
+
+
+def _described(error: QuadrillError) -> dict[str, Any]:
+    known = {"class": type(error).__name__, "message": error.message, "hint": error.hint}
+    for name in ("line", "column", "excerpt", "construct"):
+        known[name] = getattr(error, name, None)
+    return known
+
+
+def _nodes(names: Sequence[str] | None) -> list[NamedNode] | None:
+    return None if names is None else [NamedNode(name) for name in names]
+
+
+def _read(connection: socket.socket, size: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < size:
+        piece = connection.recv(min(size - len(data), 1 << 20))
+        if not piece:
+            return None
+        data += piece
+    return bytes(data)
+
+
+def _end_with_parent(life_fd: int) -> None:
+    """The parent holds the other end open for as long as it lives; an evaluation cannot hold this up."""
+    os.read(life_fd, 1)
+    os._exit(1)
+
+
+def _limit_memory(size: int) -> None:
+    if not size:
+        return
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,91 @@
+"""Oxigraph's syntax errors as errors that a person can use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ..errors import QueryTextError
+from .tokens import Kind, Token, excerpt_at, line_and_column, tokens
+
+_SCHEME = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:")
+
+
+def text_error(
+    text: str, message: str, *, base_iri: str | None = None, prefixes: Iterable[str] = ()
+) -> QueryTextError:
+    """Oxigraph's syntax error as ours: line, column, excerpt and, for the usual slips, a hint.
+
+    Its parser backtracks, so its place may lie behind the slip; an undeclared prefix or a relative IRI
+    without a base is found here by its token and told at its own place.
+
+    Args:
+        text: the text that the user sent.
+        message: the parser's message, ``error at line:column: expected ...``.
+        base_iri: the base given beside the text.
+        prefixes: the prefixes given beside the text.
+    """
+    line, column, expected = _place(message)
+    slip = _slip(text, base_iri is not None, prefixes)
+    if slip is not None:
+        token, what, hint = slip
+        line, column = line_and_column(text, token.start)
+    elif line is None or column is None:
+        return QueryTextError(message)
+    else:
+        what, hint = _shorten(expected), None
+    return QueryTextError(
+        f"syntax error at line {line}, column {column}: {what}",
+        line=line,
+        column=column,
+        excerpt=excerpt_at(text, line, column),
+        hint=hint,
+    )
+
+
+def _place(message: str) -> tuple[int | None, int | None, str]:
+    head, _, rest = message.partition(": ")
+    place = head.removeprefix("error at ").split(":")
+    if head.startswith("error at ") and len(place) == 2 and all(part.isdigit() for part in place):
+        return int(place[0]), int(place[1]), rest
+    return None, None, message
+
+
+def _shorten(expected: str) -> str:
+    for plain in (
+        "Prefix not found",
+        "IRI parsing failed",
+        "Variables and blank nodes are not allowed in DELETE DATA",
+        "Blank nodes are not allowed in DELETE WHERE",
+        "The SELECT contains a variable that is unbound",
+    ):
+        if plain in expected:
+            return plain[0].lower() + plain[1:]
+    # The parser's character classes say nothing to a person.
+    names = [name.strip() for name in expected.removeprefix("expected ").removeprefix("one of ").split(", ")]
+    shown = [name for name in names if name and not name.startswith("[") and "|" not in name]
+    return f"expected {' or '.join(shown)}" if shown else "unexpected text"
+
+
+def _slip(text: str, base: bool, prefixes: Iterable[str]) -> tuple[Token, str, str] | None:
+    """The first token that is wrong whatever stands around it, what it is, and how to mend it."""
+    declared = set(prefixes)
+    previous: Token | None = None
+    for token in tokens(text):
+        before = previous.word if previous is not None else ""
+        previous = token
+        if token.kind is Kind.PNAME:
+            prefix = token.text.partition(":")[0]
+            if before == "PREFIX":
+                declared.add(prefix)
+            elif prefix not in declared:
+                return (
+                    token,
+                    f"the prefix {prefix}: is not declared",
+                    f"add PREFIX {prefix}: <...> at the beginning",
+                )
+        elif token.kind is Kind.IRI and before == "BASE":
+            base = True
+        elif token.kind is Kind.IRI and not base and not _SCHEME.match(token.text):
+            return token, f"the relative IRI {token.text} has no base", "write the full IRI, or declare BASE"
+    return None

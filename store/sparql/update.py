@@ -1,0 +1,328 @@
+"""The exact changes of a SPARQL update, worked out before anything is applied.
+
+Oxigraph tells no one what an update changed, so the changes are derived by its own evaluator: the WHERE part
+runs as a SELECT of the variables that the templates use, the templates run in a scratch store with the
+solutions handed in by number, and what comes out is folded into the pending changes. An operation that must
+see earlier pending changes runs its WHERE inside an update that makes them, records the solutions through a
+function and then fails on purpose, so that everything is rolled back and no reader ever saw it.
+Source: SPARQL 1.1 Update section 3; docs/decisions/0010-exact-change-sets.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
+
+from ..errors import QuadrillError, UnsupportedError, UpdateError
+from ..quads.apply import Functions, Term, change_text, numbers, term_function
+from ..quads.changes import GraphName
+from ..quads.pending import Pending, quads_in_graph
+from ..remote import Fetcher, fetch_rdf
+from .query import evaluation_error
+from .update_plan import ABSENT, UpdateEngine, UpdatePlan
+from .update_text import (
+    AllTarget,
+    Clear,
+    Create,
+    Data,
+    DefaultTarget,
+    Load,
+    Modify,
+    NamedTarget,
+    OneGraph,
+    Operation,
+    Piece,
+    Transfer,
+)
+
+Row: TypeAlias = tuple[Term | None, ...]
+
+# Names that no request uses.
+_UNBOUND = NamedNode("urn:quadrill:unbound")
+_RECORD = NamedNode("urn:quadrill:record")
+_BATCH = 20_000
+_ROWS_BETWEEN_CHECKS = 256
+
+
+def derive_update(plan: UpdatePlan, store: Store, pending: Pending, fetcher: Fetcher) -> None:
+    """Fold the effective changes of the update into ``pending``, a layer over the committed ``store``.
+
+    Deterministic up to fresh blank nodes, RAND, UUID and NOW, each of which is evaluated once.
+
+    Raises:
+        UpdateError: an operation failed (CREATE of a graph that exists, DROP of one that does not ...).
+        QueryTextError: Oxigraph refuses the text.
+    """
+    engine = UpdateEngine(plan.request, store)
+    for operation in plan.operations:
+        plan.request.check()
+        try:
+            _Derivation(engine, operation, pending, fetcher).run()
+        except SyntaxError as error:
+            raise engine.syntax_error(operation, error) from error
+        except (RuntimeError, OSError, ValueError) as error:
+            failure = evaluation_error(error)
+            if isinstance(failure, UnsupportedError):
+                raise failure from error
+            raise UpdateError(f"the update failed: {error}") from error
+    plan.request.check()
+
+
+class _Derivation:
+    """One operation, folded into the pending changes."""
+
+    def __init__(
+        self, engine: UpdateEngine, operation: Operation, pending: Pending, fetcher: Fetcher
+    ) -> None:
+        self._engine = engine
+        self._prologue = operation.prologue
+        self._action = operation.action
+        self._pending = pending
+        self._fetcher = fetcher
+
+    def run(self) -> None:
+        match self._action:
+            case Data() as action:
+                self._data(action)
+            case Modify() as action:
+                self._modify(action)
+            case Load() as action:
+                self._load(action)
+            case Clear() as action:
+                self._clear(action)
+            case Create() as action:
+                name = self._iri(action.graph)
+                if not self._pending.has_graph(name):
+                    self._pending.create(name)
+                elif not action.silent:
+                    raise UpdateError(
+                        f"CREATE GRAPH: the graph {name} already exists", hint="write CREATE SILENT"
+                    )
+            case Transfer() as action:
+                self._transfer(action)
+
+    def _iri(self, token: str) -> NamedNode:
+        return self._engine.iri(token, self._prologue)
+
+    # --- data and templates -------------------------------------------------------------------
+
+    def _data(self, action: Data) -> None:
+        scratch = Store()
+        text = action.quads.text
+        if action.remove:
+            # Judged as what it is, then read as data: blank nodes are not allowed in it.
+            scratch.update(f"{self._prologue} DELETE DATA {text}", **self._engine.options)
+        scratch.update(f"{self._prologue} INSERT DATA {text}", **self._engine.options)
+        change = self._pending.remove if action.remove else self._pending.add
+        for quad in scratch:
+            change(quad)
+
+    def _modify(self, action: Modify) -> None:
+        needed: dict[str, None] = {}
+        for template in (action.delete, action.insert):
+            if template is not None:
+                needed.update(dict.fromkeys(template.variables))
+        variables = tuple(needed)
+        rows = self._solutions(action, variables)
+        if not rows:
+            return
+        with_graph = self._iri(action.with_graph) if action.with_graph else None
+        # Both templates see the same solutions, and everything is deleted before anything is inserted.
+        removals = list(self._instances(action.delete, with_graph, variables, rows))
+        additions = list(self._instances(action.insert, with_graph, variables, rows))
+        for quad in removals:
+            self._pending.remove(quad)
+        for quad in additions:
+            self._pending.add(quad)
+
+    def _instances(
+        self,
+        template: Piece | None,
+        with_graph: NamedNode | None,
+        variables: tuple[str, ...],
+        rows: list[Row],
+    ) -> Iterator[Quad]:
+        """The quads that a template yields: Oxigraph fills it in, in scratch stores, with new blank nodes."""
+        if template is None:
+            return
+        used = [name for name in variables if name in template.variables]
+        if not used and not template.blanks and "[" not in template.text and "(" not in template.text:
+            if "<<" not in template.text and "{|" not in template.text:
+                rows = rows[:1]  # every solution yields the same ground quads
+        index = _free_name("i", template.variables)
+        binds = [f"BIND(<urn:quadrill:v:{at}>(?{index}) AS ?{name})" for at, name in enumerate(used)]
+        head = f"WITH {with_graph} " if with_graph is not None else ""
+        for start in range(0, len(rows), _BATCH):
+            self._engine.request.check()
+            batch = rows[start : start + _BATCH]
+            functions: Functions = {
+                NamedNode(f"urn:quadrill:v:{at}"): term_function(batch, variables.index(name))
+                for at, name in enumerate(used)
+            }
+            scratch = Store()
+            scratch.update(
+                f"{self._prologue} {head}INSERT {template.text} "
+                f"WHERE {{ VALUES ?{index} {{ {numbers(len(batch))} }} {' '.join(binds)} }}",
+                custom_functions=functions,
+                **self._engine.options,
+            )
+            yield from scratch
+
+    # --- the solutions of a WHERE part --------------------------------------------------------
+
+    def _solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Row]:
+        layers = self._pending.layers()
+        if layers:
+            return self._recorded_solutions(action, variables)
+        request = self._engine.request
+        count = _free_name("n", (*variables, *action.where.variables))
+        projection = " ".join(f"?{name}" for name in variables) or f"(1 AS ?{count})"
+        dataset = "".join(f" FROM {iri}" for iri in action.using)
+        dataset += "".join(f" FROM NAMED {iri}" for iri in action.using_named)
+        options = dict(self._engine.options)
+        if request.using_graphs is not None or request.using_named_graphs is not None:
+            options["default_graph"] = list(request.using_graphs or ())
+            options["named_graphs"] = list(request.using_named_graphs or ())
+        elif action.with_graph and not dataset:
+            options["default_graph"] = [self._iri(action.with_graph)]
+        found = self._engine.store.query(
+            f"{self._prologue} SELECT {projection}{dataset} WHERE {action.where.text}",
+            custom_functions=request.custom_functions,
+            **options,
+        )
+        assert isinstance(found, QuerySolutions)
+        width = len(variables)
+        rows: list[Row] = []
+        for solution in found:
+            rows.append(tuple(solution)[:width])
+            if not len(rows) % _ROWS_BETWEEN_CHECKS:
+                request.check()
+        return rows
+
+    def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Row]:
+        """The solutions over the store with the pending changes made, by an update that is rolled back.
+
+        Pending blank-node graphs that are empty are not seen by ``GRAPH ?g {}``: no text can create them.
+        """
+        request = self._engine.request
+        rows: list[Row] = []
+
+        def record(*terms: Term) -> Term:
+            rows.append(tuple(None if term == _UNBOUND else term for term in terms[1:]))
+            return Literal(True)
+
+        steps: list[str] = []
+        functions: Functions = {**(request.custom_functions or {}), _RECORD: record}
+        for at, layer in enumerate(self._pending.layers()):
+            # Everything by number: the text stands behind the request's prologue.
+            text, layer_functions = change_text(layer, by_number=True, names=f"layer{at}")
+            steps.append(text)
+            functions.update(layer_functions)
+        mark = _free_name("r", (*variables, *action.where.variables))
+        arguments = "".join(f", COALESCE(?{name}, {_UNBOUND})" for name in variables)
+        head = f"WITH {action.with_graph} " if action.with_graph else ""
+        steps.append(
+            f"{head}INSERT {{ {_RECORD} {_RECORD} ?{mark} }} {self._using(action)} "
+            f"WHERE {{ {action.where.text} BIND({_RECORD}(1{arguments}) AS ?{mark}) }}"
+        )
+        steps.append(f"DROP GRAPH <{ABSENT}>")
+        try:
+            self._engine.store.update(
+                f"{self._prologue} " + " ;\n".join(steps), custom_functions=functions, **self._engine.options
+            )
+        except RuntimeError as error:
+            if ABSENT in str(error):
+                request.check()
+                return rows
+            raise
+        raise AssertionError("the graph that never exists was dropped")
+
+    def _using(self, action: Modify) -> str:
+        request = self._engine.request
+        using: Iterable[str] = action.using
+        using_named: Iterable[str] = action.using_named
+        if request.using_graphs is not None or request.using_named_graphs is not None:
+            using = [str(name) for name in request.using_graphs or ()]
+            using_named = [str(name) for name in request.using_named_graphs or ()]
+            if not using and not using_named:
+                using = [f"<{ABSENT}>"]  # both given and empty: an empty dataset
+        return " ".join([*(f"USING {iri}" for iri in using), *(f"USING NAMED {iri}" for iri in using_named)])
+
+    # --- whole graphs -------------------------------------------------------------------------
+
+    def _load(self, action: Load) -> None:
+        source = self._iri(action.source).value
+        name: GraphName = self._iri(action.target) if action.target else DefaultGraph()
+        try:
+            quads = quads_in_graph(fetch_rdf(self._fetcher, source), name)
+        except QuadrillError:
+            if action.silent:
+                return
+            raise
+        for quad in quads:
+            self._pending.add(quad)
+
+    def _clear(self, action: Clear) -> None:
+        pending = self._pending
+        match action.target:
+            case OneGraph(iri):
+                name = self._iri(iri)
+                if not pending.has_graph(name):
+                    if not action.silent:
+                        verb = "DROP" if action.drop else "CLEAR"
+                        raise UpdateError(
+                            f"{verb} GRAPH: the graph {name} does not exist", hint=f"write {verb} SILENT"
+                        )
+                    return
+                self._empty(name, action.drop)
+            case DefaultTarget():
+                pending.clear(DefaultGraph())
+            case NamedTarget() | AllTarget():
+                for listed in list(pending.graph_names()):
+                    self._empty(listed, action.drop)
+                if isinstance(action.target, AllTarget):
+                    pending.clear(DefaultGraph())
+
+    def _empty(self, name: NamedNode | BlankNode, drop: bool) -> None:
+        if drop:
+            self._pending.drop(name)
+        else:
+            self._pending.clear(name)
+
+    def _transfer(self, action: Transfer) -> None:
+        """ADD, COPY and MOVE as SPARQL 1.1 Update 3.2.3 to 3.2.5 defines them, and Oxigraph reads it.
+
+        COPY and MOVE drop the target first; a missing source is an error for MOVE only, as it ends in a DROP.
+        """
+        source, target = self._graph(action.source), self._graph(action.target)
+        if source == target:
+            return
+        pending = self._pending
+        if action.verb == "MOVE" and not isinstance(source, DefaultGraph) and not pending.has_graph(source):
+            if not action.silent:
+                raise UpdateError(f"MOVE: the graph {source} does not exist", hint="write MOVE SILENT")
+        quads = list(pending.quads_of(source))
+        if action.verb != "ADD":
+            self._discard(target)
+        for quad in quads:
+            pending.add(Quad(quad.subject, quad.predicate, quad.object, target))
+        if action.verb == "MOVE":
+            self._discard(source)
+
+    def _graph(self, graph: OneGraph | DefaultTarget) -> NamedNode | DefaultGraph:
+        return self._iri(graph.iri) if isinstance(graph, OneGraph) else DefaultGraph()
+
+    def _discard(self, name: NamedNode | DefaultGraph) -> None:
+        if isinstance(name, DefaultGraph):
+            self._pending.clear(name)
+        else:
+            self._pending.drop(name)
+
+
+def _free_name(wish: str, taken: Iterable[str]) -> str:
+    names = set(taken)
+    while wish in names:
+        wish += "_"
+    return wish

@@ -1,0 +1,213 @@
+"""An update checked whole before any of it is evaluated: length, nesting, hosts, dataset, syntax."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pyoxigraph import NamedNode, QuerySolutions, Store
+
+from ..errors import QueryTextError
+from ..quads.apply import Functions
+from .guard import AllowedHosts, Limits, check_length, check_services, inspect_text
+from .text_errors import text_error
+from .tokens import excerpt_at, line_and_column, tokens
+from .update_text import Data, Load, Modify, Operation, split_update
+
+ABSENT = "urn:quadrill:absent"
+"""A graph that never exists: dropping it makes an update fail on purpose."""
+
+_ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:[^\\]*>")
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRequest:
+    """One update with the parameters of the protocol.
+
+    Attributes:
+        text: SPARQL Update.
+        base_iri: resolves relative IRIs where the text has no BASE.
+        prefixes: declared before the text's own.
+        using_graphs: ``using-graph-uri``; with ``using_named_graphs`` the dataset of every WHERE (None: not
+            given).
+        using_named_graphs: ``using-named-graph-uri``.
+        custom_functions: extension functions for the WHERE parts.
+        check: called between operations and between solutions; an error that it raises ends the update, and
+            nothing of it is applied.
+    """
+
+    text: str
+    base_iri: str | None = None
+    prefixes: Mapping[str, str] | None = None
+    using_graphs: Sequence[NamedNode] | None = None
+    using_named_graphs: Sequence[NamedNode] | None = None
+    custom_functions: Functions | None = None
+    check: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePlan:
+    """A checked update, ready to be derived: its operations and the height of its text."""
+
+    request: UpdateRequest
+    operations: tuple[Operation, ...]
+    height: int
+    limits: Limits = field(default_factory=Limits)
+
+
+def plan_update(request: UpdateRequest, limits: Limits, hosts: AllowedHosts) -> UpdatePlan:
+    """Check the whole text before any of it is evaluated. Needs no lock and no store.
+
+    Raises:
+        QueryTextError: it is not an update, or ``using-graph-uri`` meets USING or WITH.
+        LimitError: it nests too deeply.
+        NetworkRefusedError: SERVICE or LOAD names a host that is not allowed.
+        UnsupportedError: SERVICE with a variable.
+    """
+    check_length(request.text, limits)
+    found = list(tokens(request.text))
+    facts = inspect_text(request.text, limits, found)
+    operations = tuple(split_update(request.text, found))
+    plan = UpdatePlan(request, operations, facts.height, limits)
+    _check_blank_labels(request.text, operations)
+    _check_dataset_parameters(request, operations)
+    scratch = UpdateEngine(request, Store())
+    for operation in operations:
+        if facts.services:  # the same prefix may mean another host in each operation
+            own = inspect_text(request.text[operation.start : operation.end], limits)
+            prologue = operation.prologue
+            check_services(own, hosts, partial(scratch.iri_text, prologue))
+        if isinstance(operation.action, Load) and not operation.action.silent:
+            hosts.require(scratch.iri(operation.action.source, operation.prologue).value, "LOAD")
+    return plan
+
+
+def check_syntax(plan: UpdatePlan) -> None:
+    """Let Oxigraph parse each operation: a slip in the last is found before the first is evaluated.
+
+    Each operation stands alone behind its prologue: Oxigraph 0.5 accepts no prologue after a ``;``, which
+    SPARQL allows. A DROP of a graph that does not exist goes before it, so nothing is evaluated.
+
+    Raises:
+        QueryTextError: with the position in the text as the user sent it.
+    """
+    if len(plan.operations) == 1 and isinstance(plan.operations[0].action, Data):
+        return  # evaluated in a scratch store at once, which says the same
+    engine = UpdateEngine(plan.request, Store())
+    for operation in plan.operations:
+        engine.parse(operation)
+
+
+def _check_blank_labels(text: str, operations: Sequence[Operation]) -> None:
+    # SPARQL 1.1 Query 19.6 with Update 4.1.1: a blank node label must not appear in two INSERT DATA
+    # operations of a request. In templates it is scoped to its operation and may come again.
+    seen: set[str] = set()
+    for operation in operations:
+        if not isinstance(operation.action, Data):
+            continue
+        shared = seen & operation.blanks
+        if shared:
+            label = min(shared)
+            offset = text.index(label, operation.start)
+            line, column = line_and_column(text, offset)
+            raise QueryTextError(
+                f"the blank node {label} is used in two operations, at line {line}, column {column}",
+                line=line,
+                column=column,
+                excerpt=excerpt_at(text, line, column),
+                hint="blank node labels belong to one operation; use another label",
+            )
+        seen |= operation.blanks
+
+
+def _check_dataset_parameters(request: UpdateRequest, operations: Sequence[Operation]) -> None:
+    # SPARQL 1.1 Protocol 2.2.3: the parameters may not meet USING, USING NAMED or WITH.
+    if request.using_graphs is None and request.using_named_graphs is None:
+        return
+    for operation in operations:
+        action = operation.action
+        if isinstance(action, Modify) and (action.with_graph or action.using or action.using_named):
+            raise QueryTextError(
+                "using-graph-uri and using-named-graph-uri may not meet USING or WITH in the update",
+                hint="remove the parameters, or USING and WITH from the text",
+            )
+
+
+class UpdateEngine:
+    """Oxigraph with the parameters of one request: evaluates single operations and resolves IRIs."""
+
+    def __init__(self, request: UpdateRequest, store: Store) -> None:
+        self.request = request
+        self.store = store
+        prefixes = dict(request.prefixes) if request.prefixes else None
+        self.options: dict[str, Any] = {"base_iri": request.base_iri, "prefixes": prefixes}
+
+    def iri(self, token: str, prologue: str) -> NamedNode:
+        """An IRI token, relative or prefixed, as the parser reads it."""
+        if _ABSOLUTE.fullmatch(token):
+            return NamedNode(token[1:-1])
+        try:
+            found = Store().query(f"{prologue} SELECT ({token} AS ?iri) {{}}", **self.options)
+        except SyntaxError as error:
+            raise QueryTextError(
+                f"{token} is not a valid IRI here", hint="declare its prefix, or BASE for a relative IRI"
+            ) from error
+        assert isinstance(found, QuerySolutions)
+        term = next(iter(found))[0]
+        assert isinstance(term, NamedNode)
+        return term
+
+    def iri_text(self, prologue: str, token: str) -> str:
+        """The same, as text."""
+        return self.iri(token, prologue).value
+
+    def parse(self, operation: Operation) -> None:
+        """Parse an operation without evaluating it."""
+        text = self.request.text
+        stop = f"DROP GRAPH <{ABSENT}> ; "
+        try:
+            Store().update(
+                f"{operation.prologue}{stop}{text[operation.start : operation.end]}",
+                custom_functions=self.request.custom_functions,
+                **self.options,
+            )
+        except SyntaxError as error:
+            raise self.syntax_error(operation, error, inserted=len(stop)) from error
+        except RuntimeError:
+            return  # the DROP failed, as it must: the text parsed
+        raise AssertionError("the graph that never exists was dropped")
+
+    def syntax_error(self, operation: Operation, error: SyntaxError, inserted: int = 0) -> QueryTextError:
+        """Oxigraph's message about an operation, with its place in the whole text.
+
+        Pieces that were rewritten have places of their own; for those the operation is parsed as it stands.
+        """
+        message = str(error.msg or error)
+        if not inserted:
+            try:
+                self.parse(operation)
+            except QueryTextError as refusal:
+                return refusal
+            return QueryTextError(f"the update was refused: {message}")
+        match = re.match(r"error at (\d+):(\d+): ", message)
+        if match is None:
+            return QueryTextError(message)
+        text = self.request.text
+        line, column = int(match.group(1)), int(match.group(2))
+        ahead = operation.prologue.count("\n")
+        start_line, start_column = line_and_column(text, operation.start)
+        if line <= ahead:  # inside the prologue, whose layout is not that of the text
+            found = text_error(operation.prologue, message, base_iri=self.request.base_iri)
+            return QueryTextError(f"in the prologue: {found.message}", excerpt=found.excerpt, hint=found.hint)
+        if line == ahead + 1:
+            column += start_column - 1 - inserted
+        line = start_line + line - ahead - 1
+        return text_error(
+            text,
+            f"error at {line}:{column}: {message[match.end() :]}",
+            base_iri=self.request.base_iri,
+            prefixes=self.request.prefixes or (),
+        )

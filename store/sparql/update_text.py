@@ -1,0 +1,346 @@
+"""A SPARQL update request cut into its operations, by tokens alone.
+
+Only the outer form is read: prologues, operation keywords, the braces of templates and of WHERE. The inside
+stays text, which Oxigraph evaluates piece by piece (`store.update`). Source: SPARQL 1.1 Update section 3 and
+grammar rules 29 to 48.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ..errors import QueryTextError
+from .tokens import Kind, Token, excerpt_at, line_and_column, tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A cut of the request: ``text`` with its place, and the names of its variables and blank nodes."""
+
+    text: str
+    start: int
+    variables: tuple[str, ...] = ()
+    blanks: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class OneGraph:
+    """A graph by the text of its IRI or prefixed name."""
+
+    iri: str
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultTarget:
+    """``DEFAULT``."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTarget:
+    """``NAMED``: all named graphs."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllTarget:
+    """``ALL``: the default graph and all named graphs."""
+
+
+GraphTarget: TypeAlias = OneGraph | DefaultTarget | NamedTarget | AllTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """``INSERT DATA`` or, with ``remove``, ``DELETE DATA``."""
+
+    quads: Piece
+    remove: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Modify:
+    """``[WITH] [DELETE] [INSERT] [USING] WHERE``; ``DELETE WHERE`` has its pattern in both places."""
+
+    with_graph: str | None
+    delete: Piece | None
+    insert: Piece | None
+    using: tuple[str, ...]
+    using_named: tuple[str, ...]
+    where: Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """``LOAD [SILENT] source [INTO GRAPH target]``."""
+
+    source: str
+    target: str | None
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """``CLEAR`` or, with ``drop``, ``DROP``."""
+
+    target: GraphTarget
+    silent: bool
+    drop: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """``CREATE [SILENT] GRAPH``."""
+
+    graph: str
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """``ADD``, ``COPY`` or ``MOVE`` (the verb in upper case)."""
+
+    verb: str
+    source: OneGraph | DefaultTarget
+    target: OneGraph | DefaultTarget
+    silent: bool
+
+
+Action: TypeAlias = Data | Modify | Load | Clear | Create | Transfer
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation with every prologue declaration that stands before it."""
+
+    action: Action
+    prologue: str
+    start: int
+    end: int
+    blanks: frozenset[str] = field(default_factory=frozenset)
+
+
+def split_update(text: str, found: Sequence[Token] | None = None) -> list[Operation]:
+    """The operations of an update request, in order; ``found`` are its tokens where they are known.
+
+    The request is only cut, not judged: a text that Oxigraph's parser refuses may pass here, and must be
+    given to it before anything is applied.
+
+    Raises:
+        QueryTextError: the outer form is not that of an update.
+    """
+    return _Splitter(text, list(tokens(text)) if found is None else found).operations()
+
+
+def query_prologue(text: str) -> str:
+    """The BASE, PREFIX and VERSION declarations that a query begins with."""
+    return _Splitter(text, list(tokens(text))).prologue()
+
+
+class _Splitter:
+    """A cursor over the tokens of one request."""
+
+    def __init__(self, text: str, found: Sequence[Token]) -> None:
+        self._text = text
+        self._tokens = found
+        self._at = 0
+        self._prologue = ""
+
+    def operations(self) -> list[Operation]:
+        found: list[Operation] = []
+        while True:
+            self._take_prologue()
+            if self._peek() is None:
+                return found
+            start = self._tokens[self._at].start
+            begin = self._at
+            action = self._operation()
+            end = self._tokens[self._at - 1].end
+            blanks = frozenset(t.text for t in self._tokens[begin : self._at] if t.kind is Kind.BLANK)
+            found.append(Operation(action, self._prologue, start, end, blanks))
+            if self._peek() is None:
+                return found
+            if not self._symbol(";"):
+                raise self._error("expected ';' between two operations")
+
+    def prologue(self) -> str:
+        self._take_prologue()
+        return self._prologue
+
+    # --- the cursor ---------------------------------------------------------------------------
+
+    def _peek(self) -> Token | None:
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    def _word(self, *words: str) -> bool:
+        token = self._peek()
+        if token is not None and token.word in words:
+            self._at += 1
+            return True
+        return False
+
+    def _symbol(self, symbol: str) -> bool:
+        token = self._peek()
+        if token is not None and token.kind is Kind.PUNCT and token.text == symbol:
+            self._at += 1
+            return True
+        return False
+
+    def _need_word(self, word: str) -> None:
+        if not self._word(word):
+            raise self._error(f"expected {word}")
+
+    def _iri(self) -> str:
+        token = self._peek()
+        if token is None or token.kind not in (Kind.IRI, Kind.PNAME):
+            raise self._error("expected an IRI")
+        self._at += 1
+        return token.text
+
+    def _braces(self, *, variables: str = "", blanks: str = "") -> Piece:
+        """A balanced ``{ ... }`` with its variables and blank node labels.
+
+        ``variables`` and ``blanks`` name the construct that may not hold any, so that a slip is told at its
+        place; the parser would tell it at the end.
+        """
+        token = self._peek()
+        if token is None or token.text != "{" or token.kind is not Kind.PUNCT:
+            raise self._error("expected '{'")
+        begin, depth = self._at, 0
+        names: dict[str, None] = {}
+        labels: set[str] = set()
+        for at in range(begin, len(self._tokens)):
+            kind, text, _, end = self._tokens[at]
+            if kind is Kind.PUNCT:
+                if text == "{":
+                    depth += 1
+                elif text == "}":
+                    depth -= 1
+                    if depth == 0:
+                        self._at = at + 1
+                        start = self._tokens[begin].start
+                        return Piece(self._text[start:end], start, tuple(names), frozenset(labels))
+            elif kind is Kind.VAR:
+                if variables:
+                    raise self._error(f"{variables} may not hold the variable {text}", at=self._tokens[at])
+                names[text[1:]] = None
+            elif kind is Kind.BLANK:
+                if blanks:
+                    raise self._error(f"{blanks} may not hold the blank node {text}", at=self._tokens[at])
+                labels.add(text)
+        raise self._error("a '{' is not closed", at=self._tokens[begin])
+
+    def _error(self, what: str, at: Token | None = None) -> QueryTextError:
+        token = at or self._peek()
+        offset = token.start if token is not None else len(self._text)
+        line, column = line_and_column(self._text, offset)
+        found = f", found {token.text[:40]!r}" if token is not None else ", found the end of the text"
+        return QueryTextError(
+            f"{what}{found if at is None else ''} at line {line}, column {column}",
+            line=line,
+            column=column,
+            excerpt=excerpt_at(self._text, line, column),
+        )
+
+    # --- the grammar --------------------------------------------------------------------------
+
+    def _take_prologue(self) -> None:
+        while True:
+            begin = self._at
+            if self._word("BASE"):
+                self._iri()
+            elif self._word("PREFIX"):
+                self._iri()
+                self._iri()
+            elif self._word("VERSION"):
+                token = self._peek()
+                if token is None or token.kind is not Kind.STRING:
+                    raise self._error("expected a version string")
+                self._at += 1
+            else:
+                return
+            self._prologue += self._text[self._tokens[begin].start : self._tokens[self._at - 1].end] + "\n"
+
+    def _operation(self) -> Action:
+        token = self._peek()
+        word = token.word if token is not None else ""
+        match word:
+            case "INSERT" | "DELETE" | "WITH":
+                return self._change()
+            case "LOAD":
+                return self._load()
+            case "CLEAR" | "DROP":
+                self._at += 1
+                silent = self._word("SILENT")
+                return Clear(self._target(), silent, drop=word == "DROP")
+            case "CREATE":
+                self._at += 1
+                silent = self._word("SILENT")
+                self._need_word("GRAPH")
+                return Create(self._iri(), silent)
+            case "ADD" | "COPY" | "MOVE":
+                self._at += 1
+                silent = self._word("SILENT")
+                source = self._graph_or_default()
+                self._need_word("TO")
+                return Transfer(word, source, self._graph_or_default(), silent)
+            case _:
+                raise self._error(
+                    "expected an update operation"
+                    " (INSERT, DELETE, WITH, LOAD, CLEAR, CREATE, DROP, COPY, MOVE or ADD)"
+                )
+
+    def _change(self) -> Action:
+        with_graph = self._iri() if self._word("WITH") else None
+        delete: Piece | None = None
+        insert: Piece | None = None
+        if self._word("DELETE"):
+            if with_graph is None and self._word("DATA"):
+                return Data(self._braces(variables="DELETE DATA", blanks="DELETE DATA"), remove=True)
+            if with_graph is None and self._word("WHERE"):
+                pattern = self._braces(blanks="DELETE WHERE")
+                return Modify(None, pattern, None, (), (), pattern)
+            delete = self._braces(blanks="DELETE")
+        if self._word("INSERT"):
+            if with_graph is None and delete is None and self._word("DATA"):
+                return Data(self._braces(variables="INSERT DATA"), remove=False)
+            insert = self._braces()
+        if delete is None and insert is None:
+            raise self._error("expected DELETE or INSERT")
+        using: list[str] = []
+        using_named: list[str] = []
+        while self._word("USING"):
+            if self._word("NAMED"):
+                using_named.append(self._iri())
+            else:
+                using.append(self._iri())
+        self._need_word("WHERE")
+        where = self._braces()
+        return Modify(with_graph, delete, insert, tuple(using), tuple(using_named), where)
+
+    def _load(self) -> Load:
+        self._at += 1
+        silent = self._word("SILENT")
+        source = self._iri()
+        target = None
+        if self._word("INTO"):
+            self._need_word("GRAPH")
+            target = self._iri()
+        return Load(source, target, silent)
+
+    def _target(self) -> GraphTarget:
+        if self._word("GRAPH"):
+            return OneGraph(self._iri())
+        if self._word("DEFAULT"):
+            return DefaultTarget()
+        if self._word("NAMED"):
+            return NamedTarget()
+        if self._word("ALL"):
+            return AllTarget()
+        raise self._error("expected GRAPH, DEFAULT, NAMED or ALL")
+
+    def _graph_or_default(self) -> OneGraph | DefaultTarget:
+        if self._word("DEFAULT"):
+            return DefaultTarget()
+        self._word("GRAPH")
+        return OneGraph(self._iri())

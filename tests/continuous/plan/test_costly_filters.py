@@ -1,0 +1,62 @@
+"""Filters with uncertainty functions, before or behind a join: the same answer; results are remembered."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pyoxigraph import Literal, NamedNode
+
+from benchmarks.drive import Driver
+from benchmarks.uncertainty import TEXT, events
+from quadrill.continuous.evaluate.answer import EvaluationOptions
+from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
+from quadrill.continuous.uncertainty import custom_functions
+from quadrill.continuous.uncertainty.distributions import DISTRIBUTION, NAMESPACE
+from quadrill.store.quads.quad_store import QuadStore
+
+STORE = QuadStore.open(None)
+
+
+def _plan(late: bool) -> str:
+    driver = Driver(TEXT.replace("THRESHOLD", "0.5"), STORE)
+    return NativeEvaluator(driver.query, STORE, EvaluationOptions(), costly_late=late).explain()
+
+
+def test_a_filter_with_an_uncertainty_function_comes_early_or_behind_the_join() -> None:
+    depth = {
+        late: {line.split()[1]: len(line) - len(line.lstrip()) for line in _plan(late).splitlines()}
+        for late in (False, True)
+    }
+    assert depth[False]["filter"] > depth[False]["join"]
+    assert depth[True]["filter"] < depth[True]["join"]
+
+
+def test_both_places_give_what_recomputing_gives() -> None:
+    driver = Driver(TEXT.replace("THRESHOLD", "0.5").replace("RANGE 10s", "RANGE 300ms"), STORE)
+    evaluators = [
+        NativeEvaluator(driver.query, STORE, EvaluationOptions(), costly_late=late) for late in (False, True)
+    ]
+    reference = ReferenceEvaluator(driver.query, STORE, EvaluationOptions())
+    answers = 0
+    window: dict[int, object] = {}
+    for element in events(160, partners=300):
+        window = {at: each for at, each in window.items() if at >= element.event_time - 300}
+        window[element.event_time] = element
+        content = {quad: 1 for each in window.values() for quad in each.quads}  # type: ignore[attr-defined]
+        contents = {each.name: content for each in driver.query.windows}
+        expected = Counter(reference.answer(element.event_time, contents).rows)
+        for evaluator in evaluators:
+            assert Counter(evaluator.answer(element.event_time, contents).rows) == expected
+        answers += len(expected)
+    assert answers > 1000
+
+
+def test_results_of_the_functions_are_remembered_within_bounds() -> None:
+    less = custom_functions()[NamedNode(NAMESPACE + "lessThan")]
+    less.cache_clear()  # type: ignore[attr-defined]
+    arguments = (Literal("N(1, 2)", datatype=DISTRIBUTION), Literal("3", datatype=NamedNode("urn:x")))
+    assert less(*arguments) == less(*arguments)
+    found = less.cache_info()  # type: ignore[attr-defined]
+    assert (found.hits, found.misses) == (1, 1)
+    assert found.maxsize is not None

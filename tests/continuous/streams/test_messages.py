@@ -1,0 +1,131 @@
+"""RDF Messages: the interoperability tests of the community group's test document, and traps."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyoxigraph import BlankNode
+
+from quadrill.continuous.streams import messages as cutting
+from quadrill.continuous.streams.decode import DecodeOptions, decode
+from quadrill.store.errors import RdfSyntaxError
+
+A, B, C = "<http://e.org/a>", "<http://e.org/b>", "<http://e.org/c>"
+TYPE = "text/turtle; version=1.2-messages"
+
+
+def messages(text: str, media_type: str = "application/trig") -> list[list[str]]:
+    found = decode(text.encode(), media_type, DecodeOptions(at=0)).elements
+    return [[str(quad) for quad in element.quads] for element in found]
+
+
+def test_a_document_without_delimiter_is_one_message() -> None:
+    assert len(messages(f'VERSION "1.2-messages"\n{A} {B} {C} .')) == 1
+
+
+@pytest.mark.parametrize("delimiter", ["MESSAGE", "message", "@message ."])
+def test_a_delimiter_parts_two_messages(delimiter: str) -> None:
+    found = messages(f'VERSION "1.2-messages"\n{A} {B} {C} .\n{delimiter}\n{C} {B} {A} .')
+    assert [len(quads) for quads in found] == [1, 1]
+
+
+def test_old_style_version_and_prefix_hold_on() -> None:
+    text = '@version "1.2-messages" .\n@prefix e: <http://e.org/> .\ne:a e:b e:c .\n@message .\ne:c e:b e:a.'
+    assert messages(text) == [[f"{A} {B} {C}"], [f"{C} {B} {A}"]]
+
+
+def test_empty_messages_are_kept_but_not_behind_a_last_delimiter() -> None:
+    assert [len(q) for q in messages(f'VERSION "1.2-messages"\nMESSAGE\n{A} {B} {C} .')] == [0, 1]
+    text = f'VERSION "1.2-messages"\n{A} {B} {C} .\nMESSAGE\nMESSAGE\n{A} {B} {C} .\nMESSAGE\n'
+    assert [len(q) for q in messages(text)] == [1, 0, 1]
+
+
+def test_n_quads_messages_keep_their_graphs_in_one_element() -> None:
+    text = f'VERSION "1.2-messages"\n{A} {B} {C} <http://e.org/g> .\n{A} {B} {C} .\nMESSAGE\n{A} {B} {C} .'
+    assert [len(q) for q in messages(text, "application/n-quads")] == [2, 1]
+
+
+def test_blank_nodes_are_scoped_to_their_message() -> None:
+    text = f'VERSION "1.2-messages"\n_:b0 {B} {C} .\nMESSAGE\n_:b0 {B} {A} .'
+    elements = decode(text.encode(), TYPE, DecodeOptions(at=0)).elements
+    assert all(isinstance(element.quads[0].subject, BlankNode) for element in elements)
+
+
+def test_prefixes_can_be_redefined() -> None:
+    text = (
+        'VERSION "1.2-messages"\nPREFIX ex: <http://one/>\nex:s ex:p ex:o .\nMESSAGE\n'
+        "PREFIX ex: <http://two/>\nex:s ex:p ex:o ."
+    )
+    assert messages(text) == [
+        ["<http://one/s> <http://one/p> <http://one/o>"],
+        ["<http://two/s> <http://two/p> <http://two/o>"],
+    ]
+
+
+def test_the_word_message_inside_names_strings_and_comments_means_nothing() -> None:
+    text = (
+        f'PREFIX e: <http://e.org/>\n{A} e:message "MESSAGE .\\n" ; e:b """\nMESSAGE\n""" . # MESSAGE\n'
+        "e:MESSAGE e:b <http://e.org/MESSAGE> . MESSAGE e:a e:b e:c."
+    )
+    assert [len(q) for q in messages(text, TYPE)] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f'VERSION "1.2-messages"\n<http://g> {{\n{A} {B} {C} .\nMESSAGE\n{A} {B} {C} .\n}}', 4),
+        (f'VERSION "1.2-messages"\n{A} {B} {C} .\n@message {A}', 3),
+        (f'VERSION "1.2-messages"\n{A} {B} {C} .\nMESSAGE\n\n{A} {B} .', 5),
+    ],
+)
+def test_errors_have_the_line_of_the_document(text: str, line: int) -> None:
+    with pytest.raises(RdfSyntaxError) as caught:
+        messages(text)
+    assert caught.value.line == line
+
+
+def test_a_delimiter_without_message_support_is_an_error() -> None:
+    with pytest.raises(RdfSyntaxError):
+        messages(f"{A} {B} {C} .\nMESSAGE\n", "text/turtle")
+
+
+PIECES = st.sampled_from(
+    [
+        "<a:s> <a:p> <a:o> .\n",
+        "<a:s> <a:p> <a:o> <a:g> .\n",
+        '<a:s> <a:p> "MESSAGE" .\n',
+        "MESSAGE\n",
+        '<a:s> <a:p> "a\\"b"@en .\r\n',
+        "<a:s> <a:p> <a:o>\n",
+        ".\n",
+        "# MESSAGE <a> <b> <c> .\n",
+        "\n",
+        "@message .\n",
+        "PREFIX a: <urn:a>\n",
+        "a:s a:p a:o ; a:q [ a:p 1 ] .\n",
+        "<a:s> <a:p> <a:o> . MESSAGE\n",
+        "<a:g> {\n",
+        "}\n",
+        '<a:s> <a:p> """\nMESSAGE\n""" .\n',
+        '<a:s> <a:p> "1"^^<a:t>.\n',
+        "<a\\u0041> <b> <c> .\n",
+    ]
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_whole_lines_are_skipped_without_another_result(text: str) -> None:
+    def cut() -> object:
+        try:
+            return cutting.split_messages(text)
+        except RdfSyntaxError as error:
+            return str(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        quick = cut()
+        patch.setattr(cutting, "_LINES", re.compile("(?!)"))
+        assert quick == cut()

@@ -1,0 +1,94 @@
+"""Terms of elements are those of the store; blank nodes belong to their element."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple
+
+from quadrill.continuous.streams.terms import ElementTerms, TermForms
+
+P = NamedNode("http://e.org/p")
+XSD = "http://www.w3.org/2001/XMLSchema#"
+
+
+def integer(text: str) -> Literal:
+    return Literal(text, datatype=NamedNode(XSD + "integer"))
+
+
+def terms(stream: str = "http://e.org/s", seq: int = 1) -> ElementTerms:
+    return ElementTerms(TermForms(), stream, seq)
+
+
+def test_numbers_are_in_the_stores_form_at_any_depth() -> None:
+    nested = Triple(P, P, Triple(P, P, integer("007")))
+    quads = terms().quads([Quad(P, P, integer("010")), Quad(P, P, nested)])
+    assert quads[0].object == integer("10")
+    assert quads[1].object == Triple(P, P, Triple(P, P, integer("7")))
+
+
+def test_an_element_is_a_set_in_document_order() -> None:
+    quads = terms().quads([Quad(P, P, integer("2")), Quad(P, P, integer("1")), Quad(P, P, integer("02"))])
+    assert [quad.object for quad in quads] == [integer("2"), integer("1")]
+
+
+def test_blank_nodes_are_renamed_alike_inside_and_differently_outside_an_element() -> None:
+    node = BlankNode("b")
+    quads = [Quad(node, P, node, node), Quad(P, P, Triple(node, P, node))]
+    first, again, other, elsewhere = (
+        terms().quads(quads), terms().quads(quads), terms(seq=2).quads(quads), terms("http://e.org/t").quads(quads),
+    )  # fmt: skip
+    assert first == again
+    renamed = first[0].subject
+    assert renamed != node
+    assert first[0].object == renamed and first[0].graph_name == renamed
+    assert first[1].object == Triple(renamed, P, renamed)  # type: ignore[arg-type]
+    assert len({first[0].subject, other[0].subject, elsewhere[0].subject}) == 3
+
+
+def test_the_default_graph_stays() -> None:
+    assert isinstance(terms().quads([Quad(P, P, P)])[0].graph_name, DefaultGraph)
+
+
+def test_the_memory_of_forms_is_bounded() -> None:
+    forms = TermForms(max_remembered=10)
+    for number in range(100):
+        assert forms.literal(integer(f"0{number}")) == integer(str(number))
+    assert len(forms._known) <= 10
+
+
+@given(st.from_regex(r"\A[+-]?0{0,2}\d{0,20}\Z"))
+def test_integers_come_in_the_form_that_the_store_gives_back(text: str) -> None:
+    """The short cut for canonical integers agrees with the store."""
+    agrees_with_the_store(integer(text))
+
+
+def agrees_with_the_store(literal: Literal) -> None:
+    store = Store()
+    store.add(Quad(P, P, literal))
+    assert TermForms().literal(literal) == next(iter(store)).object
+
+
+@given(st.from_regex(r"\A[+-]?0{0,2}\d{0,11}(\.\d{0,10})?\Z"))
+@example("-0")
+@example("-0.0")
+@example("0.10")
+@example("999999999.999999999")
+def test_decimals_come_in_the_form_that_the_store_gives_back(text: str) -> None:
+    agrees_with_the_store(Literal(text, datatype=NamedNode(XSD + "decimal")))
+
+
+@given(
+    st.from_regex(
+        r"\A-?[0-9]{4}-(0[1-9]|1[0-3])-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9](\.[0-9]{1,8})?"
+        r"(Z|[+-](0[0-9]|1[0-4]):(00|30))?\Z"
+    )
+)
+@example("2013-01-01T24:00:00Z")
+@example("2013-02-30T00:00:00Z")
+@example("2013-02-28T23:59:60Z")
+@example("2013-02-28T00:00:00.10Z")
+@example("0000-01-01T00:00:00Z")
+@example("9999-12-31T23:59:59.999999Z")
+def test_times_come_in_the_form_that_the_store_gives_back(text: str) -> None:
+    agrees_with_the_store(Literal(text, datatype=NamedNode(XSD + "dateTime")))
