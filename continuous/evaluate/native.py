@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyoxigraph import NamedNode, Quad
 
-from quadrill.store.dictionary import TermDictionary
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.sweep import Holder
 
@@ -29,8 +28,6 @@ from ..algebra.row_order import has_order
 from ..algebra.static import is_static, is_volatile, split_static
 from ..algebra.variables import certain
 from ..element import Solution, WindowContent
-from ..expressions.values import ValueTable
-from ..operators.ordering import OrderKeys
 from ..operators.policies import Policy
 from ..plan.compilation import StaticTable
 from ..plan.plan_state import Encoded, PlanOptions, PlanState
@@ -40,7 +37,8 @@ from ..static.static_inputs import StaticInputs
 from ..static.steps import Changes as StaticChanges
 from ..static.table import Table
 from ..uncertainty import custom_functions
-from ..windows.encoded import ElementCoder, EncodedContent
+from ..windows.encoded import EncodedContent
+from ..windows.engine_terms import EngineTerms
 from ..windows.sharing import WindowPool
 from .answer import Answer, EvaluationOptions, LookupReason, StaticPart
 from .construct import Template
@@ -56,31 +54,6 @@ if TYPE_CHECKING:
     from ..static.table_registry import TableRegistry
 
 Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
-
-
-class EngineTerms:
-    """The dictionary and the caches over it that all native queries of an engine share."""
-
-    def __init__(self) -> None:
-        self.dictionary = TermDictionary()
-        self.values = ValueTable(self.dictionary)
-        self.keys = OrderKeys(self.dictionary)
-        self.coder = ElementCoder(self.dictionary)
-        self.dictionary.hold(self.coder.held)
-        self.pool = WindowPool()
-        # Held while a query is planned: its ids have no holder yet.
-        self.planning = threading.Lock()
-
-    def tidy(self) -> None:
-        """A slice of forgetting terms that nothing holds, when it is due; called between transactions."""
-        if self.planning.acquire(blocking=False):
-            try:
-                if not self.dictionary.sweeping:
-                    # From here on ids must be asked for to be marked.
-                    self.coder.renew()
-                self.dictionary.sweep_slice()
-            finally:
-                self.planning.release()
 
 
 class Answering(Protocol):

@@ -34,9 +34,9 @@ from .plan import CLOCK_KEY, Plan, SourceKey, source_key
 from .wanted import wanted_predicates
 
 if TYPE_CHECKING:
-    from ..evaluate.native import EngineTerms
     from ..static.lookup import Lookup
     from ..static.static_inputs import StaticInputs
+    from ..windows.engine_terms import EngineTerms
 
 Encoded = Iterable[tuple[WindowKey, HeldWindow]]
 """The windows as the native engine holds them; their changes are taken from there."""

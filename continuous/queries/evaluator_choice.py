@@ -11,7 +11,7 @@ from quadrill.store.errors import UnsupportedError
 
 from ..algebra.static import StaticPattern
 from ..evaluate.answer import EvaluationOptions
-from ..evaluate.native import EngineTerms, NativeEvaluator
+from ..evaluate.native import NativeEvaluator
 from ..evaluate.oxigraph_functions import Functions
 from ..evaluate.recomputing import ReferenceEvaluator
 from ..evaluate.static_evaluator import StaticEvaluator
@@ -19,6 +19,7 @@ from ..static.columnar import ColumnarEngine, ColumnarParts
 from ..static.static_inputs import StaticInputs
 from ..static.table_registry import TableRegistry
 from ..uncertainty import custom_functions
+from ..windows.engine_terms import EngineTerms
 from .prepare import Evaluator, PreparedQuery
 
 if TYPE_CHECKING:

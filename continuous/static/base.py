@@ -18,7 +18,7 @@ from .shared_index import Columns, TableIndex, TableIndexes
 from .table import Reader, SharedTable
 
 if TYPE_CHECKING:
-    from ..evaluate.native import EngineTerms
+    from ..windows.engine_terms import EngineTerms
     from .shared_arrangement import SharedArrangement
 
 Constants: TypeAlias = IdRow

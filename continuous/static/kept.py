@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from quadrill.store.dictionary import Term
     from quadrill.store.quads.quad_store import QuadStore
 
-    from ..evaluate.native import EngineTerms
+    from ..windows.engine_terms import EngineTerms
 
 log = logging.getLogger("quadrill.continuous")
 

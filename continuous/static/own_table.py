@@ -9,7 +9,7 @@ from ..element import Solution
 from ..rows import Delta, difference
 
 if TYPE_CHECKING:
-    from ..evaluate.native import EngineTerms
+    from ..windows.engine_terms import EngineTerms
 
 
 class OwnTable:

@@ -27,7 +27,7 @@ from .steps import Changes, StaticStep, Steps
 from .table import SharedTable, Table
 
 if TYPE_CHECKING:
-    from ..evaluate.native import EngineTerms
+    from ..windows.engine_terms import EngineTerms
     from .table_registry import TableRegistry
 
 Unkeyed = Callable[[int, Collection[int]], str | None]

@@ -23,7 +23,7 @@ from .columnar import Choice
 from .shared_index import Columns, TableIndex, TableIndexes
 
 if TYPE_CHECKING:
-    from ..evaluate.native import EngineTerms
+    from ..windows.engine_terms import EngineTerms
     from .base import MemberTable
     from .packed_rows import PackedRows
     from .shared_arrangement import SharedArrangement

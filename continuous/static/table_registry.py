@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from quadrill.store.quads.frozen import FrozenReader
     from quadrill.store.quads.quad_store import QuadStore
 
-    from ..evaluate.native import EngineTerms
+    from ..windows.engine_terms import EngineTerms
     from .kept import KeptTables
     from .static_inputs import StaticInputs
 

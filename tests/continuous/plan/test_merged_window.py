@@ -15,11 +15,12 @@ from quadrill.continuous.algebra.nodes import Algebra, Expr
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.reify import REIFIES
 from quadrill.continuous.evaluate.answer import EvaluationOptions
-from quadrill.continuous.evaluate.native import EngineTerms, NativeEvaluator
+from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.merged import over_merge
 from quadrill.continuous.static.table_registry import TableRegistry
+from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 

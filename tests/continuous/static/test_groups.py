@@ -19,12 +19,12 @@ from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.evaluate.native import EngineTerms
 from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import groups, kept
 from quadrill.continuous.static.base import BaseTable, MemberTable
 from quadrill.continuous.static.static_inputs import StaticInputs
 from quadrill.continuous.static.table_registry import TableRegistry
+from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 

@@ -19,13 +19,14 @@ from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.evaluate.answer import EvaluationOptions, LookupReason
-from quadrill.continuous.evaluate.native import EngineTerms, NativeEvaluator
+from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.plan import compiled
 from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import lookup
 from quadrill.continuous.static.table import SharedTable
 from quadrill.continuous.static.table_registry import TableRegistry
+from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.errors import LimitError, QueryTextError, StoreUnwritableError, UnsupportedError
 from quadrill.store.formats import rdf_format
 from quadrill.store.quads.quad_store import QuadStore

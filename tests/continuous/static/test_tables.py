@@ -19,7 +19,6 @@ from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.evaluate.answer import EvaluationOptions
-from quadrill.continuous.evaluate.native import EngineTerms
 from quadrill.continuous.evaluate.oxigraph_functions import Functions
 from quadrill.continuous.evaluate.static_evaluator import StaticEvaluator
 from quadrill.continuous.rows import Delta, difference, merge
@@ -27,6 +26,7 @@ from quadrill.continuous.static.static_inputs import StaticInputs
 from quadrill.continuous.static.table import SharedTable
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.uncertainty import custom_functions
+from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 
