@@ -18,7 +18,8 @@ from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
-from quadrill.continuous.scheduler.inputs import Arrival, Evaluation, StreamTime
+from quadrill.continuous.inputs import Arrival, StreamTime
+from quadrill.continuous.windows.reports import Evaluation
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference

@@ -21,6 +21,7 @@ from quadrill.store.shelf import Shelf
 from .clock import Clock
 from .durable.journal import Journal
 from .errors import EngineStoppedError
+from .inputs import StreamInput
 from .meters import Stages
 from .output.view_registry import ViewRegistry
 from .queries.catalogue import Entry, QueryCatalogue
@@ -28,7 +29,6 @@ from .queries.evaluator_choice import EvaluatorChoice
 from .queries.prepare import Evaluator, PreparedQuery
 from .queries.running import RunningQuery
 from .remote.source_registry import SourceRegistry
-from .scheduler.inputs import StreamInput
 from .scheduler.loop import Ticket, WorkLoop
 from .scheduler.router import Router
 from .scheduler.sequencer import Sequencer

@@ -33,7 +33,7 @@ from quadrill.store.logs.input_log import SegmentedLog, Sync
 from quadrill.store.logs.result_log import ResultLog
 
 from ..element import Element
-from ..scheduler.inputs import Advance, Arrival, Idle, StreamInput, StreamTime
+from ..inputs import Advance, Arrival, Idle, StreamInput, StreamTime
 
 
 @dataclass(frozen=True, slots=True)

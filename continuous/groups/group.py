@@ -11,11 +11,12 @@ from pyoxigraph import NamedNode
 
 from ..evaluate.native import AnswerChange, NativeEvaluator
 from ..evaluate.window_reifiers import WindowKey
+from ..inputs import StreamInput
 from ..meters import Meter
 from ..rows import IdRow
-from ..scheduler.inputs import Evaluation, Skipped, StreamInput
 from ..static.steps import StaticStep
 from ..windows.encoded import NOTHING, Taken
+from ..windows.reports import Evaluation, Skipped
 from ..windows.shared_window import SharedContent
 from ..windows.sharing import WindowSharing
 from .evaluator import TemplateEvaluator, label_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..scheduler.inputs import Evaluation
+from ..windows.reports import Evaluation
 
 if TYPE_CHECKING:
     from ..queries.running import RunningQuery

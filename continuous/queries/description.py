@@ -14,9 +14,9 @@ from quadrill.store.quads.rates import ChangeRates
 from ..algebra.query import ContinuousQuery, WindowDeclaration
 from ..evaluate.answer import LookupFacts
 from ..output.view_reads import reads_of
-from ..scheduler.inputs import Report
 from ..streams.stream import StreamState
 from ..streams.times import format_instant
+from ..windows.reports import Report
 from .prepare import PreparedQuery, show_duration, show_window
 from .running import RunningQuery
 

@@ -14,6 +14,7 @@ from quadrill.store.registry.records import QueryRecord, QueryState
 
 from ..errors import EngineStoppedError
 from ..evaluate.rewrites import prepare as rewritten
+from ..inputs import StreamInput
 from ..output.feed import Feed
 from ..output.results import one_line
 from ..output.view_content import ViewContent
@@ -23,7 +24,6 @@ from ..remote.described import described_every_ms
 from ..remote.periods import Period
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec, remote_graphs_of, services_of, specs_of
-from ..scheduler.inputs import StreamInput
 from ..streams.retained import LogRecord
 from .catalogue import Entry
 from .pending_registration import Making, Pending

@@ -16,9 +16,9 @@ from ..errors import InputError
 from ..evaluate.answer import LookupReason
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
-from ..scheduler.inputs import Report
 from ..settings import EngineSettings
 from ..streams.stream import last_segment
+from ..windows.reports import Report
 from .registration import Profile, Registration
 
 _PROFILE_OF = {"cqels": "cqels", "rspql": "rspql", "csparql": "csparql", "sparql": "cqels"}

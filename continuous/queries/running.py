@@ -16,19 +16,20 @@ from ..algebra.row_order import has_order
 from ..element import Solution
 from ..evaluate.window_reifiers import HeldWindow, WindowKey
 from ..groups.membership import Membership
+from ..inputs import StreamInput
 from ..meters import Meter
 from ..output.feed import EventKind, Feed
 from ..output.r2s import difference, emit, emit_change
 from ..output.results import in_fixed_order, one_line, quads_text, solutions, solutions_line
 from ..output.view_registry import View
 from ..rows import negate
-from ..scheduler.inputs import Evaluation, Skipped, StreamInput
 from ..settings import EngineSettings
 from ..static.changes import TableChange
 from ..static.static_inputs import StaticInputs
 from ..static.steps import StaticStep
 from ..windows.live import LiveContent
 from ..windows.operator import Interval
+from ..windows.reports import Evaluation, Skipped
 from ..windows.sharing import WindowSharing
 from ..windows.timeline import SLIDING, QueryTimeline
 from .prepare import AnswerLike, ChangedAnswer, Evaluator, IncrementalEvaluator, PreparedQuery

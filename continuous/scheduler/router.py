@@ -16,6 +16,7 @@ from quadrill.store.quads.changes import Commit
 from ..clock import Clock
 from ..groups.group import TemplateGroup
 from ..groups.pool import TemplatePool
+from ..inputs import Arrival, StreamInput
 from ..queries.pending_registration import Pending
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
@@ -23,7 +24,6 @@ from ..static.static_inputs import StaticInputs
 from ..streams.accept import Acceptor
 from ..streams.registry import StreamRegistry
 from ..streams.stream import StreamState
-from .inputs import Arrival, StreamInput
 
 log = logging.getLogger("quadrill.continuous")
 

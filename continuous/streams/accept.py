@@ -18,7 +18,7 @@ from ..clock import Clock
 from ..durable.journal import Journal, JournalRecord, element_members, elements_of, event_members, event_of
 from ..element import Element
 from ..errors import BackPressureError, IdempotencyError, InputError, LateElementError
-from ..scheduler.inputs import Advance, Arrival, Idle, StreamInput
+from ..inputs import Advance, Arrival, Idle, StreamInput
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter
 from .decode import BadElement, Decoded, DecodedElement

@@ -13,9 +13,9 @@ from quadrill.store.registry.records import Stamping, StreamRecord
 
 from ..clock import Clock
 from ..errors import InputError
+from ..inputs import Arrival, StreamInput
 from ..queries.prepare import PreparedQuery, streams_read
 from ..queries.running import RunningQuery
-from ..scheduler.inputs import Arrival, StreamInput
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter
 from .retained import LogRecord, since

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..scheduler.inputs import Advance, Arrival, Idle, StreamInput
+from ..inputs import Advance, Arrival, Idle, StreamInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from quadrill.store.registry.records import LatePolicy, Stamping, StreamRecord
 
 from ..clock import Clock
 from ..errors import InputError
-from ..scheduler.inputs import StreamTime
+from ..inputs import StreamTime
 from ..settings import EngineSettings
 from .dead_letters import DeadLetters
 from .decode import PROV_GENERATED_AT_TIME

@@ -24,23 +24,13 @@ from pyoxigraph import NamedNode
 
 from ..algebra.query import WindowDeclaration
 from ..element import Element, WindowContent
-from ..scheduler.inputs import (
-    Advance,
-    Arrival,
-    Cause,
-    Evaluation,
-    Idle,
-    Report,
-    Skipped,
-    Step,
-    StreamInput,
-    StreamTime,
-)
+from ..inputs import Advance, Arrival, Idle, StreamInput, StreamTime
 from .build import build_window
 from .encoded import NOTHING, EncodedContent
 from .grid import GridWindow
 from .live import LiveContent, LiveQuads
 from .operator import Interval, WindowOperator
+from .reports import Cause, Evaluation, Report, Skipped, Step
 from .shared_window import SharedView
 
 SLIDING = frozenset(("now", "range", "triples", "all"))

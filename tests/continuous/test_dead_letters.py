@@ -11,7 +11,7 @@ import pytest
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.queries.running import RunningQuery
-from quadrill.continuous.scheduler.inputs import Evaluation
+from quadrill.continuous.windows.reports import Evaluation
 from quadrill.store.errors import ConflictError, NotFoundError
 from tests.continuous.test_recovery import E, Life
 

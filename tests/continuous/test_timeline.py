@@ -11,15 +11,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import WindowDeclaration, WindowSpec
 from quadrill.continuous.element import Element
-from quadrill.continuous.scheduler.inputs import (
-    Advance,
-    Arrival,
-    Evaluation,
-    Idle,
-    Report,
-    Skipped,
-    StreamTime,
-)
+from quadrill.continuous.inputs import Advance, Arrival, Idle, StreamTime
+from quadrill.continuous.windows.reports import Evaluation, Report, Skipped
 from quadrill.continuous.windows.timeline import QueryTimeline
 
 P = NamedNode("http://example.org/p")

@@ -11,8 +11,9 @@ from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, Trip, element_of, trips
 from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.inputs import Arrival, StreamTime
 from quadrill.continuous.language import parse
-from quadrill.continuous.scheduler.inputs import Arrival, Evaluation, StreamTime
+from quadrill.continuous.windows.reports import Evaluation
 from quadrill.store.quads.quad_store import QuadStore
 
 DATA = Path(__file__).parents[2] / "data"

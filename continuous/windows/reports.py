@@ -1,0 +1,49 @@
+"""When a query is evaluated, and what its timeline says then: values of event time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+from typing import NamedTuple, TypeAlias
+
+from .operator import Interval
+
+ReportKind = OneOf["on-content-change", "on-window-close", "periodic"]
+Cause = OneOf["elements", "time", "tick", "late"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """When a query is evaluated. ``every_ms`` and ``strict`` belong to periodic."""
+
+    kind: ReportKind
+    every_ms: int = 0
+    t0_ms: int = 0
+    strict: bool = False
+
+
+class Evaluation(NamedTuple):
+    """The query is to be evaluated now, at instant ``at``, over the timeline's contents.
+
+    ``window`` holds the bounds of the (first, in text order) window that closed here. ``revises`` says
+    that late elements corrected what the last evaluation saw, ``skipped`` that the report belongs to a run
+    of empty ones whose `Skipped` follows: only what leaves the answer here is news.
+    """
+
+    at: int
+    cause: Cause
+    window: Interval | None = None
+    revises: bool = False
+    skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A run of ``skipped`` reports over empty windows, the first at ``start``, the last at ``end``."""
+
+    start: int
+    end: int
+    skipped: int
+
+
+Step: TypeAlias = Evaluation | Skipped
