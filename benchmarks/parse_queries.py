@@ -17,10 +17,10 @@ from pathlib import Path
 from pyoxigraph import Store
 
 from quadrill.continuous.algebra.query import ContinuousQuery
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 

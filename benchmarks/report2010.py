@@ -20,8 +20,8 @@ from pathlib import Path
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.element import Element
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference

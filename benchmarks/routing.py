@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import itertools
 
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.operators.policies import POLICIES
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference

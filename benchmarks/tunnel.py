@@ -26,9 +26,9 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from quadrill.continuous.algebra.reify import REIFIES
 from quadrill.continuous.evaluate import native
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.store.quads.quad_store import QuadStore
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.element import Element
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.store.quads.quad_store import QuadStore
 

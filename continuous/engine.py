@@ -36,8 +36,8 @@ def reference_evaluator(
     prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
 ) -> Evaluator:
     """The evaluator by definition; ``quoted_asserted`` are the streams with that option."""
-    from .evaluate.answer import EvaluationOptions
     from .evaluate.recomputing import ReferenceEvaluator
+    from .static.options import EvaluationOptions
 
     registration = prepared.registration
     options = EvaluationOptions(

@@ -26,7 +26,6 @@ from quadrill.store.errors import (
 )
 from quadrill.store.quads.changes import Commit
 
-from ..evaluate.answer import LookupReason
 from ..parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.lifecycle import QueryLifecycle, sentence_of
@@ -34,6 +33,7 @@ from ..queries.prepare import Evaluator, PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..static.commit_delta import Past
+from ..static.facts import LookupReason
 from ..streams.retained import MemoryLog
 from .checkpoint import read_checkpoint, restore_query
 from .checkpointer import Checkpointer

@@ -1,45 +1,12 @@
-"""What goes into the reference evaluator and what comes out."""
+"""The answer of a query at an instant, and what a step changes in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
-from typing import Literal as OneOf
-
-from pyoxigraph import NamedNode
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from ..element import Solution
-from ..rows import Delta
-
-if TYPE_CHECKING:
-    from ..remote.query import QuerySources
-    from ..static.columnar import Choice, ColumnarParts
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationOptions:
-    """The settings of one query that change what its text means.
-
-    ``name`` is the query's name: RAND, UUID, STRUUID, BNODE and the blank nodes of CONSTRUCT derive from it.
-    ``window_default_graph`` says what a window's patterns outside GRAPH match: the ``union`` of all graphs
-    of its elements, or their ``default`` graph (Definition 16.5 of the RSP-QL* paper). ``strict_dataset``
-    gives CQELS-QL SPARQL's own rule for FROM NAMED without FROM. ``quoted_asserted``: annotated triples
-    count as asserted, on all streams or on those listed. ``sources`` are what the query reads from elsewhere,
-    ``columnar`` evaluates static parts that are too large for the store. ``static_tables``: static parts are
-    held, or looked up where they can be; None leaves it to the limits of the memory. ``looked_up`` are the
-    places of those that were looked up before a restart, None without one.
-    """
-
-    name: str = ""
-    window_default_graph: OneOf["union", "default"] = "union"
-    strict_dataset: bool = False
-    quoted_asserted: bool | frozenset[NamedNode] = False
-    base_iri: str | None = None
-    sources: QuerySources | None = None
-    columnar: ColumnarParts | None = None
-    static_tables: OneOf["table", "lookup", "own"] | None = None
-    looked_up: Mapping[int, LookupReason | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,96 +23,66 @@ class Answer:
     boolean: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LookupReason:
-    """A part that is looked up to keep to a limit, or for another reason that is no wish of the registration.
+class Answering(Protocol):
+    """Who knows the answer after the newest change."""
 
-    ``rows`` is how many it has, None when that is not known; ``since_ms`` when it left memory.
+    vars: tuple[str, ...]
+
+    def rows_after(self, change: AnswerChange) -> list[Solution]:
+        """The whole answer after a step that may not be the last; called in any thread."""
+        ...
+
+
+class AnswerChange:
+    """What one step did to the answer, and the answer after it.
+
+    ``deleted`` and ``inserted`` hold each row as often as it came or went, in the answer's order. ``rows`` is
+    the whole answer after this step, also when it is read after later ones and in another thread: it is then
+    made from the newest answer and the changes since.
     """
 
-    rows: int | None
-    since_ms: int
-    why: str
-
-    def after(self, change: Delta, *, known: bool) -> LookupReason:
-        """The same behind a change of the part, which may not be known."""
-        rows = None if self.rows is None or not known else self.rows + sum(change.values())
-        return replace(self, rows=rows)
-
-
-@dataclass(frozen=True, slots=True)
-class LookupFacts:
-    """What is remembered of a part that is not held.
-
-    ``keys`` and ``rows`` are there now; rows of a key were ``asked`` for and ``found`` there so often.
-    """
-
-    keys: int
-    rows: int
-    asked: int
-    found: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupFacts:
-    """The table of parts that differ in constants alone, of which a part's rows are a selection.
-
-    ``name`` is None where there is none though there are such parts; ``reason`` says why. ``members`` are
-    those parts, ``rows`` those of the table.
-    """
-
-    name: str | None
-    members: int
-    rows: int
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TableFacts:
-    """What is known of the rows of a static part.
-
-    ``follows``: each commit changes them by itself. ``shared_with``: the other queries that read the same
-    table. ``behind``: the first version that is not in the rows yet, while they are read anew. ``problem``:
-    why that failed. ``took_s``: how long it took to read all rows, in seconds. ``choice``: by whom, and why.
-    ``from_disk``: the version at which the rows were written, when they were read from disk at the start.
-    ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was wished, or
-    again; ``looked_up_because``: why they are not held; ``anew_because``: why a commit was not taken as
-    deltas. ``used_ms``: when a query that reads them took an element last, on the engine's clock.
-    ``group``: what they share with parts that differ in constants alone.
-    """
-
-    rows: int
-    version: int
-    follows: bool = False
-    shared_with: tuple[str, ...] = ()
-    behind: int | None = None
-    problem: str | None = None
-    took_s: float | None = None
-    choice: Choice | None = None
-    from_disk: int | None = None
-    lookup: LookupFacts | None = None
-    held_because: str | None = None
-    looked_up_because: str | None = None
-    anew_because: str | None = None
-    used_ms: int | None = None
-    group: GroupFacts | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StaticPart:
-    """What `EXPLAIN` and the descriptions show of one static part."""
-
-    name: str
-    pattern: str
-    variables: tuple[str, ...]
-    facts: TableFacts
+    def __init__(
+        self,
+        evaluator: Answering,
+        deleted: list[Solution],
+        inserted: list[Solution],
+        boolean: bool | None,
+        rows: list[Solution] | None,
+    ) -> None:
+        self.vars = evaluator.vars
+        self.deleted = deleted
+        self.inserted = inserted
+        self.boolean = boolean
+        self.later: AnswerChange | None = None
+        self._evaluator = evaluator
+        self._rows = rows
 
     @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return self.facts.rows
+    def rows(self) -> list[Solution]:
+        """The whole answer after this step."""
+        if self._rows is None:
+            self._rows = self._evaluator.rows_after(self)
+        return self._rows
 
-    @property
-    def version(self) -> int:
-        """The version of the store that they reflect."""
-        return self.facts.version
+    def settle(self) -> None:
+        """Make the rows now: whoever knows the answer is about to forget it."""
+        self._rows = self.rows
+
+    def known_later(self) -> list[Solution] | None:
+        """The whole answer after the last of the changes since, where somebody made it; see `undone`."""
+        last = self
+        while last.later is not None:
+            last = last.later
+        return last._rows
+
+    def undone(self, rows: list[Solution]) -> list[Solution]:
+        """The answer after this step, made from the newest answer and the changes since."""
+        later = self.later
+        if later is None:
+            return rows
+        counted = Counter(rows)
+        while later is not None:
+            counted.subtract(later.inserted)
+            counted.update(later.deleted)
+            later = later.later
+        return list(counted.elements())

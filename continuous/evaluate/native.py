@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
 
@@ -28,25 +27,26 @@ from ..algebra.row_order import has_order
 from ..algebra.static import is_static, is_volatile, split_static
 from ..algebra.variables import certain
 from ..element import Solution, WindowContent
+from ..expressions.oxigraph_functions import Functions
 from ..operators.policies import Policy
+from ..output.construct import Template
 from ..plan.compilation import StaticTable
 from ..plan.plan_state import Encoded, PlanOptions, PlanState
 from ..plan.template import Skeleton, skeleton
 from ..rows import Delta, IdRow, merge
+from ..static.facts import LookupReason, StaticPart
+from ..static.options import EvaluationOptions
 from ..static.static_inputs import StaticInputs
 from ..static.steps import Changes as StaticChanges
 from ..static.table import Table
 from ..uncertainty import custom_functions
-from ..windows.encoded import EncodedContent
+from ..windows.encoded import EncodedContent, WindowKey
 from ..windows.engine_terms import EngineTerms
 from ..windows.sharing import WindowPool
-from .answer import Answer, EvaluationOptions, LookupReason, StaticPart
-from .construct import Template
-from .oxigraph_functions import Functions
+from .answer import Answer, AnswerChange
 from .rewrites import prepare
 from .static_evaluator import StaticEvaluator, merged_background, projected
 from .static_rows import described, streams_of_variable
-from .window_reifiers import WindowKey
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
@@ -54,71 +54,6 @@ if TYPE_CHECKING:
     from ..static.table_registry import TableRegistry
 
 Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
-
-
-class Answering(Protocol):
-    """Who knows the answer after the newest change."""
-
-    vars: tuple[str, ...]
-
-    def rows_after(self, change: AnswerChange) -> list[Solution]:
-        """The whole answer after a step that may not be the last; called in any thread."""
-        ...
-
-
-class AnswerChange:
-    """What one step did to the answer, and the answer after it.
-
-    ``deleted`` and ``inserted`` hold each row as often as it came or went, in the answer's order. ``rows`` is
-    the whole answer after this step, also when it is read after later ones and in another thread: it is then
-    made from the newest answer and the changes since.
-    """
-
-    def __init__(
-        self,
-        evaluator: Answering,
-        deleted: list[Solution],
-        inserted: list[Solution],
-        boolean: bool | None,
-        rows: list[Solution] | None,
-    ) -> None:
-        self.vars = evaluator.vars
-        self.deleted = deleted
-        self.inserted = inserted
-        self.boolean = boolean
-        self.later: AnswerChange | None = None
-        self._evaluator = evaluator
-        self._rows = rows
-
-    @property
-    def rows(self) -> list[Solution]:
-        """The whole answer after this step."""
-        if self._rows is None:
-            self._rows = self._evaluator.rows_after(self)
-        return self._rows
-
-    def settle(self) -> None:
-        """Make the rows now: whoever knows the answer is about to forget it."""
-        self._rows = self.rows
-
-    def known_later(self) -> list[Solution] | None:
-        """The whole answer after the last of the changes since, where somebody made it; see `undone`."""
-        last = self
-        while last.later is not None:
-            last = last.later
-        return last._rows
-
-    def undone(self, rows: list[Solution]) -> list[Solution]:
-        """The answer after this step, made from the newest answer and the changes since."""
-        later = self.later
-        if later is None:
-            return rows
-        counted = Counter(rows)
-        while later is not None:
-            counted.subtract(later.inserted)
-            counted.update(later.deleted)
-            later = later.later
-        return list(counted.elements())
 
 
 class NativeEvaluator:

@@ -26,15 +26,18 @@ from ..algebra.text import SparqlText
 from ..algebra.timestamps import uses_timestamps
 from ..algebra.triggers import triggers
 from ..element import Solution, WindowContent
+from ..expressions.oxigraph_functions import Functions
+from ..output.construct import Template
+from ..static.facts import StaticPart, TableFacts
+from ..static.options import EvaluationOptions
 from ..uncertainty import custom_functions
-from .answer import Answer, EvaluationOptions, StaticPart, TableFacts
-from .construct import Template
+from ..windows.encoded import WindowKey
+from .answer import Answer
 from .join_order import JoinOrder
-from .oxigraph_functions import Functions
 from .rewrites import prepare
 from .static_evaluator import StaticEvaluator, merged_background, projected
 from .static_rows import described, streams_of_variable
-from .window_graphs import GraphNames, WindowKey, WindowPlan, windows_with_graphs
+from .window_graphs import GraphNames, WindowPlan, windows_with_graphs
 from .workspace import LoadedGraph, LoadedTable, LoadedTriples, LoadedWindow, Workspace
 
 if TYPE_CHECKING:

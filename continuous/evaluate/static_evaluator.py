@@ -38,11 +38,11 @@ from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.text import SparqlText, row_text
 from ..algebra.variables import in_scope
 from ..element import Solution
+from ..expressions.oxigraph_functions import Functions
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import QuerySources
 from ..static.columnar import Choice, Graphs
-from .answer import EvaluationOptions
-from .oxigraph_functions import Functions
+from ..static.options import EvaluationOptions
 
 if TYPE_CHECKING:
     from quadrill.store.quads.changes import Commit

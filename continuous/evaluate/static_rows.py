@@ -12,7 +12,7 @@ from ..algebra.query import ContinuousQuery
 from ..algebra.static import StaticPattern
 from ..element import Solution
 from ..language.write import write_pattern
-from .answer import StaticPart, TableFacts
+from ..static.facts import StaticPart, TableFacts
 
 
 class Held(Protocol):

@@ -24,13 +24,12 @@ from ..algebra.build import UNIT, all_nodes, join, map_children, map_expressions
 from ..algebra.graphs import evaluates_by_graph
 from ..algebra.nodes import MERGED, Algebra, Bgp, Graph, TriplePattern, Var, Window
 from ..algebra.query import WindowDeclaration
+from ..windows.encoded import WindowKey
 
 NAME = NamedNode("urn:quadrill:name")
 WINDOW_NAME = NamedNode("urn:quadrill:window-name")
 STREAM_NAME = NamedNode("urn:quadrill:stream-name")
 
-WindowKey = tuple[NamedNode, NamedNode | None]
-"""A window and, where its stream is a variable, one of the streams."""
 
 GraphName = NamedNode | BlankNode
 

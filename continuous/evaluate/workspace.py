@@ -12,8 +12,9 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.sparql.query import evaluation_error
 
 from ..element import Solution
-from .oxigraph_functions import Functions
-from .window_graphs import NAME, STREAM_NAME, WINDOW_NAME, GraphName, GraphNames, WindowKey
+from ..expressions.oxigraph_functions import Functions
+from ..windows.encoded import WindowKey
+from .window_graphs import NAME, STREAM_NAME, WINDOW_NAME, GraphName, GraphNames
 
 _REMOVED_AT_LEAST = 20_000
 _PART = "urn:quadrill:part:"

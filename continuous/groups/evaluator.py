@@ -10,7 +10,8 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.dictionary import Term, inline_id
 
-from ..evaluate.native import AnswerChange, NativeEvaluator, decoded_rows, weakly
+from ..evaluate.answer import AnswerChange
+from ..evaluate.native import NativeEvaluator, decoded_rows, weakly
 from ..expressions.oxigraph import canonical
 from ..plan.compilation import StaticTable
 from ..plan.plan_state import Encoded, PlanOptions, PlanState

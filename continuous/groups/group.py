@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyoxigraph import NamedNode
 
-from ..evaluate.native import AnswerChange, NativeEvaluator
-from ..evaluate.window_reifiers import WindowKey
+from ..evaluate.answer import AnswerChange
+from ..evaluate.native import NativeEvaluator
 from ..inputs import StreamInput
 from ..meters import Meter
 from ..rows import IdRow
 from ..static.steps import StaticStep
-from ..windows.encoded import NOTHING, Taken
+from ..windows.encoded import NOTHING, Taken, WindowKey
 from ..windows.reports import Evaluation, Skipped
 from ..windows.shared_window import SharedContent
 from ..windows.sharing import WindowSharing

@@ -14,10 +14,6 @@ from ..operators.join import Join
 from ..operators.operator import Operator
 from ..rows import EMPTY, Delta, IdRow, Schema
 
-WindowKey = tuple[NamedNode, NamedNode | None]
-"""A window and, where its stream is a variable, one of its streams."""
-
-
 SourceKey = str
 """One input of a plan: the triples or the named graphs' quads of a window, or a static table."""
 

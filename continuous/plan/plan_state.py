@@ -14,17 +14,16 @@ from quadrill.store.dictionary import Pins
 from ..algebra.nodes import Algebra
 from ..algebra.query import ContinuousQuery
 from ..algebra.timestamps import GREATEST
-from ..evaluate.answer import EvaluationOptions
-from ..evaluate.oxigraph_functions import greatest, instant_literal
-from ..evaluate.window_reifiers import HeldWindow, WindowKey, WindowReifiers
 from ..expressions.compile import ExpressionContext
 from ..expressions.oxigraph import canonical
+from ..expressions.oxigraph_functions import greatest, instant_literal
 from ..operators.join import Join
 from ..operators.policies import Policy
 from ..operators.topk import TopK
 from ..rows import EMPTY, Delta, IdRow, merge
+from ..static.options import EvaluationOptions
 from ..uncertainty import custom_functions
-from ..windows.encoded import ElementCoder, EncodedContent, Predicates
+from ..windows.encoded import ElementCoder, EncodedContent, HeldWindow, Predicates, WindowKey
 from ..windows.timed import TimedContent
 from .compilation import Compilation, StaticTable
 from .compiled import CompiledPlan
@@ -32,6 +31,7 @@ from .keyed import table_joins, unkeyed, unshared
 from .physical import build_plan
 from .plan import CLOCK_KEY, Plan, SourceKey, source_key
 from .wanted import wanted_predicates
+from .window_reifiers import WindowReifiers
 
 if TYPE_CHECKING:
     from ..static.lookup import Lookup

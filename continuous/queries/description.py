@@ -12,8 +12,8 @@ from quadrill.store.quads.changes import DEFAULT_GRAPH_KEY
 from quadrill.store.quads.rates import ChangeRates
 
 from ..algebra.query import ContinuousQuery, WindowDeclaration
-from ..evaluate.answer import LookupFacts
 from ..output.view_reads import reads_of
+from ..static.facts import LookupFacts
 from ..streams.stream import StreamState
 from ..streams.times import format_instant
 from ..windows.reports import Report

@@ -10,12 +10,12 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.static import StaticPattern
-from ..evaluate.answer import EvaluationOptions
 from ..evaluate.native import NativeEvaluator
-from ..evaluate.oxigraph_functions import Functions
 from ..evaluate.recomputing import ReferenceEvaluator
 from ..evaluate.static_evaluator import StaticEvaluator
+from ..expressions.oxigraph_functions import Functions
 from ..static.columnar import ColumnarEngine, ColumnarParts
+from ..static.options import EvaluationOptions
 from ..static.static_inputs import StaticInputs
 from ..static.table_registry import TableRegistry
 from ..uncertainty import custom_functions

@@ -13,10 +13,10 @@ from quadrill.store.errors import QueryTextError, UnsupportedError
 from ..algebra.query import ContinuousQuery, Output, WindowDeclaration, WindowSpec
 from ..element import Solution
 from ..errors import InputError
-from ..evaluate.answer import LookupReason
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
 from ..settings import EngineSettings
+from ..static.facts import LookupReason
 from ..streams.stream import last_segment
 from ..windows.reports import Report
 from .registration import Profile, Registration

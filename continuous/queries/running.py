@@ -14,7 +14,6 @@ from quadrill.store.quads.changes import Commit
 
 from ..algebra.row_order import has_order
 from ..element import Solution
-from ..evaluate.window_reifiers import HeldWindow, WindowKey
 from ..groups.membership import Membership
 from ..inputs import StreamInput
 from ..meters import Meter
@@ -27,6 +26,7 @@ from ..settings import EngineSettings
 from ..static.changes import TableChange
 from ..static.static_inputs import StaticInputs
 from ..static.steps import StaticStep
+from ..windows.encoded import HeldWindow, WindowKey
 from ..windows.live import LiveContent
 from ..windows.operator import Interval
 from ..windows.reports import Evaluation, Skipped

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 from quadrill.store.errors import ConflictError
 
 from ..element import Solution
-from ..evaluate.answer import LookupFacts
 from ..evaluate.static_evaluator import Reader
 from ..operators.arrangement import Arrangement, Key
 from ..rows import Delta, IdRow
 from .changes import Replaced, RowChange, TableChange, VersionedChange
+from .facts import LookupFacts
 from .key_cache import Memo, add_rows
 from .keyed_rows import TermKey, rows_of
 from .table import SharedTable

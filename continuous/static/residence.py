@@ -19,9 +19,9 @@ from quadrill.store.errors import QuadrillError
 
 from ..clock import Clock
 from ..errors import EngineStoppedError
-from ..evaluate.answer import LookupReason
 from ..queries.running import RunningQuery
 from .base import MemberTable
+from .facts import LookupReason
 from .static_inputs import StaticInputs
 from .table import SharedTable, Table
 from .table_registry import TableRegistry, can_leave

@@ -13,11 +13,11 @@ from ..algebra.row_order import has_order
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Solution
-from ..evaluate.answer import GroupFacts, LookupFacts, LookupReason, TableFacts
 from ..evaluate.static_evaluator import StaticEvaluator
 from ..rows import Delta, IdRow, difference
 from .base import MemberTable
 from .changes import TableChange
+from .facts import GroupFacts, LookupFacts, LookupReason, TableFacts
 from .keyed_rows import unfit
 from .lookup import Lookup, LookupTable
 from .own_table import OwnTable

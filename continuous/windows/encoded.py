@@ -14,7 +14,7 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
-from pyoxigraph import DefaultGraph, Quad
+from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.store.dictionary import TermDictionary
 
@@ -23,6 +23,8 @@ from ..element import Element
 from ..rows import EMPTY, Delta, IdRow
 
 Keys = tuple[IdRow | None, ...]
+WindowKey = tuple[NamedNode, NamedNode | None]
+"""A window and, where its stream is a variable, one of its streams."""
 Predicates = frozenset[int] | None
 """Ids of the predicates that a query's patterns can match; None for every predicate."""
 LEVELS = 3
@@ -157,6 +159,27 @@ class Taken(NamedTuple):
 
 
 NOTHING = Taken(EMPTY, EMPTY, EMPTY)
+
+
+class HeldWindow(Protocol):
+    """A window's content in term ids."""
+
+    @property
+    def inputs(self) -> tuple[str, str]:
+        """The parts of a plan's input that its change is."""
+        ...
+
+    def take(self) -> Taken:
+        """The change since the last call."""
+        ...
+
+    def before(self) -> list[IdRow]:
+        """The content as it was at the last `take`."""
+        ...
+
+    def before_change(self, taken: Taken) -> list[IdRow]:
+        """The content as it was before what was taken last."""
+        ...
 
 
 class EncodedContent:

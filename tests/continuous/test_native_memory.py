@@ -9,8 +9,8 @@ from pyoxigraph import NamedNode
 from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, element_of, trips
 from quadrill.continuous.element import Element
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store import dictionary
 from quadrill.store.quads.quad_store import QuadStore

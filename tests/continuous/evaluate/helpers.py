@@ -10,9 +10,10 @@ from functools import cache
 from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 
 from quadrill.continuous.algebra.query import ContinuousQuery
-from quadrill.continuous.evaluate.answer import Answer, EvaluationOptions
+from quadrill.continuous.evaluate.answer import Answer
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse as parse_query
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 PREFIXES = (

@@ -19,8 +19,8 @@ from quadrill.continuous.algebra.nodes import Algebra, Expr, Var
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
 from quadrill.continuous.algebra.text import SparqlText
 from quadrill.continuous.algebra.variables import in_scope
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
+from quadrill.continuous.static.options import EvaluationOptions
 
 from .helpers import holding
 

@@ -14,9 +14,10 @@ from pyoxigraph import Quad, QueryBoolean, QuerySolutions, Store
 
 from quadrill.continuous.algebra.nodes import NamedNode, Window
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
-from quadrill.continuous.evaluate.answer import Answer, EvaluationOptions
+from quadrill.continuous.evaluate.answer import Answer
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
+from quadrill.continuous.static.options import EvaluationOptions
 from tests.continuous.algebra.test_w3c_roundtrip import (
     DIFFERENT_EACH_TIME,
     REFUSED_BY_OXIGRAPH,

@@ -8,10 +8,10 @@ import pytest
 from pyoxigraph import NamedNode
 
 from benchmarks import tunnel
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 SECTORS = 12

@@ -8,9 +8,9 @@ from pyoxigraph import Literal, NamedNode
 
 from benchmarks.drive import Driver
 from benchmarks.uncertainty import TEXT, events
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.continuous.uncertainty.distributions import DISTRIBUTION, NAMESPACE
 from quadrill.store.quads.quad_store import QuadStore

@@ -12,9 +12,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.algebra.query import ContinuousQuery
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 

@@ -14,11 +14,11 @@ from quadrill.continuous.algebra.build import map_children, map_expression, map_
 from quadrill.continuous.algebra.nodes import Algebra, Expr
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.reify import REIFIES
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.merged import over_merge
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.errors import QueryTextError, UnsupportedError

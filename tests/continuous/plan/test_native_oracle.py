@@ -19,11 +19,11 @@ from quadrill.continuous.algebra.build import (
 )
 from quadrill.continuous.algebra.nodes import Algebra, Call, Constant, Expr, Path, Var
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.operators.policies import POLICIES, Policy
 from quadrill.continuous.plan import compiled
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 

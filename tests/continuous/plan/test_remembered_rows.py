@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 E = "http://e/"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.quads.quad_store import QuadStore
 

@@ -18,12 +18,13 @@ from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.evaluate.answer import EvaluationOptions, LookupReason
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.plan import compiled
 from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import lookup
+from quadrill.continuous.static.facts import LookupReason
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.static.table import SharedTable
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.engine_terms import EngineTerms

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pyoxigraph import Quad
 
 from quadrill.continuous.algebra.query import ContinuousQuery
-from quadrill.continuous.evaluate.answer import EvaluationOptions
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.plan import compiled
 from quadrill.continuous.plan import plan_state as native_plan
+from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.errors import QueryTextError, UnsupportedError

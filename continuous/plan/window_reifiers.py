@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
-
-from pyoxigraph import NamedNode
 
 from ..algebra.reify import assert_quoted, canonical_content
 from ..operators.reifiers import CanonicalReifiers
 from ..rows import IdRow
-from ..windows.encoded import NOTHING, ElementCoder, EncodedContent, Taken
+from ..windows.encoded import NOTHING, ElementCoder, EncodedContent, HeldWindow, Taken, WindowKey
 from ..windows.timed import TimedContent, Turned
-
-WindowKey = tuple[NamedNode, NamedNode | None]
-
-
-class HeldWindow(Protocol):
-    """A window's content in term ids."""
-
-    @property
-    def inputs(self) -> tuple[str, str]:
-        """The parts of a plan's input that its change is."""
-        ...
-
-    def take(self) -> Taken:
-        """The change since the last call."""
-        ...
-
-    def before(self) -> list[IdRow]:
-        """The content as it was at the last `take`."""
-        ...
-
-    def before_change(self, taken: Taken) -> list[IdRow]:
-        """The content as it was before what was taken last."""
-        ...
 
 
 class WindowReifiers:
