@@ -31,6 +31,18 @@ FORMAT = 6
 _HEAD = struct.Struct("<8sIIQQ")
 _MAGIC = b"quadrill"
 _BUILTINS = {"set", "frozenset", "slice", "range", "complex", "bytearray"}
+_MOVED = {
+    "dead_letters": "streams.dead_letters",
+    "inputs": "scheduler.inputs",
+    "packing": "durable.packing",
+    "timeline": "windows.timeline",
+    "s2r.counting": "windows.counting",
+    "s2r.grid": "windows.grid",
+    "s2r.operator": "windows.operator",
+    "s2r.shared": "windows.shared_window",
+    "s2r.sliding": "windows.sliding",
+}
+"""Modules of this package that earlier releases named otherwise."""
 _ANCHOR = object()
 _ANCHOR_NUMBER = -1
 """Stands for the table of quads itself."""
@@ -74,7 +86,8 @@ class _Reader(pickle.Unpickler):
         )
         if not known:
             raise pickle.UnpicklingError(f"{module}.{name} does not belong into a checkpoint")
-        return super().find_class(module, name)
+        own = module.removeprefix("quadrill.continuous.")
+        return super().find_class(f"quadrill.continuous.{_MOVED[own]}" if own in _MOVED else module, name)
 
 
 def write_draft(draft: Path, state: dict[str, Any]) -> int:
