@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError
 from quadrill.store.payloads import Payloads
-from quadrill.store.quads.changes import Commit
 from quadrill.store.quads.rates import ChangeRates
 from quadrill.store.remote import RemoteClient
 from quadrill.store.shelf import Shelf

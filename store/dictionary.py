@@ -19,11 +19,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+from pyoxigraph import Literal, NamedNode
 
 from .sweep import Holder, Sweep
-
-Term = NamedNode | BlankNode | Literal | Triple
+from .terms import Term
 
 UNBOUND = 0
 TYPE_BITS = 5

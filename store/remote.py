@@ -17,8 +17,8 @@ from pyoxigraph import Quad, QueryResultsFormat, QuerySolutions, parse_query_res
 
 from .errors import LimitError, StoreError
 from .formats import guess_rdf_format, parse_rdf, rdf_format
-from .sparql.guard import AllowedHosts
-from .sparql.query import Solution
+from .hosts import AllowedHosts
+from .terms import Solution
 
 ACCEPT = (
     "text/turtle, application/n-triples, application/rdf+xml;q=0.9, application/trig;q=0.8, "

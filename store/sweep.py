@@ -20,13 +20,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import chain, islice
-from typing import TYPE_CHECKING, TypeAlias
-
-if TYPE_CHECKING:
-    from .dictionary import TermDictionary
+from typing import Protocol, TypeAlias
 
 Holder: TypeAlias = Callable[[], Iterable[Iterable[int]]]
 """Names every id that it still needs, in rows. Its iterator goes on while what it reads changes."""
+
+
+class Entries(Protocol):
+    """What a sweep asks of the dictionary that it sweeps."""
+
+    def holders(self) -> list[Holder]:
+        """The holders, in the order in which they were registered."""
+        ...
+
+    def take_inline(self) -> list[int]:
+        """The negative ids that mappings and caches remember, which are remembered no longer."""
+        ...
+
+    def young(self) -> list[int]:
+        """The entries that are not pinned."""
+        ...
+
+    def drop(self, term_ids: Iterable[int]) -> None:
+        """Forget these ids, but for those that are pinned by now."""
+        ...
+
 
 # Dropping an id takes about as long as meeting this many.
 _DROP = 8
@@ -39,7 +57,7 @@ class Sweep:
         marked: ids that stay.
     """
 
-    def __init__(self, terms: TermDictionary) -> None:
+    def __init__(self, terms: Entries) -> None:
         self.marked: set[int] = set()
         self._terms = terms
         self._steps = self._all_steps()

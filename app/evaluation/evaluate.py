@@ -9,7 +9,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.quads.changes import Commit
+from quadrill.store.changes.commit import Commit
 from quadrill.store.sparql.query import QueryRequest, QueryResult
 from quadrill.store.sparql.query_worker import WorkerRequest
 

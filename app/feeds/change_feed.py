@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from quadrill.store.changes.commit import Commit, graph_key, rdf_patch
 from quadrill.store.errors import GoneError
-from quadrill.store.quads.changes import Commit, graph_key, rdf_patch
 from quadrill.store.quads.quad_store import QuadStore
 
 from .fanout import frame

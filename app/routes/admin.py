@@ -17,8 +17,8 @@ from pyoxigraph import DefaultGraph
 from werkzeug.wrappers import Response as AnyResponse
 
 import quadrill.static
+from quadrill.store.changes.commit import graph_key
 from quadrill.store.errors import NotFoundError
-from quadrill.store.quads.changes import graph_key
 
 from ..http import negotiation
 from ..http.errors import HttpError

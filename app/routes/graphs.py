@@ -15,9 +15,9 @@ from typing import TypeAlias
 from flask import Blueprint, Response, request
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import NotFoundError
 from quadrill.store.formats import RdfType, guess_rdf_format, parse_rdf
-from quadrill.store.quads.changes import Commit
 
 from ..evaluation.evaluate import answered
 from ..http import codecs, negotiation

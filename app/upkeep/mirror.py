@@ -9,8 +9,8 @@ from typing import Any
 
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.upkeep import FEWEST_CHANGES, state
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import NotFoundError, QuadrillError
-from quadrill.store.quads.changes import Commit
 from quadrill.store.quads.quad_store import QuadStore
 
 log = logging.getLogger("quadrill.jobs")

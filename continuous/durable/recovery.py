@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import (
     GoneError,
     QuadrillError,
@@ -24,7 +25,6 @@ from quadrill.store.errors import (
     StoreUnwritableError,
     UnsupportedError,
 )
-from quadrill.store.quads.changes import Commit
 
 from ..parts import EngineParts
 from ..queries.catalogue import Entry

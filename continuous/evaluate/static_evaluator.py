@@ -45,7 +45,7 @@ from ..static.columnar import Choice, Graphs
 from ..static.options import EvaluationOptions
 
 if TYPE_CHECKING:
-    from quadrill.store.quads.changes import Commit
+    from quadrill.store.changes.commit import Commit
     from quadrill.store.quads.frozen import FrozenReader
     from quadrill.store.quads.quad_store import QuadStore
     from quadrill.store.quads.reading import SnapshotReader

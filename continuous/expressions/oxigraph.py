@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from pyoxigraph import BlankNode, Literal, QuerySolutions, Store, Triple
 
-from quadrill.store.dictionary import Term
+from quadrill.store.terms import Term
 
 from .values import Maybe, Value, term_of, value_of
 

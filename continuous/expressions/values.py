@@ -19,7 +19,8 @@ from typing import Final, TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from quadrill.store.dictionary import Term, TermDictionary, decimal_id, inline_decimal, integer_id
+from quadrill.store.dictionary import TermDictionary, decimal_id, inline_decimal, integer_id
+from quadrill.store.terms import Term
 
 from ..algebra.number_text import double_text, float_text
 

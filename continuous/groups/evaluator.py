@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from pyoxigraph import Literal, NamedNode
 
-from quadrill.store.dictionary import Term, inline_id
+from quadrill.store.dictionary import inline_id
+from quadrill.store.terms import Term
 
 from ..evaluate.answer import AnswerChange
 from ..evaluate.native import NativeEvaluator, decoded_rows, weakly

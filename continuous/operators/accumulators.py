@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from quadrill.store.dictionary import Term
+from quadrill.store.terms import Term
 
 from ..algebra.order import Key
 from ..algebra.set_functions import set_function

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pyoxigraph import BlankNode, DefaultGraph, Quad, Triple
 
-from quadrill.store.dictionary import Term
+from quadrill.store.terms import Term
 
 from ..algebra.reify import REIFIES, CanonicalNames, Statement, states
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
 
+from quadrill.store.changes.commit import Commit, graph_key
 from quadrill.store.errors import ConflictError, QuadrillError
-from quadrill.store.quads.changes import Commit, graph_key
 
 from ..element import Solution
 from .view_content import ViewContent

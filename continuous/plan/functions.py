@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from quadrill.store.dictionary import Term, TermDictionary
+from quadrill.store.dictionary import TermDictionary
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.terms import Term
 
 from ..algebra.nodes import Aggregate
 from ..algebra.set_functions import STATISTICAL, percentile_parameter, set_function

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.quads.changes import DEFAULT_GRAPH_KEY
+from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.quads.rates import ChangeRates
 
 from ..algebra.query import ContinuousQuery, WindowDeclaration

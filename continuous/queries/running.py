@@ -9,8 +9,8 @@ from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode, Quad
 
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
-from quadrill.store.quads.changes import Commit
 
 from ..algebra.row_order import has_order
 from ..element import Solution

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from quadrill.store.errors import LimitError
-from quadrill.store.sparql.guard import AllowedHosts, Limits
+from quadrill.store.hosts import AllowedHosts
+from quadrill.store.sparql.guard import Limits
 from quadrill.store.sparql.query import Querier, QueryRequest, QueryResult
 
 from ..algebra.build import all_nodes

@@ -23,7 +23,7 @@ from pyoxigraph import (
     parse_query_results,
 )
 
-from quadrill.store.scratch import in_store_form
+from quadrill.store.terms import in_store_form
 
 from ..algebra.nodes import Term
 from ..durable.journal import from_lines, to_lines

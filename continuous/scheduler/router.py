@@ -10,8 +10,8 @@ from typing import Any
 
 from pyoxigraph import NamedNode, Quad
 
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
-from quadrill.store.quads.changes import Commit
 
 from ..clock import Clock
 from ..groups.group import TemplateGroup

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.quads.apply import term_text
+from quadrill.store.terms import term_text
 
 from ..algebra.build import conjuncts as operands_of
 from ..algebra.build import map_expression, sub_expressions

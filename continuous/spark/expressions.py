@@ -15,7 +15,7 @@ from pyoxigraph import BlankNode, NamedNode
 
 from quadrill.store.dictionary import TermDictionary
 from quadrill.store.errors import UnsupportedError
-from quadrill.store.quads.apply import term_text
+from quadrill.store.terms import term_text
 
 from ..algebra.nodes import Call, Constant, Expr, Var
 from ..algebra.variables import Names, expression_variables

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.quads.apply import term_text
+from quadrill.store.terms import term_text
 
 from ..algebra.nodes import (
     Alternative,

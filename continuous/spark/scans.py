@@ -12,7 +12,7 @@ from typing import Any
 from pyoxigraph import BlankNode, NamedNode
 
 from quadrill.store.bulk.mirror import PredicateFacts
-from quadrill.store.quads.apply import term_text
+from quadrill.store.terms import term_text
 
 from ..algebra.nodes import Expr, TermPattern, TriplePattern, TripleTerm, Var
 from ..expressions.oxigraph import canonical

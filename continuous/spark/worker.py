@@ -13,7 +13,7 @@ from typing import Any
 from pyoxigraph import NamedNode, RdfFormat, parse
 
 from quadrill.store.dictionary import TermDictionary
-from quadrill.store.quads.apply import term_text
+from quadrill.store.terms import term_text
 
 from ..algebra.nodes import Expr, Term
 from ..algebra.order import total_text, value_text

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quadrill.store.quads.changes import Commit
+from quadrill.store.changes.commit import Commit
 
 from ..element import Solution
 from .changes import AllRows, Change, Recompute, Replaced, RowChange

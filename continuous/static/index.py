@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
-from quadrill.store.quads.changes import DEFAULT_GRAPH_KEY, Commit, GraphName, graph_of_key
+from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY, Commit, GraphName, graph_of_key
 
 from ..algebra.nodes import Term, Var
 from ..algebra.triggers import Key, Trigger

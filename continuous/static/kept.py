@@ -34,8 +34,8 @@ from .packed_rows import PackedRows, pack
 from .table import SharedTable
 
 if TYPE_CHECKING:
-    from quadrill.store.dictionary import Term
     from quadrill.store.quads.quad_store import QuadStore
+    from quadrill.store.terms import Term
 
     from ..windows.engine_terms import EngineTerms
 

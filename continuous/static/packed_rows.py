@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from pyoxigraph import NamedNode, Quad
 
-from quadrill.store.dictionary import Term
+from quadrill.store.terms import Term
 
 from ..durable.journal import from_lines, to_lines
 

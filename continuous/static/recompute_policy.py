@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import DefaultGraph
 
-from quadrill.store.quads.changes import graph_key
+from quadrill.store.changes.commit import graph_key
 
 from ..algebra.graphs_read import graphs_read
 

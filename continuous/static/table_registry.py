@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import ConflictError, QuadrillError
-from quadrill.store.quads.changes import Commit
 
 from ..algebra.canonical import Canonical
 from ..algebra.static import MERGED_PART, StaticPattern

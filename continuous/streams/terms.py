@@ -9,7 +9,7 @@ from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
-from quadrill.store.scratch import in_store_form
+from quadrill.store.terms import in_store_form
 
 from ..algebra.nodes import Term
 

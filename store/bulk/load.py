@@ -23,9 +23,9 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
+from ..changes.commit import Commit
 from ..errors import StoreUnwritableError, UnsupportedError
 from ..formats import RdfType, rdf_format
-from ..quads.changes import Commit
 from ..quads.quad_store import QuadStore
 from .direct import prepare_direct
 from .parts import PartsStream, may_have_blank_nodes, quads_of

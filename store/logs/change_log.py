@@ -23,8 +23,8 @@ from typing import Protocol
 
 from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, parse, serialize
 
+from ..changes.commit import Commit, GraphChange, graph_key, graph_of_key
 from ..errors import GoneError, StoreError, StoreFormatError, StoreUnwritableError
-from ..quads.changes import Commit, GraphChange, graph_key, graph_of_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from ..changes.commit import Commit
 from ..errors import GoneError
-from ..quads.changes import Commit
 from .change_log import Retention, gone
 
 # What one quad of a kept commit costs in memory, roughly.

@@ -14,11 +14,12 @@ from typing import Any
 
 from pyoxigraph import Store
 
+from ..changes.apply import apply_change
+from ..changes.pending import NetChange
 from ..errors import StoreUnwritableError
-from ..sparql.guard import AllowedHosts, Limits
+from ..hosts import AllowedHosts
+from ..sparql.guard import Limits
 from ..sparql.query import Querier, QueryRequest, QueryResult
-from .apply import apply_change
-from .pending import NetChange
 
 _FOLDER = "frozen"
 _numbers = count(1)

@@ -15,17 +15,18 @@ from typing import Any
 
 from pyoxigraph import NamedNode, Store
 
+from ..changes.commit import Commit, GraphName
+from ..changes.pending import NetChange
 from ..errors import StoreFormatError, StoreLockedError, StoreUnwritableError, UnsupportedError
 from ..folder import DataFolder, write_format
+from ..hosts import AllowedHosts
 from ..logs.change_log import ChangeLog, Retention, SqliteChangeLog
 from ..logs.memory_log import MemoryChangeLog
 from ..remote import Fetcher, http_fetcher
-from ..sparql.guard import AllowedHosts, Limits
+from ..sparql.guard import Limits
 from ..sparql.query import Querier
-from .changes import Commit, GraphName
 from .frozen import FrozenReader, frozen, remove_copies
 from .gate import Gate
-from .pending import NetChange
 from .subscribers import Dispatcher
 from .writer import Observer, Writer
 from .writing import StoreWrites

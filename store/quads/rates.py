@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from .changes import Commit
+from ..changes.commit import Commit
 
 HALF_LIFE_MS = 3_600_000
 _HOUR_MS = 3_600_000

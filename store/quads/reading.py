@@ -8,10 +8,11 @@ from typing import IO, Any
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, Store
 
+from ..changes.commit import GraphName
 from ..errors import StoreError
 from ..sparql.guard import TextFacts
-from ..sparql.query import Querier, QueryRequest, QueryResult, Solution, drain
-from .changes import GraphName
+from ..sparql.query import Querier, QueryRequest, QueryResult, drain
+from ..terms import Solution
 from .gate import Gate
 from .writer import Writer
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyoxigraph import NamedNode
 
-from .changes import Commit, GraphName
+from ..changes.commit import Commit, GraphName
 
 log = logging.getLogger(__name__)
 

@@ -18,11 +18,9 @@ from typing import Protocol
 
 from pyoxigraph import DefaultGraph, Store
 
-from ..errors import ConflictError, QuadrillError, StoreError, UnsupportedError
-from ..logs.change_log import ChangeLog, SqliteChangeLog
-from .apply import apply_change
-from .changes import Commit, GraphName, count_graphs, graph_key
-from .counts import (
+from ..changes.apply import apply_change
+from ..changes.commit import Commit, GraphName, count_graphs, graph_key
+from ..changes.counts import (
     Counts,
     bulk_commit,
     count_store,
@@ -31,8 +29,10 @@ from .counts import (
     keys_of_counts,
     take_counts,
 )
+from ..changes.pending import NetChange, Pending, StoreView
+from ..errors import ConflictError, QuadrillError, StoreError, UnsupportedError
+from ..logs.change_log import ChangeLog, SqliteChangeLog
 from .gate import Gate
-from .pending import NetChange, Pending, StoreView
 from .subscribers import Dispatcher
 
 _GROUP_REQUESTS = 64

@@ -8,17 +8,18 @@ from typing import IO, Any
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
+from ..changes.apply import Functions
+from ..changes.commit import Commit, GraphName
+from ..changes.pending import Pending, quads_in_graph
 from ..errors import NotFoundError, StoreUnwritableError
 from ..formats import RdfType, parse_rdf, rdf_error
+from ..hosts import AllowedHosts
 from ..remote import Fetcher, fetch_rdf
-from ..scratch import in_store_form
 from ..sparql.big_stack import with_big_stack
-from ..sparql.guard import AllowedHosts, Limits
+from ..sparql.guard import Limits
 from ..sparql.update import derive_update
 from ..sparql.update_plan import UpdateRequest, check_syntax, plan_update
-from .apply import Functions
-from .changes import Commit, GraphName
-from .pending import Pending, quads_in_graph
+from ..terms import in_store_form
 from .reading import StoreReads
 
 

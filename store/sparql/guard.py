@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from ..errors import LimitError, NetworkRefusedError
+from ..hosts import AllowedHosts
 from .calls import CallFinder, may_call
 from .height import Height, too_high
 from .tokens import Token, is_doubtful, tokens
@@ -36,45 +36,6 @@ class Limits:
     characters: int = 128 * 1024 * 1024
     height: int = 10_000
     inline_height: int = 1_000
-
-
-class AllowedHosts:
-    """The hosts that SERVICE and LOAD may reach: ``example.org`` (any port) or ``example.org:8080``.
-
-    None by default. Only http and https IRIs are ever allowed.
-    """
-
-    def __init__(self, hosts: Iterable[str] = ()) -> None:
-        self._hosts = frozenset(host.lower() for host in hosts)
-
-    def __bool__(self) -> bool:
-        return bool(self._hosts)
-
-    def allows(self, iri: str) -> bool:
-        """True when a request to ``iri`` may be made."""
-        try:
-            parts = urlsplit(iri)
-            host, port = parts.hostname, parts.port
-        except ValueError:
-            return False
-        if parts.scheme not in ("http", "https") or not host:
-            return False
-        named = port or (443 if parts.scheme == "https" else 80)
-        shown = f"[{host}]" if ":" in host else host
-        return host in self._hosts or shown in self._hosts or f"{shown}:{named}" in self._hosts
-
-    def require(self, iri: str, construct: str) -> None:
-        """Check that ``iri`` may be reached.
-
-        Raises:
-            NetworkRefusedError: it may not.
-        """
-        if not self.allows(iri):
-            raise NetworkRefusedError(
-                f"{construct} <{iri}> is refused: the host is not on the list of allowed hosts",
-                hint="an administrator can allow the host in the settings",
-                iri=iri,
-            )
 
 
 @dataclass(frozen=True, slots=True)

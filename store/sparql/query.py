@@ -17,7 +17,6 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from pyoxigraph import (
     BlankNode,
     DefaultGraph,
-    Literal,
     NamedNode,
     QueryBoolean,
     QueryResultsFormat,
@@ -32,13 +31,13 @@ from pyoxigraph import (
 )
 
 from ..errors import QueryTextError, StoreError, UnsupportedError
+from ..hosts import AllowedHosts
+from ..terms import Solution, Term
 from .big_stack import with_big_stack
-from .guard import AllowedHosts, Limits, TextFacts, check_services, inspect_text
+from .guard import Limits, TextFacts, check_services, inspect_text
 from .text_errors import text_error
 from .update_text import query_prologue
 
-Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
-Solution: TypeAlias = tuple[Term | None, ...]
 Graphs: TypeAlias = Sequence[NamedNode | BlankNode | DefaultGraph]
 
 _UNKNOWN_FUNCTION = re.compile(r"The custom (?:aggregate )?function <([^>]*)> is not supported")

@@ -38,7 +38,8 @@ from ..errors import (
     StoreError,
     UnsupportedError,
 )
-from .guard import AllowedHosts, Limits
+from ..hosts import AllowedHosts
+from .guard import Limits
 from .query import Querier, QueryFailedError, QueryRequest
 
 HEADER = struct.Struct(">cI")

@@ -11,15 +11,15 @@ Source: SPARQL 1.1 Update section 3; docs/decisions/0010-exact-change-sets.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
 
+from ..changes.apply import Functions, change_text, numbers, term_function
+from ..changes.commit import GraphName
+from ..changes.pending import Pending, quads_in_graph
 from ..errors import QuadrillError, UnsupportedError, UpdateError
-from ..quads.apply import Functions, Term, change_text, numbers, term_function
-from ..quads.changes import GraphName
-from ..quads.pending import Pending, quads_in_graph
 from ..remote import Fetcher, fetch_rdf
+from ..terms import Solution, Term
 from .query import evaluation_error
 from .update_plan import ABSENT, UpdateEngine, UpdatePlan
 from .update_text import (
@@ -36,8 +36,6 @@ from .update_text import (
     Piece,
     Transfer,
 )
-
-Row: TypeAlias = tuple[Term | None, ...]
 
 # Names that no request uses.
 _UNBOUND = NamedNode("urn:quadrill:unbound")
@@ -142,7 +140,7 @@ class _Derivation:
         template: Piece | None,
         with_graph: NamedNode | None,
         variables: tuple[str, ...],
-        rows: list[Row],
+        rows: list[Solution],
     ) -> Iterator[Quad]:
         """The quads that a template yields: Oxigraph fills it in, in scratch stores, with new blank nodes."""
         if template is None:
@@ -172,7 +170,7 @@ class _Derivation:
 
     # --- the solutions of a WHERE part --------------------------------------------------------
 
-    def _solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Row]:
+    def _solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
         layers = self._pending.layers()
         if layers:
             return self._recorded_solutions(action, variables)
@@ -194,20 +192,20 @@ class _Derivation:
         )
         assert isinstance(found, QuerySolutions)
         width = len(variables)
-        rows: list[Row] = []
+        rows: list[Solution] = []
         for solution in found:
             rows.append(tuple(solution)[:width])
             if not len(rows) % _ROWS_BETWEEN_CHECKS:
                 request.check()
         return rows
 
-    def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Row]:
+    def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
         """The solutions over the store with the pending changes made, by an update that is rolled back.
 
         Pending blank-node graphs that are empty are not seen by ``GRAPH ?g {}``: no text can create them.
         """
         request = self._engine.request
-        rows: list[Row] = []
+        rows: list[Solution] = []
 
         def record(*terms: Term) -> Term:
             rows.append(tuple(None if term == _UNBOUND else term for term in terms[1:]))

@@ -10,9 +10,10 @@ from typing import Any
 
 from pyoxigraph import NamedNode, QuerySolutions, Store
 
+from ..changes.apply import Functions
 from ..errors import QueryTextError
-from ..quads.apply import Functions
-from .guard import AllowedHosts, Limits, check_length, check_services, inspect_text
+from ..hosts import AllowedHosts
+from .guard import Limits, check_length, check_services, inspect_text
 from .text_errors import text_error
 from .tokens import excerpt_at, line_and_column, tokens
 from .update_text import Data, Load, Modify, Operation, split_update

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
+from quadrill.store.changes.commit import Commit, rdf_patch
 from quadrill.store.errors import GoneError, StoreFormatError, StoreUnwritableError
 from quadrill.store.logs.change_log import Retention
-from quadrill.store.quads.changes import Commit, rdf_patch
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.writer import ApplyError
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import UpdateError
-from quadrill.store.quads.changes import Commit
 from quadrill.store.quads.gate import Gate
 from quadrill.store.quads.quad_store import QuadStore
 

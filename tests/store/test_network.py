@@ -15,9 +15,9 @@ from quadrill.store.errors import (
     RdfSyntaxError,
     UnsupportedError,
 )
+from quadrill.store.hosts import AllowedHosts
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import Fetched, FetchError, fetch_rdf, http_fetcher
-from quadrill.store.sparql.guard import AllowedHosts
 
 DATA = b"@prefix ex: <http://e/> . ex:a ex:p _:b . _:b ex:p <rel> ."
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
+from quadrill.store.changes.commit import Commit, GraphChange
 from quadrill.store.errors import (
     NotFoundError,
     RdfSyntaxError,
@@ -18,7 +19,6 @@ from quadrill.store.errors import (
     UnsupportedError,
 )
 from quadrill.store.formats import rdf_format
-from quadrill.store.quads.changes import Commit, GraphChange
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.writer import PreconditionError
 

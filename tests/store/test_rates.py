@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.store.quads.changes import Commit, GraphChange
+from quadrill.store.changes.commit import Commit, GraphChange
 from quadrill.store.quads.rates import ChangeRates
 
 MINUTE, HOUR = 60_000, 3_600_000

@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pyoxigraph import Literal, NamedNode
 
 from quadrill.store import dictionary
-from quadrill.store.dictionary import Pins, Term, TermDictionary
+from quadrill.store.dictionary import Pins, TermDictionary
+from quadrill.store.terms import Term
 
 PLACES = 4
 NAMES: list[Term] = [NamedNode(f"http://e/{number}") for number in range(8)]

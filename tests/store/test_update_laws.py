@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, CanonicalizationAlgorithm, Dataset, DefaultGraph, NamedNode, Quad, Store
 
+from quadrill.store.changes.commit import GraphChange, graph_key
 from quadrill.store.errors import QueryTextError, UpdateError
-from quadrill.store.quads.changes import GraphChange, graph_key
 from quadrill.store.quads.quad_store import QuadStore
 
 from .updates import PROLOGUE, requests

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyoxigraph import BlankNode, NamedNode, Quad
 
-from quadrill.store.quads.changes import Commit
+from quadrill.store.changes.commit import Commit
 from quadrill.store.quads.quad_store import QuadStore
 from tests.w3c.compare import graphs_equal, read_graph
 from tests.w3c.endpoint import text_of

@@ -7,7 +7,7 @@ import random
 import pytest
 from pyoxigraph import NamedNode, RdfFormat, parse
 
-from quadrill.store.scratch import in_store_form
+from quadrill.store.terms import in_store_form
 
 from ..engines import Bench, E, bench
 from ..remote.test_law import SEEN, pattern

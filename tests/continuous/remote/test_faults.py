@@ -10,8 +10,8 @@ import pytest
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings
 from quadrill.continuous.remote.settings import RemoteSettings
+from quadrill.store.hosts import AllowedHosts
 from quadrill.store.remote import FetchError, RemoteClient
-from quadrill.store.sparql.guard import AllowedHosts
 
 from ..engines import Bench
 from .bench import Remote

@@ -18,7 +18,7 @@ from quadrill.continuous.static.columnar import Graphs
 from quadrill.store.bulk.mirror import PredicateFacts
 from quadrill.store.bulk.mirror_quads import given_rows
 from quadrill.store.bulk.typed import with_types
-from quadrill.store.quads.apply import term_text
+from quadrill.store.terms import term_text
 
 
 class QuadsInMemory:

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 
+from ..terms import Term, term_text
 from .pending import NetChange
 
-Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 Functions: TypeAlias = dict[NamedNode, Callable[..., Term | None]]
 
 
@@ -84,13 +84,6 @@ def _quads_text(
 def _ground_text(quad: Quad) -> str:
     triple = f"{quad.subject} {quad.predicate} {term_text(quad.object)} ."
     return triple if isinstance(quad.graph_name, DefaultGraph) else f"GRAPH {quad.graph_name} {{ {triple} }}"
-
-
-def term_text(term: Term) -> str:
-    """A term as SPARQL 1.2 and N-Quads write it."""
-    if isinstance(term, Triple):
-        return f"<<( {term_text(term.subject)} {term.predicate} {term_text(term.object)} )>>"
-    return str(term)
 
 
 def _by_number(

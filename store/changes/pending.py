@@ -15,7 +15,7 @@ from typing import Protocol
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
-from .changes import GraphName
+from .commit import GraphName
 
 
 class View(Protocol):
