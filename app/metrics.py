@@ -1,96 +1,55 @@
-"""Figures for Prometheus: requests counted as they end, the rest read when somebody scrapes."""
+"""Figures of store, engine and event streams for Prometheus, read when somebody scrapes."""
 
 from __future__ import annotations
 
-import contextlib
-from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import prometheus_client as prometheus
-from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from quadrill.continuous.engine import Engine
 from quadrill.continuous.figures import QueryFigures, StreamFigures
 from quadrill.continuous.meters import Histogram
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-_COUNTED_TOGETHER = 512
-
-
-class Metrics:
-    """The server's own registry of figures, so that two servers in one process do not mix theirs."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "quadrill_http_requests",
-            "Requests answered.",
-            ("method", "route", "status"),
-            registry=self.registry,
-        )
-        self._seconds = prometheus.Histogram(
-            "quadrill_http_request_seconds",
-            "Time from request to the last byte of its answer.",
-            ("route",),
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
-        self._ended: deque[tuple[str, str, int, float]] = deque()
-        """Requests that are not counted yet: a request only leaves its figures, they are counted together."""
-
-    def request_ended(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one answered request; ``route`` is the rule, not the path, so that labels stay few."""
-        self._ended.append((method, route, status, seconds))
-        if len(self._ended) >= _COUNTED_TOGETHER:
-            self._count()
-
-    def _count(self) -> None:
-        """Count what has ended; what another thread counts at the same time is taken by one of the two."""
-        with contextlib.suppress(IndexError):
-            while True:
-                method, route, status, seconds = self._ended.popleft()
-                self._requests.labels(method, route, str(status)).inc()
-                self._seconds.labels(route).observe(seconds)
-
-    def text(self) -> bytes:
-        """Everything in Prometheus' text format."""
-        self._count()
-        return generate_latest(self.registry)
+from .evaluation.endpoint import SparqlEndpoint
+from .feeds.fanout import Fanout
 
 
 class ServiceFigures(Collector):
     """What store, engine and fan-out say of themselves; nothing here counts quads one by one."""
 
-    def __init__(self, services: Any) -> None:
-        self._services = services
+    def __init__(self, store: QuadStore, engine: Engine, endpoint: SparqlEndpoint, fanout: Fanout) -> None:
+        self._store = store
+        self._engine = engine
+        self._endpoint = endpoint
+        self._fanout = fanout
 
     def collect(self) -> Iterable[Metric]:
         """The figures of this moment."""
-        services = self._services
-        counts = services.store.graph_counts()
-        yield _gauge("quadrill_store_version", "Version of the dataset.", services.store.version)
+        fanout = self._fanout
+        counts = self._store.graph_counts()
+        yield _gauge("quadrill_store_version", "Version of the dataset.", self._store.version)
         yield _gauge("quadrill_store_graphs", "Graphs in the store.", len(counts))
-        yield _gauge("quadrill_store_quads", "Quads in the store.", services.quads())
-        yield _gauge("quadrill_feed_subscribers", "Open event streams.", services.fanout.clients)
+        yield _gauge("quadrill_store_quads", "Quads in the store.", self._endpoint.quads())
+        yield _gauge("quadrill_feed_subscribers", "Open event streams.", fanout.clients)
         yield _counter(
-            "quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", services.fanout.dropped
+            "quadrill_feed_dropped_subscribers", "Subscribers that were too slow.", fanout.dropped
         )
         yield _counter(
-            "quadrill_feed_frames_sent", "Frames that event streams have taken.", services.fanout.frames_sent
+            "quadrill_feed_frames_sent", "Frames that event streams have taken.", fanout.frames_sent
         )
         yield _gauge(
-            "quadrill_running_queries", "One-shot queries that run now.", len(services.processes.list())
+            "quadrill_running_queries", "One-shot queries that run now.", len(self._endpoint.processes.list())
         )
         yield _gauge(
-            "quadrill_feed_buffered_bytes", "Bytes that wait for slow sockets.", services.fanout.buffered
+            "quadrill_feed_buffered_bytes", "Bytes that wait for slow sockets.", fanout.buffered
         )
-        figures = services.engine.figures()
-        yield _of_stages([*figures.stages, ("deliver", services.fanout.latency)])
+        figures = self._engine.figures()
+        yield _of_stages([*figures.stages, ("deliver", fanout.latency)])
         yield _gauge("quadrill_queue_inputs", "Inputs that wait for the engine.", figures.queue_inputs)
         yield _gauge("quadrill_queue_elements", "Elements that wait for the engine.", figures.queue_elements)
         yield _gauge("quadrill_idempotency_keys", "Keys that are remembered.", figures.idempotency_keys)
@@ -105,7 +64,7 @@ class ServiceFigures(Collector):
         read, stale = figures.sources
         yield _gauge("quadrill_sources", "Things fetched from other servers.", read)
         yield _gauge("quadrill_sources_stale", "Those of them whose last fetch failed.", stale)
-        yield from _of_journal(services.engine.journal_state())
+        yield from _of_journal(self._engine.journal_state())
         yield from _of_streams(figures.streams)
         yield from _of_queries(figures.queries)
 

@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import create_app
+from .application import create_app
 from .config import Settings
 from .http.server import Server
-from .http.shortcut import Shortcut
+from .routes.shortcut import QueryShortcut
 from .upkeep.garbage import YoungCollections
 from .wiring import Services, open_services
 
@@ -63,7 +63,7 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
             timeout=settings.request_timeout,
             max_header_bytes=settings.max_header_bytes,
             shutdown_timeout=settings.shutdown_timeout,
-            shortcut=Shortcut(services),
+            shortcut=QueryShortcut(services),
         )
         server.bind()
         stack.callback(_stop, server, found)
@@ -78,7 +78,7 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
 
 
 def _stop(server: Server, found: RunningServer) -> None:
-    found.ended = server.stop(found.services.processes.cancel_all)
+    found.ended = server.stop(found.services.endpoint.processes.cancel_all)
 
 
 def _close(found: RunningServer) -> None:

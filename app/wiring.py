@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from quadrill.continuous.clock import Clock, SystemClock
@@ -25,12 +25,12 @@ from quadrill.store.registry import Registry, default_url
 from quadrill.store.sparql.guard import Limits
 
 from .config import Settings, SettingsError
-from .evaluation.processes import Processes
+from .evaluation.endpoint import SparqlEndpoint
 from .evaluation.workers import WorkerPool, remove_leftovers
 from .feeds.change_feed import ChangeFeed
 from .feeds.fanout import Fanout
-from .http.admission import SlowTexts
-from .metrics import Metrics, ServiceFigures
+from .http.request_metrics import RequestMetrics
+from .metrics import ServiceFigures
 from .prefixes import Prefixes
 from .security import Security
 from .upkeep.jobs import Jobs
@@ -52,18 +52,9 @@ class Services:
     jobs: Jobs
     workers: WorkerPool
     prefixes: Prefixes
-    slow_texts: SlowTexts = field(default_factory=SlowTexts)
-    processes: Processes = field(default_factory=Processes)
-    metrics: Metrics = field(default_factory=Metrics)
+    endpoint: SparqlEndpoint
+    metrics: RequestMetrics
     closed: bool = False
-    _counted: tuple[int, int] = (-1, 0)
-
-    def quads(self) -> int:
-        """How many quads the store holds; added up once per version, since there may be many graphs."""
-        version = self.store.version
-        if self._counted[0] != version:
-            self._counted = (version, self.store.quad_count)
-        return self._counted[1]
 
     def start(self) -> None:
         """Build the grammars, start the fan-out thread and the engine with the registered queries."""
@@ -121,6 +112,11 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             buffer_bytes=settings.sse_buffer_bytes,
             max_clients=settings.max_subscribers,
         )
+        workers = open_workers(store, settings)
+        prefixes = Prefixes(registry)
+        endpoint = SparqlEndpoint(store, settings, prefixes, workers)
+        metrics = RequestMetrics()
+        metrics.registry.register(ServiceFigures(store, engine, endpoint, fanout))
         services = Services(
             settings,
             store,
@@ -130,10 +126,11 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             fanout,
             ChangeFeed(store),
             Jobs(store, registry, settings),
-            open_workers(store, settings),
-            Prefixes(registry),
+            workers,
+            prefixes,
+            endpoint,
+            metrics,
         )
-        services.metrics.registry.register(ServiceFigures(services))
         undo.pop_all()
     return services
 
@@ -180,7 +177,7 @@ def open_journal(settings: Settings) -> Journal | None:
 
 
 def open_workers(store: QuadStore, settings: Settings) -> WorkerPool:
-    """The lane for heavy queries."""
+    """The worker processes for heavy queries; copies that a killed server left behind are removed."""
     folder = settings.data_folder
     if folder is not None:
         remove_leftovers(folder)

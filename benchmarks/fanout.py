@@ -29,7 +29,7 @@ from .results import keep
 
 QUERY = "PREFIX : <http://example.org/> SELECT ?x ?v WHERE { STREAM :s [NOW] { ?x :sent ?v } }"
 RATE = 50
-THREAD = "from quadrill.app import fanout; fanout.PROCESSES = False; "
+THREAD = "from quadrill.app.feeds import fanout; fanout.PROCESSES = False; "
 BUSY = """
 import threading
 def compute():

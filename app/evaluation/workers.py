@@ -1,4 +1,4 @@
-"""The lane for heavy queries: worker processes on copies of the store, killed when a query must stop.
+"""Where heavy queries are evaluated: worker processes on copies of the store, killed when a query must stop.
 
 docs/decisions/0052-queries-that-can-be-stopped.md tells why and when. The pool keeps at most ``size``
 processes; each opens the copy of the newest version when a query needs it, so that a time without writes
@@ -35,7 +35,7 @@ from quadrill.store.sparql.query_worker import (
     send_frame,
 )
 
-from ..http.streaming import Sink, timeout_error
+from .answer import Sink, timeout_error
 from .processes import Process
 
 MAX_DUMPED_QUADS = 500_000
@@ -103,7 +103,7 @@ class WorkerPool:
         Args:
             store: what to evaluate on.
             folder: the data folder, on whose disk copies cost nothing; None for a store in memory.
-            size: processes at most; 0 switches the lane off.
+            size: processes at most; 0 evaluates everything in the server.
             memory_bytes: memory of one process at most, 0 for no limit.
             max_nesting: the limit on texts.
         """
@@ -121,7 +121,7 @@ class WorkerPool:
         self._closed = False
 
     def takes(self, quads: int) -> bool:
-        """True when the lane is there for a store of that size."""
+        """True when a store of that size can be queried by workers."""
         return self._size > 0 and not self._closed and (self._parent is not None or quads <= MAX_DUMPED_QUADS)
 
     def run(

@@ -37,7 +37,7 @@ class AnswerBrokenError(Exception):
 
 
 class Shortcut(Protocol):
-    """Answers requests without the application (app/shortcut.py)."""
+    """Answers requests without the application (routes/shortcut.py)."""
 
     paths: frozenset[str]
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..metrics import Metrics
+from .request_metrics import RequestMetrics
 
 ROUTE = "quadrill.route"
 LARGE_BODY_BYTES = 16 << 20
@@ -20,10 +20,10 @@ access_log = logging.getLogger("quadrill.access")
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 
 
-class Observer:
+class RequestObserver:
     """Counts and logs requests that were answered."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: RequestMetrics) -> None:
         self._metrics = metrics
 
     def ended(self, method: str, route: str, status: int, seconds: float, remote: str, target: str) -> None:
@@ -45,9 +45,9 @@ class Observer:
 class Observed:
     """A WSGI application whose answers are observed."""
 
-    def __init__(self, inner: Callable[..., Iterable[bytes]], metrics: Metrics) -> None:
+    def __init__(self, inner: Callable[..., Iterable[bytes]], metrics: RequestMetrics) -> None:
         self._inner = inner
-        self._observer = Observer(metrics)
+        self._observer = RequestObserver(metrics)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:
         """Run the request to its last byte."""

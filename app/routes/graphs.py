@@ -19,16 +19,16 @@ from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import NotFoundError
 from quadrill.store.formats import RdfType, guess_rdf_format, parse_rdf
 
-from ..evaluation.evaluate import answered
-from ..http import codecs, negotiation
+from ..evaluation import codecs
+from ..evaluation.codecs import Transcoder, transcoded
+from ..http import negotiation
 from ..http.bodies import too_large
-from ..http.codecs import Transcoder, transcoded
 from ..http.errors import HttpError
 from ..http.protocol import fields_of, graph_iri
-from ..http.streaming import StreamedAnswer
 from . import preconditions
 from . import requests as incoming
 from .requests import services
+from .streamed_answer import StreamedAnswer
 
 blueprint = Blueprint("graphs", __name__)
 
@@ -50,7 +50,7 @@ def get_graph(path: str = "") -> Response:
     preconditions.check_reading(store.version)
     if preconditions.is_known(store.version):
         return Response(status=304)
-    process = services().processes.begin("dump", str(target or "dataset"), incoming.user())
+    process = services().endpoint.processes.begin("dump", str(target or "dataset"), incoming.user())
 
     def body(sink: Transcoder) -> None:
         def started(version: int) -> None:
@@ -66,7 +66,8 @@ def get_graph(path: str = "") -> Response:
             prefixes=negotiation.prefixes_for(chosen, services().prefixes.all()),
         )
 
-    answer = answered(services(), transcoded(body), settings.query_timeout, process, incoming.client())
+    endpoint = services().endpoint
+    answer = endpoint.stream(transcoded(body), settings.query_timeout, process, incoming.client())
     answer.headers["Content-Type"] = chosen.header
     return StreamedAnswer(answer)
 

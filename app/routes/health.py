@@ -9,7 +9,7 @@ from flask import Blueprint, Response
 from quadrill.continuous.errors import EngineStoppedError
 from quadrill.store.errors import StoreUnwritableError
 
-from ..metrics import CONTENT_TYPE
+from ..http.request_metrics import CONTENT_TYPE
 from ..security import PUBLIC, needs
 from . import requests as incoming
 from .requests import services

@@ -14,12 +14,12 @@ blueprint = Blueprint("processes", __name__)
 @blueprint.get("/processes")
 def list_processes() -> Response:
     """The running queries, oldest first."""
-    return incoming.json_response({"processes": services().processes.list()})
+    return incoming.json_response({"processes": services().endpoint.processes.list()})
 
 
 @blueprint.delete("/processes/<process_id>")
 @needs("admin")
 def stop_process(process_id: str) -> Response:
     """Stop a running query."""
-    services().processes.cancel(process_id)
+    services().endpoint.processes.cancel(process_id)
     return Response(status=204)

@@ -10,10 +10,9 @@ from typing import Any, TypeAlias
 
 from flask import Response, current_app, g, request
 
-from ..evaluation.evaluate import client_of
+from ..evaluation.answer import Client, client_of
 from ..http.bodies import too_large, utf8
 from ..http.errors import HttpError
-from ..http.streaming import Client
 from ..wiring import Services
 
 Json: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None"

@@ -6,14 +6,13 @@ from flask import Blueprint, Response, request
 from pyoxigraph import serialize
 
 from .. import description
-from ..evaluation import evaluate as evaluation
 from ..http import negotiation, protocol
 from ..http.errors import HttpError
 from ..http.protocol import QUERY, UPDATE, Call, fields_of
-from ..http.streaming import StreamedAnswer
 from ..security import needs
 from . import requests as incoming
 from .requests import services
+from .streamed_answer import StreamedAnswer
 
 blueprint = Blueprint("sparql", __name__)
 
@@ -74,11 +73,12 @@ def service_description() -> Response:
 
 
 def _query(call: Call) -> Response:
-    return StreamedAnswer(evaluation.answer_query(services(), call, incoming.client(), incoming.user()))
+    return StreamedAnswer(services().endpoint.answer(call, incoming.client(), incoming.user()))
 
 
 def _update(call: Call) -> Response:
-    commit = evaluation.update(services(), call, incoming.user())
+    services().engine.require_room()
+    commit = services().endpoint.update(call, incoming.user())
     response = Response(status=204)
     response.headers["ETag"] = f'"{commit.version}"'
     return response

@@ -13,15 +13,14 @@ from quadrill.store.registry import StoredQueryRecord
 from quadrill.store.sparql.guard import Limits
 from quadrill.store.sparql.query import Querier, QueryRequest
 
-from ..evaluation.evaluate import answer_query
 from ..evaluation.extensions import extended
 from ..http import negotiation
 from ..http.bodies import too_large
 from ..http.errors import HttpError
 from ..http.protocol import QUERY, Call, fields_of
-from ..http.streaming import StreamedAnswer
 from . import requests as incoming
 from .requests import services
+from .streamed_answer import StreamedAnswer
 
 blueprint = Blueprint("stored", __name__)
 
@@ -83,9 +82,8 @@ def run_stored(name: str) -> Response:
     """Run a stored query; dataset parameters and ``timeout`` as for ``/query``."""
     fields = fields_of(request.query_string)
     incoming.known_parameters(_RUN_PARAMETERS, fields)
-    return StreamedAnswer(
-        answer_query(services(), Call(fields), incoming.client(), incoming.user(), text=_found(name).text)
-    )
+    text = _found(name).text
+    return StreamedAnswer(services().endpoint.answer(Call(fields), incoming.client(), incoming.user(), text))
 
 
 def _given() -> tuple[str, str]:

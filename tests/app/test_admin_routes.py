@@ -12,7 +12,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 import quadrill.static
-from quadrill.app import create_app
+from quadrill.app.application import create_app
 from quadrill.app.config import load_settings
 from quadrill.app.routes.admin import local_target
 from quadrill.app.security import hash_token

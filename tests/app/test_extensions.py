@@ -68,7 +68,7 @@ def test_a_text_that_was_slow_still_knows_them(start_server: Start) -> None:
     server = start_server()
     server.update(READINGS)
     text = f"SELECT ?s (<urn:quadrill:aggregate:median>(?t) AS ?x) {WHERE}"
-    server.services.slow_texts.ended(text, 100.0)
+    server.services.endpoint.slow_texts.ended(text, 100.0)
     assert values(server, text) == ["3", "5"]
 
 

@@ -162,7 +162,7 @@ def test_many_clients_that_go_away_in_mid_stream_leave_nothing_behind(server: Li
             client.sendall(b"GET /store?default HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert client.recv(1000)
     deadline = time.monotonic() + 20
-    while server.services.processes.list():
+    while server.services.endpoint.processes.list():
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert server.boolean("ASK { <urn:s1> ?p ?o }")

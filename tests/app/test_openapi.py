@@ -6,7 +6,8 @@ import re
 
 from flask import Flask
 
-from quadrill.app import create_app, openapi
+from quadrill.app import openapi
+from quadrill.app.application import create_app
 from quadrill.app.wiring import Services
 from tests.app.conftest import LiveServer
 

@@ -151,9 +151,9 @@ def test_a_client_that_goes_away_in_the_middle_of_an_answer_leaves_the_server_we
         with server.client.stream("GET", "/query", params={"query": text}) as answer:
             next(answer.iter_bytes())
     deadline = time.monotonic() + 10
-    while server.services.processes.list() and time.monotonic() < deadline:
+    while server.services.endpoint.processes.list() and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert server.services.processes.list() == []
+    assert server.services.endpoint.processes.list() == []
     assert server.boolean("ASK {}")
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from quadrill.app import running
 from quadrill.app.config import Settings
-from quadrill.app.http import admission as lanes
-from quadrill.app.http import shortcut, wire
-from quadrill.app.http.admission import shape_of
+from quadrill.app.evaluation import admission
+from quadrill.app.evaluation.admission import shape_of
+from quadrill.app.http import wire
+from quadrill.app.routes import shortcut
 from quadrill.app.security import hash_token
 from quadrill.store.registry import TokenRecord
 from tests.app.conftest import LiveServer, Start
@@ -174,13 +175,13 @@ def filled() -> Iterator[LiveServer]:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """What the short cut said to the requests that it was asked for."""
     found: list[bool] = []
-    whole = shortcut.Shortcut.take
+    whole = shortcut.QueryShortcut.take
 
-    def take(self: shortcut.Shortcut, request: wire.WireRequest, reply: wire.Reply, remote: str) -> bool:
+    def take(self: shortcut.QueryShortcut, request: wire.WireRequest, reply: wire.Reply, remote: str) -> bool:
         found.append(whole(self, request, reply, remote))
         return found[-1]
 
-    monkeypatch.setattr(shortcut.Shortcut, "take", take)
+    monkeypatch.setattr(shortcut.QueryShortcut, "take", take)
     return found
 
 
@@ -395,4 +396,4 @@ def test_a_plain_head_is_read() -> None:
     ],
 )
 def test_a_template_has_the_shape_of_its_text(text: str) -> None:
-    assert shape_of(text) == lanes._shape_of_template(text)
+    assert shape_of(text) == admission._shape_of_template(text)

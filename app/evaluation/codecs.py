@@ -14,8 +14,8 @@ from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
 
 from quadrill.store.errors import LimitError, RdfSyntaxError, UnsupportedError
 
-from .negotiation import Offer
-from .streaming import Sink, count_rows
+from ..http.negotiation import Offer
+from .answer import Sink, count_rows
 
 MAX_BYTES = 64 << 20
 NAMES = {"trix": "TriX", "hext": "HexTuples"}

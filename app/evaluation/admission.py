@@ -1,6 +1,6 @@
 """Which queries are light enough to be evaluated within the server process, where nothing can stop them.
 
-The judgement reads tokens, not algebra: it costs some ten microseconds, and errs towards the other lane.
+The judgement reads tokens, not algebra: it costs some ten microseconds, and errs towards the workers.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ MAX_SLOW_TEXTS = 1000
 class SlowTexts:
     """Texts that took long although they were taken for light: the next time they go to a worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, after_seconds: float = SLOW_SECONDS) -> None:
         self.texts: dict[str, None] = {}
+        self.after_seconds = after_seconds
 
     def ended(self, text: str, seconds: float) -> None:
         """Learn from an evaluation within the server."""
-        if seconds < SLOW_SECONDS or len(text) > MAX_CHARACTERS:
+        if seconds < self.after_seconds or len(text) > MAX_CHARACTERS:
             return
         if len(self.texts) >= MAX_SLOW_TEXTS:
             self.texts.clear()

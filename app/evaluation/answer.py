@@ -13,16 +13,15 @@ import time
 import traceback
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
-
-from flask import Response
+from typing import NamedTuple, Protocol
 
 from quadrill.store.errors import QuadrillError
 
-from ..evaluation.processes import Process, Processes
-from . import errors
-from .connection import AnswerBrokenError
-from .errors import HttpError
+from ..config import Settings
+from ..http import errors, negotiation
+from ..http.connection import AnswerBrokenError
+from ..http.errors import HttpError
+from .processes import Process, Processes
 
 HEAD_BYTES = 64 << 10
 BLOCK_BYTES = 256 << 10
@@ -78,6 +77,18 @@ class Client(NamedTuple):
     headers: Mapping[str, str]
     compress: bool = False
     head_only: bool = False
+
+
+def client_of(
+    settings: Settings, accept: str | None, accept_encoding: str | None, *, head_only: bool = False
+) -> Client:
+    """What the headers of a request say of its answer."""
+    return Client(
+        accept,
+        {"Content-Type": negotiation.JSON_RESULTS.header, "Vary": "Accept, Accept-Encoding"},
+        settings.gzip and negotiation.accepts_gzip(accept_encoding),
+        head_only,
+    )
 
 
 Start = Callable[[str, list[tuple[str, str]]], Callable[[bytes], object]]
@@ -159,22 +170,6 @@ class BodyAnswer(Answer):
     def produce(self, sink: AnswerSink) -> None:
         """Write the whole answer."""
         self.body(sink)
-
-
-class StreamedAnswer(Response):
-    """An `Answer` as a response of Flask; headers set on this object go out with whatever is answered."""
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(b"")
-        self.headers.clear()
-        for name, value in answer.headers.items():
-            self.headers[name] = value
-        answer.headers = self.headers
-        self._answer = answer
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """The WSGI application."""
-        return self._answer.send(start_response)
 
 
 class _HeadIsEnough(Exception):

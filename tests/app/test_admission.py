@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from quadrill.app.evaluation.admission import is_light, shape_of
 from quadrill.app.evaluation.processes import Process
-from quadrill.app.http.admission import is_light, shape_of
 from tests.app.conftest import LiveServer, Start, problem_of
 
 MILLION = 1_000_000
@@ -99,7 +99,7 @@ def test_a_heavy_query_is_killed_at_its_time_out_while_others_are_answered(loade
     assert time.monotonic() - started < 2
     asking.join()
     assert len(answers) == 10
-    assert loaded.services.processes.list() == []
+    assert loaded.services.endpoint.processes.list() == []
 
 
 def test_a_heavy_query_is_killed_on_request(loaded: LiveServer) -> None:
@@ -107,7 +107,7 @@ def test_a_heavy_query_is_killed_on_request(loaded: LiveServer) -> None:
     asking = threading.Thread(target=lambda: found.append(problem_of(loaded.query(CROSS), 503)))
     asking.start()
     deadline = time.monotonic() + 10
-    while not any(each["lane"] == "worker" for each in loaded.services.processes.list()):
+    while not any(each["lane"] == "worker" for each in loaded.services.endpoint.processes.list()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     (process,) = loaded.client.get("/processes").json()["processes"]
@@ -232,14 +232,14 @@ def test_a_text_that_was_slow_within_the_server_goes_to_a_worker_the_next_time(
 ) -> None:
     text = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"
     lanes_taken: list[str] = []
-    end = loaded.services.processes.end
+    end = loaded.services.endpoint.processes.end
 
     def noted(process: Process) -> None:
         lanes_taken.append(process.lane)
         end(process)
 
-    monkeypatch.setattr(loaded.services.processes, "end", noted)
-    monkeypatch.setattr("quadrill.app.http.admission.SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(loaded.services.endpoint.processes, "end", noted)
+    monkeypatch.setattr(loaded.services.endpoint.slow_texts, "after_seconds", 0.0)
     first = loaded.query(text).json()
     assert loaded.query(text).json() == first
     assert lanes_taken == ["inline", "worker"]

@@ -1,11 +1,10 @@
 """The short cut for queries: from the connection to the evaluation without a web framework.
 
-    bytes -> wire.parse -> security, protocol.posted -> evaluation.answer_query -> wire.Reply
+    bytes -> wire.parse -> security, protocol.posted -> SparqlEndpoint.answer -> wire.Reply
 
-Each step but the first and the last is the one that Flask's views take as well (app/routes/sparql.py); here
-is only what Flask does around them. What is not a plain query over a plain connection is declined: nothing
-has been sent or changed then, and the same bytes go the ordinary way, which also tells every error of a
-request.
+Each step but the first and the last is the one that Flask's views take as well (sparql.py); here is only
+what Flask does around them. What is not a plain query over a plain connection is declined: nothing has been
+sent or changed then, and the same bytes go the ordinary way, which also tells every error of a request.
 docs/decisions/0140-short-cut.md has the reasons and the figures.
 """
 
@@ -17,19 +16,18 @@ from functools import lru_cache
 
 from quadrill.store.errors import QuadrillError
 
-from ..evaluation import evaluate as evaluation
+from ..evaluation.answer import Client, client_of
+from ..http import cors, protocol
+from ..http.middleware import NOSNIFF, RequestObserver
+from ..http.wire import Fields, Reply, WireRequest
 from ..wiring import Services
-from . import cors, protocol
-from .middleware import NOSNIFF, Observer
-from .streaming import Client
-from .wire import Fields, Reply, WireRequest
 
 log = logging.getLogger("quadrill.server")
 PATHS = {"/query": (protocol.QUERY,), "/sparql": (protocol.QUERY, protocol.UPDATE)}
 """The resources that take queries, and what may be posted to them directly."""
 
 
-class Shortcut:
+class QueryShortcut:
     """Answers plain queries; safe to use from any thread."""
 
     paths = frozenset(PATHS)
@@ -37,7 +35,7 @@ class Shortcut:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._cors = cors.Policy(services.settings)
-        self._observer = Observer(services.metrics)
+        self._observer = RequestObserver(services.metrics)
         # A client repeats its headers: what they say of the answer is worked out once.
         self._client = lru_cache(maxsize=1024)(self._client_of)
 
@@ -56,7 +54,7 @@ class Shortcut:
             if call is None:
                 return False
             user = identity.label if identity is not None else ""
-            answer = evaluation.answer_query(services, call, self._client(request.fields), user)
+            answer = services.endpoint.answer(call, self._client(request.fields), user)
         except QuadrillError:
             return False
         try:
@@ -85,9 +83,7 @@ class Shortcut:
 
     def _client_of(self, fields: Fields) -> Client:
         headers = fields.values
-        client = evaluation.client_of(
-            self._services.settings, headers.get("Accept"), headers.get("Accept-Encoding")
-        )
+        client = client_of(self._services.settings, headers.get("Accept"), headers.get("Accept-Encoding"))
         carried = dict([*client.headers.items(), NOSNIFF])
         if self._cors:
             carried["Vary"] += ", Origin"

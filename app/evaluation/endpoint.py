@@ -1,0 +1,243 @@
+"""The SPARQL endpoint: evaluates queries and updates for a client, in the server or in a worker process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.changes.commit import Commit
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.query import QueryRequest, QueryResult
+from quadrill.store.sparql.query_worker import WorkerRequest
+
+from ..config import Settings
+from ..http import negotiation
+from ..http.protocol import WHOLE, Call, Scope, query_text, scope_of, update_seconds, update_text
+from ..prefixes import Prefixes
+from . import admission
+from .admission import SlowTexts
+from .answer import ROW_MARKS, Answer, AnswerSink, BodyAnswer, Client, Limits, Sink, timeout_error
+from .codecs import Transcoder, transcoded
+from .columns import with_ordered_columns
+from .extensions import FOR_WORKERS, Extended, extended, functions_of, is_extended
+from .processes import Process, Processes
+from .query_faults import told_better
+from .workers import WorkerPool
+
+
+class SparqlEndpoint:
+    """Queries and updates over one store; knows no web framework, safe to use from any thread.
+
+    Attributes:
+        processes: what is being evaluated.
+        slow_texts: light-looking queries that are not.
+    """
+
+    def __init__(
+        self,
+        store: QuadStore,
+        settings: Settings,
+        prefixes: Prefixes,
+        workers: WorkerPool,
+        slow_texts: SlowTexts | None = None,
+    ) -> None:
+        """Make an endpoint.
+
+        Args:
+            store: what to ask and to change.
+            settings: limits of answers and times.
+            prefixes: what graphs are written with.
+            workers: where heavy queries are evaluated.
+            slow_texts: where queries are remembered that took long within the server.
+        """
+        self.processes = Processes()
+        self.slow_texts = SlowTexts() if slow_texts is None else slow_texts
+        self.store = store
+        self.settings = settings
+        self.prefixes = prefixes
+        self._workers = workers
+        self._counted: tuple[int, int] = (-1, 0)
+
+    def quads(self) -> int:
+        """How many quads the store holds; added up once per version, since there may be many graphs."""
+        version = self.store.version
+        if self._counted[0] != version:
+            self._counted = (version, self.store.quad_count)
+        return self._counted[1]
+
+    def answer(self, call: Call, client: Client, user: str, text: str | None = None) -> Answer:
+        """The answer to a query within the dataset and the time that the call's parameters name.
+
+        Args:
+            call: the parameters, and the text unless ``text`` is given.
+            client: what the answer has to be like.
+            user: who asks, for the list of processes.
+            text: a query that is kept here, in place of the call's own.
+
+        Raises:
+            HttpError: 400 or 413 for a parameter that is wrong; everything else becomes the answer.
+        """
+        settings = self.settings
+        if text is None:
+            text = query_text(call, settings)
+        scope = scope_of(call, settings)
+        asked = extended(text, settings.base_iri) if is_extended(text) else None
+        quads = self.quads()
+        heavy = not admission.is_light(text, quads) or text in self.slow_texts.texts
+        process = self.processes.begin("query", text, user)
+        if heavy and self._workers.takes(quads):
+            return self._from_worker(text, scope, asked, process, client)
+        limits = _limits(scope.seconds, settings.max_result_bytes, settings.max_result_rows)
+        answer = _InlineAnswer(self.processes, process, limits, client)
+        answer.endpoint, answer.text, answer.scope, answer.asked = self, text, scope, asked
+        return answer
+
+    def stream(
+        self, body: Callable[[Sink], None], seconds: float, process: Process, client: Client
+    ) -> BodyAnswer:
+        """An answer of any size that ``body`` writes, within the limits; ``process`` ends with it."""
+        limits = _limits(seconds, self.settings.max_result_bytes, self.settings.max_result_rows)
+        answer = BodyAnswer(self.processes, process, limits, client)
+        answer.body = body
+        return answer
+
+    def update(self, call: Call, user: str) -> Commit:
+        """Make an update; one commit, all or nothing.
+
+        It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is
+        applied.
+
+        Raises:
+            HttpError: 400 or 413 for a parameter that is wrong.
+            QuadrillError: the store refuses the text or cannot make it.
+        """
+        text = update_text(call, self.settings)
+        using, using_named = call.graphs("using-graph-uri"), call.graphs("using-named-graph-uri")
+        seconds = update_seconds(call)
+        process = self.processes.begin("update", text, user)
+
+        def check() -> None:
+            if process.error is not None:
+                raise process.error
+            if time.monotonic() > process.started + seconds:
+                raise timeout_error(seconds, "update")
+
+        try:
+            return self.store.update(
+                text,
+                base_iri=self.settings.base_iri,
+                using_graphs=using,
+                using_named_graphs=using_named,
+                custom_functions=functions_of(text),
+                check=check,
+                cause="update",
+            )
+        finally:
+            self.processes.end(process)
+
+    def _from_worker(
+        self, text: str, scope: Scope, asked: Extended | None, process: Process, client: Client
+    ) -> Answer:
+        """The answer of a query that may be heavy: a worker process evaluates it and can be killed."""
+        settings = self.settings
+        wanted = WorkerRequest(
+            copy="",
+            version=0,
+            text=with_ordered_columns(text),
+            extension=None if asked is None else FOR_WORKERS,
+            results_format=_format_name(client.accept, negotiation.RESULT_OFFERS),
+            graph_format=_format_name(client.accept, negotiation.ALL_GRAPH_OFFERS),
+            base_iri=settings.base_iri,
+            default_graphs=_names(scope.default_graphs),
+            named_graphs=_names(scope.named_graphs),
+            union=scope.union,
+            hosts=settings.remote_hosts,
+            prefixes=dict(self.prefixes.all()),
+        )
+
+        def body(sink: Transcoder) -> None:
+            def begin(head: dict[str, Any]) -> None:
+                sink.begin(_begin(answer, head["kind"] == "graph", head["version"]))
+
+            with told_better(text, settings.base_iri):
+                self._workers.run(wanted, sink, begin, process, scope.seconds)
+
+        answer = self.stream(transcoded(body), scope.seconds, process, client)
+        return answer
+
+
+class _InlineAnswer(Answer):
+    """The answer of a query that is evaluated within the server, in the thread that sends it."""
+
+    __slots__ = ("asked", "endpoint", "scope", "text")
+
+    endpoint: SparqlEndpoint
+    text: str
+    scope: Scope
+    asked: Extended | None
+
+    def produce(self, sink: AnswerSink) -> None:
+        """Evaluate, and remember when it took long."""
+        endpoint, text, scope, asked = self.endpoint, self.text, self.scope, self.asked
+        written = text if asked is None else asked.text
+        if "*" in written:
+            written = with_ordered_columns(written)
+        request = QueryRequest(written, endpoint.settings.base_iri)
+        if scope[1:] != WHOLE:
+            _, default_graphs, named_graphs, union = scope
+            request = request._replace(default_graphs=default_graphs, named_graphs=named_graphs, union=union)
+        if asked is not None:
+            request = request._replace(custom_functions=asked.functions, custom_aggregates=asked.aggregates)
+        try:
+            with told_better(text, endpoint.settings.base_iri):
+                result = endpoint.store.answer(request)
+            try:
+                self._write(result, sink)
+            except BaseException:
+                result.close()
+                raise
+        finally:
+            # From one block to the next nothing can stop it; sending does not count.
+            endpoint.slow_texts.ended(text, max(sink.stalled_seconds, time.monotonic() - sink.resumed))
+
+    def _write(self, result: QueryResult, sink: AnswerSink) -> None:
+        graph = result.kind == "graph"
+        chosen = _begin(self, graph, result.version)
+        format_ = chosen.rdf if graph else chosen.results
+        assert format_ is not None
+        prefixes = negotiation.prefixes_for(chosen, self.endpoint.prefixes.all()) if graph else None
+        if chosen.codec is None:
+            sink.row_mark = ROW_MARKS.get(chosen.name, b"")
+            result.serialize_to(sink, format_, prefixes=prefixes)  # type: ignore[arg-type]  # it only calls write
+        else:
+            transcoder = Transcoder(sink)
+            transcoder.begin(chosen)
+            result.serialize_to(transcoder, format_, prefixes=prefixes)  # type: ignore[arg-type]
+            transcoder.finish()
+
+
+def _begin(answer: Answer, graph: bool, version: int) -> negotiation.Offer:
+    """The kind of the result is known, and with it the format: what the headers say of it."""
+    offers = negotiation.ALL_GRAPH_OFFERS if graph else negotiation.RESULT_OFFERS
+    chosen = negotiation.choose(answer.client.accept, offers)
+    answer.headers["Content-Type"] = chosen.header
+    answer.headers["ETag"] = f'"{version}"'
+    return chosen
+
+
+_limits = lru_cache(maxsize=64)(Limits)
+
+
+def _format_name(accept: str | None, offers: Sequence[negotiation.Offer]) -> str | None:
+    found = negotiation.best_offer(accept, offers)
+    if found is None:
+        return None
+    return found.name if found.codec is None else negotiation.N_QUADS.name
+
+
+def _names(graphs: Sequence[NamedNode] | None) -> tuple[str, ...] | None:
+    return None if graphs is None else tuple(graph.value for graph in graphs)
