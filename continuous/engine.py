@@ -50,6 +50,7 @@ def reference_evaluator(
     )
     return ReferenceEvaluator(prepared.query, store, options)
 
+
 _SETTLE_S = 10.0
 """How long a stop waits for rows of static parts that are being read."""
 

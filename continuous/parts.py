@@ -123,9 +123,7 @@ class EngineParts:
         )
         remote = settings.remote
         self.sources = SourceRegistry(
-            RemoteClient(
-                store.allowed_hosts, timeout_s=remote.timeout_ms / 1000, max_bytes=remote.max_bytes
-            ),
+            RemoteClient(store.allowed_hosts, timeout_s=remote.timeout_ms / 1000, max_bytes=remote.max_bytes),
             Payloads(None if journal is None else journal.folder / "sources"),
             clock,
             remote,

@@ -177,6 +177,11 @@ def map_expression(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     return expr
 
 
+def has_exists(expr: Expr) -> bool:
+    """True when the expression holds EXISTS or NOT EXISTS."""
+    return any(isinstance(each, Exists) for each in sub_expressions(expr))
+
+
 def map_patterns(expr: Expr, change: Callable[[Algebra], Algebra]) -> Expr:
     """The expression with the pattern of each EXISTS changed."""
     return map_expression(

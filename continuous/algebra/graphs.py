@@ -1,14 +1,9 @@
-"""GRAPH ?g over patterns that Oxigraph does not evaluate graph by graph.
-
-Oxigraph evaluates ``GRAPH ?g { P }`` by adding ?g to each quad pattern of P. That is the union over the
-graphs (SPARQL 1.1 section 18.6) as long as every solution of P comes from at least one quad pattern and
-nothing in P hides or aggregates over ?g. For the rest (sub-queries, inline data alone, MINUS without a sure
-common variable, OPTIONAL or FILTER over ?g itself) `expand` writes the union out.
-"""
+"""Which graphs and predicates of the data a pattern looks into, and GRAPH ?g written out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from pyoxigraph import NamedNode
 
@@ -23,7 +18,9 @@ from .build import (
     union,
 )
 from .nodes import (
+    MERGED,
     Algebra,
+    Alternative,
     Bgp,
     Distinct,
     Exists,
@@ -31,19 +28,29 @@ from .nodes import (
     Filter,
     Graph,
     Group,
+    Inverse,
     Join,
     LeftJoin,
+    Link,
     Minus,
+    NegatedSet,
+    OneOrMore,
     OrderBy,
     Path,
+    PathExpr,
     Project,
     Reduced,
+    Sequence,
+    Service,
     Slice,
     Table,
+    TermPattern,
     Union,
     Values,
     Var,
     Window,
+    ZeroOrMore,
+    ZeroOrOne,
 )
 from .variables import certain, mentioned
 
@@ -62,6 +69,11 @@ def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
     """The pattern with each GRAPH ?g that Oxigraph would get wrong written as a union over ``graphs``.
 
     Before ``Graph(?g, Project(...))``; after ``Union(Join(Graph(<g1>, ...), Values(?g, <g1>)), ...)``.
+
+    Oxigraph evaluates ``GRAPH ?g { P }`` by adding ?g to each quad pattern of P. That is the union over the
+    graphs (SPARQL 1.1 section 18.6) as long as every solution of P comes from at least one quad pattern and
+    nothing in P hides or aggregates over ?g. The rest (sub-queries, inline data alone, MINUS without a sure
+    common variable, OPTIONAL or FILTER over ?g itself) is written out.
     """
     if (
         isinstance(node, Graph)
@@ -116,3 +128,82 @@ def _touches_graph(node: Algebra) -> bool:
             return _touches_graph(inner)
         case _:
             return False
+
+
+@dataclass(frozen=True, slots=True)
+class GraphsRead:
+    """The default graph, all named graphs (``GRAPH ?g``), and the named graphs that the pattern names."""
+
+    default: bool
+    every: bool
+    names: frozenset[NamedNode]
+
+
+def graphs_read(node: Algebra) -> GraphsRead:
+    """What the pattern looks into, patterns of EXISTS counted in, windows and SERVICE calls not.
+
+    Of windows only the merged one of C-SPARQL reads stored data: its background is the default graph.
+    """
+    found = set(_reads(node, None))
+    return GraphsRead(
+        None in found,
+        any(isinstance(each, Var) for each in found),
+        frozenset(each for each in found if isinstance(each, NamedNode)),
+    )
+
+
+def _reads(node: Algebra, graph: TermPattern | None) -> Iterator[TermPattern | None]:
+    match node:
+        case Bgp() | Path():
+            yield graph
+            return
+        case Service():
+            return
+        case Window(name, _, _):
+            if name == MERGED:
+                yield None
+            return
+        case Graph(name, inner):
+            # GRAPH asks whether there is such a graph even when nothing is matched in it.
+            yield name
+            yield from _reads(inner, name)
+            return
+    for expression in expressions(node):
+        for each in sub_expressions(expression):
+            if isinstance(each, Exists):
+                yield from _reads(each.pattern, graph)
+    for child in children(node):
+        yield from _reads(child, graph)
+
+
+def predicates_of(nodes: Iterable[Algebra]) -> frozenset[NamedNode] | None:
+    """All predicates of the triple patterns and paths among the nodes; None when any predicate may match."""
+    found: set[NamedNode] = set()
+    for node in nodes:
+        if isinstance(node, Bgp):
+            for pattern in node.patterns:
+                if isinstance(pattern.predicate, Var):
+                    return None
+                found.add(pattern.predicate)
+        elif isinstance(node, Path):
+            links = _links(node.path)
+            if links is None:
+                return None
+            found |= links
+        elif isinstance(node, Table):
+            return None
+    return frozenset(found)
+
+
+def _links(path: PathExpr) -> frozenset[NamedNode] | None:
+    """The predicates of a path; a path of length zero matches every node of the graph."""
+    match path:
+        case Link(iri):
+            return frozenset((iri,))
+        case Inverse(inner) | OneOrMore(inner):
+            return _links(inner)
+        case Sequence(left, right) | Alternative(left, right):
+            first, second = _links(left), _links(right)
+            return None if first is None or second is None else first | second
+        case ZeroOrMore() | ZeroOrOne() | NegatedSet():
+            return None

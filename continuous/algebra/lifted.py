@@ -1,4 +1,4 @@
-"""Static patterns that differ in constants alone: one pattern with the constants as further columns.
+"""Static patterns without their constants, and patterns restricted to given values.
 
     Bgp(?x foaf:name "A" . ?x :knows ?y)   ->   Bgp(?x foaf:name ?k0 . ?x :knows ?y),  "A"
 
@@ -18,15 +18,69 @@ from typing import TypeAlias
 from pyoxigraph import Literal, NamedNode
 
 from . import nodes as n
-from .build import join
+from .build import conjuncts, join
 from .canonical import Canonical
-from .nodes import Algebra, Call, Constant, Expr, Term, TermPattern, TriplePattern, Var
-from .variables import certain, in_scope
+from .nodes import Algebra, Call, Constant, Expr, Term, TermPattern, TriplePattern, Values, Var
+from .variables import Names, certain, in_scope
+
+
+def restrict(node: Algebra, values: Values) -> Algebra:
+    """The rows of the pattern that agree with one of the rows of ``values``.
+
+    Every row of the pattern must bind all variables of ``values``, whose rows must differ from each other.
+
+        restrict(Bgp(?x :p ?y . ?y :q ?z), (?x), [[:a]])   =   Join(Values(?x, :a), Bgp(...))
+
+    The values stand as deep as they may, where they make look-ups of scans: below OPTIONAL's condition,
+    MINUS, GROUP BY, FILTER and sub-queries, in both branches of UNION. They may go below an operator that
+    gives its rows one input row (or one group) at a time and keeps the variables' values.
+    """
+    names = frozenset(each.name for each in values.vars)
+    return _restrict(node, values, names)
+
+
+def _restrict(node: Algebra, values: Values, names: Names) -> Algebra:
+    match node:
+        case n.Union(left, right) if names <= certain(left) & certain(right):
+            return n.Union(_restrict(left, values, names), _restrict(right, values, names))
+        case n.LeftJoin(left, _, _) | n.Minus(left, _) if names <= certain(left):
+            return replace(node, left=_restrict(left, values, names))
+        case n.Filter(_, inner) | n.Distinct(inner) | n.Reduced(inner) if names <= certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Extend(inner, var, _) if var.name not in names and names <= certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.OrderBy(inner, _) if names <= certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Project(inner, variables) if names <= {each.name for each in variables} & certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Group(inner, keys, _) if names <= {each.name for each in keys} & certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Graph(n.Var(name), inner) if name not in names and names <= certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Graph(NamedNode(), inner) if names <= certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Join():
+            return _restrict_join(node, values, names)
+        case _:
+            return join(values, node)
+
+
+def _restrict_join(node: Algebra, values: Values, names: Names) -> Algebra:
+    """Into one operand that binds them all where the values would otherwise stand beside an operator."""
+    operands = conjuncts(node)
+    for place, operand in enumerate(operands):
+        if names <= certain(operand) and not isinstance(operand, n.Bgp | n.Path):
+            operands[place] = _restrict(operand, values, names)
+            # What is restricted first restricts the others.
+            operands.insert(0, operands.pop(place))
+            return join(*operands)
+    return join(values, *operands)
+
 
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
 Place: TypeAlias = tuple[str, Term]
 """A constant: of patterns, under "", or of an equality with a variable, under its name."""
-Names: TypeAlias = Mapping[Place, str]
+PlaceNames: TypeAlias = Mapping[Place, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +95,7 @@ class Lifted:
     text: str
     constants: tuple[Term, ...]
     _form: Canonical
-    _names: Names
+    _names: PlaceNames
 
     def general(self, places: Collection[int]) -> tuple[Algebra, tuple[Var, ...]]:
         """The pattern with these constants lifted, the others as they are, and what they become."""
@@ -69,7 +123,7 @@ def lifted(form: Canonical) -> Lifted | None:
     return Lifted(f"{_lift(form.ordered, names)!r} {shown!r}", tuple(term for _, term in names), form, names)
 
 
-def _lift(node: Algebra, names: Names) -> Algebra:
+def _lift(node: Algebra, names: PlaceNames) -> Algebra:
     """The pattern with the constants of ``names`` as variables, each a column of the result."""
     match node:
         case n.Bgp(patterns):
@@ -92,7 +146,7 @@ def _lift(node: Algebra, names: Names) -> Algebra:
             return node
 
 
-def _lift_filter(condition: Expr, inner: Algebra, names: Names) -> Algebra:
+def _lift_filter(condition: Expr, inner: Algebra, names: PlaceNames) -> Algebra:
     left: list[Expr] = []
     node = _lift(inner, names)
     for each in _conditions(condition):
@@ -107,7 +161,7 @@ def _lift_filter(condition: Expr, inner: Algebra, names: Names) -> Algebra:
     return node
 
 
-def _columns(inner: Algebra, names: Names) -> tuple[Var, ...]:
+def _columns(inner: Algebra, names: PlaceNames) -> tuple[Var, ...]:
     """The lifted constants that a pattern binds."""
     found: dict[Place, str] = {}
     _collect(inner, found)
@@ -147,13 +201,13 @@ def _collect_terms(terms: tuple[TermPattern, ...], found: dict[Place, str]) -> N
             found.setdefault(("", term), "")
 
 
-def _lift_triple(pattern: TriplePattern, names: Names) -> TriplePattern:
+def _lift_triple(pattern: TriplePattern, names: PlaceNames) -> TriplePattern:
     return replace(
         pattern, subject=_lift_term(pattern.subject, names), object=_lift_term(pattern.object, names)
     )
 
 
-def _lift_term(term: TermPattern, names: Names) -> TermPattern:
+def _lift_term(term: TermPattern, names: PlaceNames) -> TermPattern:
     name = names.get(("", term)) if isinstance(term, NamedNode | Literal) else None
     return term if name is None else Var(name)
 

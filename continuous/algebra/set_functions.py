@@ -4,7 +4,8 @@ An error or an unbound value makes SUM, AVG, MIN, MAX, GROUP_CONCAT and the stat
 (unbound); SAMPLE and COUNT pass over it. An empty group gives SUM and AVG 0, GROUP_CONCAT the empty
 string, the others no value. Sums and means of doubles are correctly rounded (`math.fsum`), those of
 integers and decimals exact; a quotient of decimals keeps 18 digits after the point and an integer 64 bits,
-as in the store. SAMPLE is the least term, GROUP_CONCAT works in term order.
+as in the store. SAMPLE is the least term, GROUP_CONCAT works in term order. Numbers are written as the store
+writes them: shortest digits, never an exponent.
 
 MEDIAN is the middle value in value order, or the mean of the two middle ones; PERCENTILE with parameter p
 interpolates linearly at rank p/100 * (n - 1), so that PERCENTILE 50 equals MEDIAN. VARIANCE and STDDEV
@@ -24,9 +25,48 @@ from pyoxigraph import Literal, NamedNode
 from quadrill.store.errors import QueryTextError
 
 from .nodes import Aggregate, Constant, Term
-from .number_text import double_text
-from .number_text import float_text as single_text
 from .order import FLOAT_TYPES, INTEGER_TYPES, NUMERIC_TYPES, XSD, total_key
+
+
+def double_text(number: float) -> str:
+    """Text of a double as Oxigraph prints it: shortest digits that read back, never an exponent."""
+    if number != number:
+        return "NaN"
+    if number in (float("inf"), float("-inf")):
+        return "INF" if number > 0 else "-INF"
+    if 2.0**49 <= abs(number) < 2.0**51 and abs(number) % 0.5 == 0.25:
+        # Two texts are equally near and short; Rust takes the larger, Python's repr the even one.
+        return f"{int(number)}.{3 if abs(number) % 1 == 0.25 else 8}"
+    return _without_exponent(repr(number))
+
+
+def single_text(number: float) -> str:
+    """Text of a single precision number as Oxigraph prints it: the nearest of the shortest texts."""
+    if not number or not math.isfinite(number):
+        return double_text(float(number))
+    size = Decimal(abs(float(number)))
+    sign = "-" if number < 0 else ""
+    for digits in range(1, 10):
+        unit = Decimal((0, (1,), size.adjusted() - digits + 1))
+        below = size // unit * unit
+        for candidate in sorted((below + unit, below), key=lambda text: abs(text - size)):
+            if _single(float(candidate)) == abs(number):
+                return sign + _without_exponent(repr(float(candidate)))
+    raise AssertionError(f"nine digits always identify a single precision number, here {number!r}")
+
+
+def _without_exponent(text: str) -> str:
+    sign = "-" if text.startswith("-") else ""
+    mantissa, _, exponent = text.lstrip("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    point = len(whole) + int(exponent or 0)
+    digits = (whole + fraction).rstrip("0") if point < len(whole + fraction) else whole + fraction
+    if point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}" if digits.strip("0") else f"{sign}0"
+    digits = digits.ljust(point, "0")
+    rest = digits[point:].rstrip("0")
+    return f"{sign}{digits[:point]}" + (f".{rest}" if rest else "")
+
 
 NATIVE = frozenset(("COUNT",))
 """Set functions whose result leaves no choice: the store's own implementation serves."""
@@ -134,12 +174,9 @@ def number_literal(value: Number, datatype: NamedNode) -> Literal:
             raise NotNumericError(f"decimal {value} is out of range")
         text = f"{decimal.normalize(_PRECISE):f}"
         return Literal("0" if text == "-0" else text, datatype=_DECIMAL)
-    return Literal(float_text(float(value), single=datatype == _FLOAT), datatype=datatype)
-
-
-def float_text(value: float, *, single: bool = False) -> str:
-    """The lexical form of a double (or float) as the store writes it: shortest digits, no exponent."""
-    return single_text(_single(value)) if single else double_text(value)
+    number = float(value)
+    text = single_text(_single(number)) if datatype == _FLOAT else double_text(number)
+    return Literal(text, datatype=datatype)
 
 
 def _double(value: float) -> Literal:

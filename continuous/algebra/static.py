@@ -30,6 +30,7 @@ from .build import (
     all_nodes,
     conjuncts,
     expressions,
+    has_exists,
     join,
     map_children,
     map_expressions,
@@ -40,16 +41,19 @@ from .nodes import (
     Algebra,
     Bgp,
     Call,
-    Exists,
+    Distinct,
     Expr,
     Extend,
     Filter,
     FunctionCall,
     Graph,
+    Group,
     Join,
     LeftJoin,
     Minus,
     Path,
+    Project,
+    Reduced,
     Service,
     Table,
     Union,
@@ -270,9 +274,10 @@ def _commutes_with_substitution(node: Algebra, used: Names) -> bool:
             return _commutes_with_substitution(inner, used)
         case Filter(condition, inner):
             free = expression_variables(condition) & used
-            exists = any(isinstance(each, Exists) for each in sub_expressions(condition))
             return (
-                free <= certain(inner) and not (exists and free) and _commutes_with_substitution(inner, used)
+                free <= certain(inner)
+                and not (free and has_exists(condition))
+                and _commutes_with_substitution(inner, used)
             )
         case _:
             return False
@@ -286,3 +291,55 @@ def _set_columns(node: Algebra, tables: dict[str, Table]) -> Algebra:
         node, lambda expr: map_patterns(expr, lambda pattern: _set_columns(pattern, tables))
     )
     return map_children(node, lambda child: _set_columns(child, tables))
+
+
+def correlation(node: Algebra, outer: Names) -> None:
+    """Check that joining with the row is substitution; raises UnsupportedError when it is not.
+
+    ``outer`` are the variables of the row that EXISTS is asked for.
+
+    EXISTS substitutes the variables of the row into its pattern before it is evaluated (SPARQL 1.1, section
+    18.6). For patterns that only restrict (joins, unions, filters over what they bind) that gives the same as
+    joining the pattern's solutions with the row, which can be kept up to date. Others are refused.
+    """
+    if outer & mentioned(node) and not _joins(node, outer):
+        raise UnsupportedError(
+            "EXISTS over a pattern in which the outer row is used below OPTIONAL, MINUS or BIND"
+        )
+
+
+def _joins(node: Algebra, outer: Names) -> bool:
+    used = outer & mentioned(node)
+    if not used:
+        return True
+    match node:
+        case Bgp() | Path() | Table() | Values():
+            return True
+        case Join(left, right) | Union(left, right):
+            return _joins(left, outer) and _joins(right, outer)
+        case Graph(_, inner) | Window(_, inner, _) | Distinct(inner) | Reduced(inner):
+            return _joins(inner, outer)
+        case Filter(condition, inner):
+            return (
+                not has_exists(condition)
+                and expression_variables(condition) & outer <= certain(inner)
+                and _joins(inner, outer)
+            )
+        case LeftJoin(left, right, condition):
+            inside = mentioned(right) | (
+                expression_variables(condition) if condition is not None else frozenset()
+            )
+            return inside & outer <= certain(left) and _joins(left, outer) and _joins(right, outer)
+        case Extend(inner, var, expr):
+            return (
+                var.name not in outer
+                and not has_exists(expr)
+                and expression_variables(expr) & outer <= certain(inner)
+                and _joins(inner, outer)
+            )
+        case Project(inner, variables):
+            return _joins(inner, outer & {each.name for each in variables})
+        case Group(inner, keys, _):
+            return bool(keys) and _joins(inner, outer & {each.name for each in keys})
+        case _:
+            return False

@@ -19,7 +19,7 @@ from pyoxigraph import Literal, NamedNode, Triple
 from quadrill.store.errors import UnsupportedError
 
 from . import nodes as n
-from .lateral import may_be_lateral
+from .join_order import may_be_lateral
 from .nodes import Algebra, Expr, Term, Var
 from .set_functions import STATISTICAL
 from .variables import in_scope, mentioned

@@ -1,27 +1,68 @@
-"""Rewrites RAND, UUID, STRUUID and BNODE to functions of the row that they are called for.
-
-Before ``Extend(P, ?x, RAND())``; after ``Extend(P, ?x, <urn:quadrill:function:RAND>(1, COALESCE(?a, unbound),
-...))`` with a number for the place in the text and every variable of P. The functions derive their value from
-these arguments, so a replay repeats it (docs/semantics.md, section 1). NOW stays: its printer names it.
-"""
+"""Functions of the instant or the row, rewritten: RAND and its like, NOW and C-SPARQL's `timestamp()`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 
 from pyoxigraph import Literal, NamedNode
 
-from .build import map_children, map_expression, map_expressions
-from .nodes import Algebra, Call, Constant, Exists, Expr, Extend, FunctionCall, Join, LeftJoin, Union, Var
+from quadrill.store.errors import UnsupportedError
+
+from .build import (
+    all_nodes,
+    children,
+    expressions,
+    join,
+    map_children,
+    map_expression,
+    map_expressions,
+    map_patterns,
+    sub_expressions,
+)
+from .build import expressions as own_expressions
+from .nodes import (
+    Algebra,
+    Bgp,
+    Call,
+    Constant,
+    Distinct,
+    Exists,
+    Expr,
+    Extend,
+    Filter,
+    FunctionCall,
+    Group,
+    Join,
+    LeftJoin,
+    OrderBy,
+    Path,
+    Project,
+    Reduced,
+    Slice,
+    Table,
+    TermPattern,
+    TriplePattern,
+    TripleTerm,
+    Union,
+    Var,
+    Window,
+)
 from .static import VOLATILE, VOLATILE_PREFIX
-from .variables import in_scope
+from .variables import in_scope, triple_variables
 
 UNBOUND = Literal("", datatype=NamedNode("urn:quadrill:unbound"))
 """Stands for an unbound variable in the arguments of a function that describes a row."""
 
 
 def tie_to_rows(root: Algebra) -> Algebra:
-    """The query with each call of RAND, UUID, STRUUID and BNODE tied to its row."""
+    """The query with each call of RAND, UUID, STRUUID and BNODE tied to its row.
+
+    Before ``Extend(P, ?x, RAND())``; after ``Extend(P, ?x, <urn:quadrill:function:RAND>(1, COALESCE(?a,
+    unbound), ...))`` with a number for the place in the text and every variable of P. The functions derive
+    their value from these arguments, so a replay repeats it (docs/semantics.md, section 1).
+    """
     places = count(1)
 
     def visit(node: Algebra) -> Algebra:
@@ -59,3 +100,199 @@ def _base(node: Algebra) -> Algebra:
 
 def _or_unbound(name: str) -> Expr:
     return Call("COALESCE", (Var(name), Constant(UNBOUND)))
+
+
+NOW = "_:now"
+CLOCK = Table("clock", (Var(NOW),), frozenset((NOW,)))
+
+
+def with_clock(node: Algebra) -> Algebra:
+    """The pattern with every NOW() read from the clock; the same pattern when there is none.
+
+    The instant is a relation of one row that changes at every instant. Before ``Filter(?t > NOW(), P)``;
+    after ``Project(Filter(?t > ?_:now, Join(P, clock)), variables of P)``. An incremental join with the clock
+    evaluates the expression anew for the rows of P when the instant moves, and only then.
+    """
+    node = map_children(node, with_clock)
+    node = map_expressions(node, lambda expr: map_patterns(expr, with_clock))
+    if not any(map(_asks, expressions(node))):
+        return node
+    visible = tuple(Var(name) for name in sorted(in_scope(node)))
+    node = map_expressions(node, lambda expr: map_expression(expr, _read))
+    match node:
+        case Filter() | Extend():
+            return Project(replace(node, input=join(node.input, CLOCK)), visible)
+        case LeftJoin(_, right, _):
+            return Project(replace(node, right=join(right, CLOCK)), visible)
+        case Group() | OrderBy():
+            return replace(node, input=join(node.input, CLOCK))
+        case _:
+            return node
+
+
+def _asks(expr: Expr) -> bool:
+    return any(isinstance(each, Call) and each.name == "NOW" for each in sub_expressions(expr))
+
+
+def _read(expr: Expr) -> Expr | None:
+    return Var(NOW) if isinstance(expr, Call) and expr.name == "NOW" else None
+
+
+EVENT_TIME = NamedNode(VOLATILE_PREFIX + "event-time")
+GREATEST = NamedNode(VOLATILE_PREFIX + "greatest")
+
+
+def uses_timestamps(root: Algebra) -> bool:
+    """True when ``timestamp(?v)`` occurs anywhere in the query."""
+    return any(
+        isinstance(each, Call) and each.name == "TIMESTAMP"
+        for node in all_nodes(root)
+        for expr in own_expressions(node)
+        for each in sub_expressions(expr)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPattern:
+    """A basic graph pattern of a window whose solutions get event times.
+
+    ``marks`` are the variables of the times, innermost first, each with the triple patterns, as `triple_of`
+    writes them, of which it is the greatest event time.
+    """
+
+    pattern: Bgp
+    marks: tuple[tuple[Var, tuple[Expr, ...]], ...]
+
+
+def timed_pattern(node: Algebra) -> TimedPattern | None:
+    """The pattern below the times that `read_timestamps` has put over it; None for anything else."""
+    marks: list[tuple[Var, tuple[Expr, ...]]] = []
+    while isinstance(node, Extend) and isinstance(node.expr, FunctionCall) and node.expr.iri == EVENT_TIME:
+        _, *triples = node.expr.args
+        marks.insert(0, (node.var, tuple(triples)))
+        node = node.input
+    return TimedPattern(node, tuple(marks)) if marks and isinstance(node, Bgp) else None
+
+
+def greatest_of(times: Sequence[Var]) -> Expr:
+    """The greatest of some times; those that are unbound do not count."""
+    if len(times) == 1:
+        return times[0]
+    return FunctionCall(GREATEST, tuple(Call("COALESCE", (each, Constant(UNBOUND))) for each in times))
+
+
+def read_timestamps(root: Algebra) -> Algebra:
+    """The query with each ``timestamp(?v)`` read from the triples that its windows matched.
+
+    Raises UnsupportedError where the triples can not be told: ?v bound by a property path or in a sub-query
+    that groups.
+
+    It is the greatest event time among the window triples that bind ?v in a solution. Each basic graph
+    pattern of a window that has ?v is extended by the time of its matched triples, and the call becomes the
+    greatest of these. Before ``Filter(TIMESTAMP(?v) > 5, Window(w, Bgp(?v :p ?o)))``; after, with f =
+    <urn:quadrill:function:event-time> and g = <urn:quadrill:function:greatest>: ``Filter(g(COALESCE(?t1,
+    none)) > 5, Window(w, Extend(Bgp(?v :p ?o), ?t1, f(<w>, TRIPLE(?v, :p, ?o)))))``. Sub-selects pass the
+    hidden times on.
+    """
+    if not uses_timestamps(root):
+        return root
+    rewrite = _Timestamps()
+    wanted = {
+        each.args[0].name
+        for node in all_nodes(root)
+        for expr in own_expressions(node)
+        for each in sub_expressions(expr)
+        if isinstance(each, Call) and each.name == "TIMESTAMP" and isinstance(each.args[0], Var)
+    }
+    return _with_columns_of(root, rewrite.replace_calls(rewrite.mark(root, wanted, None)))
+
+
+def _with_columns_of(original: Algebra, node: Algebra) -> Algebra:
+    """The root's own columns: the times are no part of the answer."""
+    match original, node:
+        case (Project(_, columns), Project(inner, _)):
+            return Project(inner, columns)
+        case (Distinct() | Reduced() | Slice(), Distinct() | Reduced() | Slice()):
+            return replace(node, input=_with_columns_of(original.input, node.input))
+        case _:
+            return node
+
+
+class _Timestamps:
+    def __init__(self) -> None:
+        self._fresh = count(1)
+
+    def mark(self, node: Algebra, wanted: set[str], window: NamedNode | None) -> Algebra:
+        """Extend the patterns inside windows by the times of their triples, one variable per wanted one."""
+        if isinstance(node, Window):
+            if not isinstance(node.name, NamedNode) or node.stream is not None:
+                raise UnsupportedError("timestamp() in a window with a variable name")
+            return replace(node, input=self.mark(node.input, wanted, node.name))
+        if isinstance(node, Distinct):
+            # Times that went through DISTINCT would tell rows apart that are equal.
+            return replace(node, input=_with_columns_of(node.input, self.mark(node.input, wanted, window)))
+        if isinstance(node, Path) and window is not None and in_scope(node) & wanted:
+            raise UnsupportedError("timestamp() of a variable that a property path binds")
+        if isinstance(node, Bgp) and window is not None:
+            return self._mark_bgp(node, wanted, window)
+        node = map_expressions(
+            node, lambda expr: map_patterns(expr, lambda pattern: self.mark(pattern, wanted, window))
+        )
+        node = map_children(node, lambda child: self.mark(child, wanted, window))
+        if isinstance(node, Project):
+            hidden = tuple(Var(name) for name in sorted(in_scope(node.input)) if name.startswith(_PREFIX))
+            return replace(node, vars=node.vars + hidden)
+        return node
+
+    def _mark_bgp(self, node: Bgp, wanted: set[str], window: NamedNode) -> Algebra:
+        result: Algebra = node
+        for variable in sorted(in_scope(node) & wanted):
+            triples = [each for each in node.patterns if variable in triple_variables(each)]
+            time = FunctionCall(EVENT_TIME, (Constant(window), *map(triple_of, triples)))
+            result = Extend(result, Var(f"{_PREFIX}{variable}.{next(self._fresh)}"), time)
+        return result
+
+    def replace_calls(self, node: Algebra) -> Algebra:
+        """Each call becomes the greatest of the times in scope where it stands."""
+        scopes = children(node)
+        times = frozenset().union(*map(in_scope, scopes))
+
+        def change(expr: Expr) -> Expr | None:
+            if not isinstance(expr, Call) or expr.name != "TIMESTAMP" or not isinstance(expr.args[0], Var):
+                return None
+            variable = expr.args[0].name
+            names = sorted(each for each in times if each.startswith(f"{_PREFIX}{variable}."))
+            if not names and any(_has_time(each, variable) for each in scopes):
+                raise UnsupportedError(
+                    f"timestamp(?{variable})",
+                    f"timestamp(?{variable}) can not be told of a variable that comes"
+                    " from a sub-query with GROUP BY or DISTINCT",
+                    hint="call timestamp() inside the sub-query",
+                )
+            return greatest_of([Var(each) for each in names])
+
+        node = map_expressions(node, lambda expr: map_expression(expr, change))
+        node = map_expressions(node, lambda expr: map_patterns(expr, self.replace_calls))
+        return map_children(node, self.replace_calls)
+
+
+_PREFIX = "_:time."
+
+
+def _has_time(node: Algebra, variable: str) -> bool:
+    return any(
+        name.startswith(f"{_PREFIX}{variable}.") for each in all_nodes(node) for name in in_scope(each)
+    )
+
+
+def triple_of(pattern: TriplePattern | TripleTerm) -> Expr:
+    """The triple that a pattern matches, as an expression."""
+    return Call("TRIPLE", (_term(pattern.subject), _term(pattern.predicate), _term(pattern.object)))
+
+
+def _term(term: TermPattern | NamedNode) -> Expr:
+    if isinstance(term, Var):
+        return term
+    if isinstance(term, TripleTerm):
+        return triple_of(term)
+    return Constant(term)

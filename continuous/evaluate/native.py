@@ -20,18 +20,18 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.sweep import Holder
 
 from ..algebra.build import all_nodes, expressions
-from ..algebra.clock import with_clock
 from ..algebra.nodes import MERGED, Var, Window
 from ..algebra.query import ContinuousQuery
-from ..algebra.row_order import has_order
+from ..algebra.rewrites import has_order, prepare
 from ..algebra.static import is_static, is_volatile, split_static
 from ..algebra.variables import certain
+from ..algebra.volatile import with_clock
 from ..element import Solution, WindowContent
 from ..expressions.oxigraph_functions import Functions
 from ..operators.policies import Policy
 from ..output.construct import Template
-from ..plan.compilation import StaticTable
 from ..plan.plan_state import Encoded, PlanOptions, PlanState
+from ..plan.sources import StaticTable
 from ..plan.template import Skeleton, skeleton
 from ..rows import Delta, IdRow, merge
 from ..static.facts import LookupReason, StaticPart
@@ -44,7 +44,6 @@ from ..windows.encoded import EncodedContent, WindowKey
 from ..windows.engine_terms import EngineTerms
 from ..windows.sharing import WindowPool
 from .answer import Answer, AnswerChange
-from .rewrites import prepare
 from .static_evaluator import StaticEvaluator, merged_background, projected
 from .static_rows import described, streams_of_variable
 

@@ -17,14 +17,15 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.build import all_nodes
+from ..algebra.join_order import JoinOrder
 from ..algebra.nodes import MERGED, Algebra, Table, Var, Window
 from ..algebra.query import ContinuousQuery
 from ..algebra.reify import assert_quoted, canonical_content, has_reifiers
-from ..algebra.row_order import has_order
+from ..algebra.rewrites import has_order, prepare
 from ..algebra.static import StaticPattern, calls_service, is_static, split_static
 from ..algebra.text import SparqlText
-from ..algebra.timestamps import uses_timestamps
 from ..algebra.triggers import triggers
+from ..algebra.volatile import uses_timestamps
 from ..element import Solution, WindowContent
 from ..expressions.oxigraph_functions import Functions
 from ..output.construct import Template
@@ -33,8 +34,6 @@ from ..static.options import EvaluationOptions
 from ..uncertainty import custom_functions
 from ..windows.encoded import WindowKey
 from .answer import Answer
-from .join_order import JoinOrder
-from .rewrites import prepare
 from .static_evaluator import StaticEvaluator, merged_background, projected
 from .static_rows import described, streams_of_variable
 from .window_graphs import GraphNames, WindowPlan, windows_with_graphs

@@ -13,7 +13,7 @@ from quadrill.store.errors import GoneError, UnsupportedError
 from quadrill.store.sparql.parse_cache import AlikeTexts
 
 from ..algebra.build import UNIT, all_nodes
-from ..algebra.graphs import expand
+from ..algebra.graphs import expand, predicates_of
 from ..algebra.nodes import (
     MERGED,
     Algebra,
@@ -32,7 +32,6 @@ from ..algebra.nodes import (
     Var,
     Window,
 )
-from ..algebra.predicates import predicates_of
 from ..algebra.query import ContinuousQuery
 from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.text import SparqlText, row_text

@@ -18,7 +18,7 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
-from . import compare, functions, numeric, oxigraph
+from . import functions, numeric, oxigraph
 from .values import Maybe, Value, ValueTable, term_of, value_of
 
 ValueFunction = Callable[[tuple[int, ...]], Maybe]
@@ -100,7 +100,7 @@ class Emitter:
         if isinstance(expr, Call) and expr.name in _BOOLEAN:
             return local
         result = self.fresh("b")
-        self.line(f"{result} = {self.name_of(compare.ebv, 'ebv')}({local})")
+        self.line(f"{result} = {self.name_of(numeric.ebv, 'ebv')}({local})")
         return result
 
     def _call(self, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
@@ -278,12 +278,12 @@ def _on_terms(function: TermFunction, *values: Value) -> Maybe:
 
 
 _OPERATORS: dict[str, Callable[..., Maybe]] = {
-    "=": compare.equals,
-    "!=": compare.differs,
-    "<": compare.less,
-    "<=": compare.less_or_equal,
-    ">": compare.greater,
-    ">=": compare.greater_or_equal,
+    "=": numeric.equals,
+    "!=": numeric.differs,
+    "<": numeric.less,
+    "<=": numeric.less_or_equal,
+    ">": numeric.greater,
+    ">=": numeric.greater_or_equal,
     "+": numeric.add,
     "-": numeric.subtract,
     "*": numeric.multiply,

@@ -14,8 +14,7 @@ from ..algebra.nodes import Aggregate, Term
 from ..algebra.order import XSD, total_text, value_text
 from ..algebra.set_functions import NATIVE, Accumulator, percentile_parameter
 from ..algebra.static import VOLATILE_PREFIX
-from ..algebra.timestamps import EVENT_TIME, GREATEST
-from ..algebra.volatile import UNBOUND
+from ..algebra.volatile import EVENT_TIME, GREATEST, UNBOUND
 
 Function = Callable[..., Term | None]
 

@@ -22,7 +22,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 from quadrill.store.dictionary import TermDictionary, decimal_id, inline_decimal, integer_id
 from quadrill.store.terms import Term
 
-from ..algebra.number_text import double_text, float_text
+from ..algebra.set_functions import double_text, single_text
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 DECIMAL_ONE: Final = 10**18
@@ -110,7 +110,7 @@ def term_of(value: Value) -> Term:
     if kind is bool:
         return _TRUE if value else _FALSE
     if kind is Float32:
-        return Literal(float_text(value), datatype=_FLOAT)  # type: ignore[arg-type]
+        return Literal(single_text(value), datatype=_FLOAT)  # type: ignore[arg-type]
     if kind is Moment:
         return value.term  # type: ignore[union-attr]
     return value  # type: ignore[return-value]

@@ -14,8 +14,8 @@ from quadrill.store.terms import Term
 from ..evaluate.answer import AnswerChange
 from ..evaluate.native import NativeEvaluator, decoded_rows, weakly
 from ..expressions.oxigraph import canonical
-from ..plan.compilation import StaticTable
 from ..plan.plan_state import Encoded, PlanOptions, PlanState
+from ..plan.sources import StaticTable
 from ..plan.template import MEMBER, PARAMETERS, lift
 from ..rows import Delta, IdRow, merge, negate
 from ..static.steps import Changes

@@ -1,12 +1,11 @@
 """The languages: CQELS-QL, RSP-QL*, C-SPARQL and SPARQL, all to one algebra.
 
-    text  --parser.py, builder.py-->  syntax.py  --translate.py-->  algebra.query.ContinuousQuery
+    text  --parser.py, query_rules.py-->  syntax.py  --translate.py-->  algebra.query.ContinuousQuery
 
 Each grammar is a document of its own (``*.lark``) over the shared core ``sparql.lark``.
 """
 
-from .context import Limits
-from .detect import detect_dialect
+from .context import Limits, detect_dialect
 from .parser import parse, warm_up
 
 __all__ = ["Limits", "detect_dialect", "parse", "warm_up"]

@@ -1,4 +1,4 @@
-"""What one translation knows: the text, the dialect, the limits, and the faults found so far."""
+"""What is known of a text before it is parsed: its dialect, limits and parameters, and the faults so far."""
 
 from __future__ import annotations
 
@@ -11,6 +11,41 @@ from pyoxigraph import NamedNode
 
 from ..algebra.nodes import Var
 from ..algebra.query import Dialect
+
+# Comments, strings and IRIs hold words that are none; they are blanked before the words are looked for.
+NOISE = re.compile(
+    r'"""(?:"{0,2}(?:[^"\\]|\\[\s\S]))*"""|\'\'\'(?:\'{0,2}(?:[^\'\\]|\\[\s\S]))*\'\'\''
+    r'|"(?:[^"\n\r\\]|\\.)*"|\'(?:[^\'\n\r\\]|\\.)*\'|<[^\x00-\x20<>"{}|^`]*>|#[^\n\r]*'
+)
+_WORD = r"(?:<>|[^\s<>\[\]{}()?$:]*:[^\s\[\]{}()]*)"
+_RULES: tuple[tuple[Dialect, str], ...] = (
+    ("rspql", r"\bFROM\s+NAMED\s+WINDOW\b"),
+    ("csparql", r"\bFROM\s+STREAM\b"),
+    ("cqels", rf"(?<![\w?$:])STREAM\s*(?:{_WORD}|[?$]\w+)\s*\["),
+    ("cqels", r"(?<![\w?$:])STREAM\s*\["),
+    ("cqels", rf"\bFROM\s+NAMED\s*{_WORD}\s*\["),
+    ("rspql", r"\bREGISTER\s+[RID]STREAM\b"),
+    ("csparql", r"\bREGISTER\s+QUERY\b"),
+    ("rspql", rf"(?<![\w?$:])WINDOW\s*(?:{_WORD}|[?$]\w+)\s*\{{"),
+    ("rspql", rf"\bREGISTER\s+STREAM\s*{_WORD}"),
+    ("csparql", r"\bREGISTER\s+STREAM\b"),
+    ("rspql", r"\bREGISTER\b"),
+    # Its window is missing, which is told better than a word that SPARQL does not have.
+    ("cqels", rf"(?<![\w?$:])STREAM\s*(?:{_WORD}|[?$]\w+)\s*\{{"),
+)
+
+
+def detect_dialect(text: str) -> Dialect:
+    """The dialect of a query text by its words; ``sparql`` when it has no window and no REGISTER."""
+    words = NOISE.sub(_blank, text)
+    for dialect, pattern in _RULES:
+        if re.search(pattern, words, re.IGNORECASE):
+            return dialect
+    return "sparql"
+
+
+def _blank(found: re.Match[str]) -> str:
+    return "<>" if found.group().startswith("<") else " "
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +131,43 @@ class Context:
                 "Split it into several queries.",
                 "limit",
             )
+
+
+_MARK = re.compile(NOISE.pattern + r"|<<|>>|[{}()\[\]]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def check_size(context: Context) -> None:
+    """Note a fault when the text is too long, nests too deeply or holds half characters.
+
+    Deep nesting would exhaust the stack of whatever walks the query later; Oxigraph's own parser, which
+    gets parts of it, overflows near 2,200 nested groups.
+    """
+    text, limits = context.text, context.limits
+    if len(text) > limits.characters:
+        context.fault(
+            f"the query has {len(text)} characters, at most {limits.characters} are allowed",
+            limits.characters,
+            "Load long lists of values into a graph and query that.",
+            "limit",
+        )
+        return
+    found = _SURROGATE.search(text)
+    if found is not None:
+        context.fault(f"U+{ord(found.group()):04X} is half a character, not one", found.start())
+        return
+    depth = 0
+    for mark in _MARK.finditer(text):
+        word = mark.group()
+        if word in ("{", "(", "[", "<<"):
+            depth += 1
+            if depth > limits.nesting:
+                context.fault(
+                    f"brackets are nested more than {limits.nesting} deep",
+                    mark.start(),
+                    "Flatten the query or split it.",
+                    "limit",
+                )
+                return
+        elif word in ("}", ")", "]", ">>"):
+            depth = max(0, depth - 1)

@@ -10,10 +10,8 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from quadrill.store.errors import QueryTextError
 
-from . import wording
-from .context import Context, Fault
-from .detect import NOISE
-from .recovery import Recovery
+from .context import NOISE, Context, Fault
+from .recovery import Recovery, expected, found, plain
 from .slips import Slip, slips_of
 from .terms import WELL_KNOWN
 
@@ -123,7 +121,7 @@ class _Explanation:
         self.recovery = recovery
         self.at = at
         self.choices = recovery.expected()
-        self.wanted = wording.expected(self.choices, _patterns(grammar))
+        self.wanted = expected(self.choices, _patterns(grammar))
 
     def of(self, error: UnexpectedInput) -> Fault:
         """The fault in words."""
@@ -135,7 +133,7 @@ class _Explanation:
         assert isinstance(error, UnexpectedToken)
         token = error.token
         slip = self._slip(token)
-        message = f"unexpected {wording.found(str(token))}, expected {self.wanted}"
+        message = f"unexpected {found(str(token))}, expected {self.wanted}"
         if slip is not None:
             return Fault(slip.message or message, self.at, slip.hint)
         if token.type == "$END":
@@ -166,7 +164,7 @@ class _Explanation:
         word = _BARE_WORD.match(text, at)
         if word is not None:
             return self._bare_word(word.group())
-        message = f"unexpected {wording.found(text[at])}, expected {self.wanted}"
+        message = f"unexpected {found(text[at])}, expected {self.wanted}"
         return Fault(message, at, _char_hint(text, at))
 
     def _bare_word(self, word: str) -> Fault:
@@ -256,7 +254,7 @@ def _unclosed(text: str) -> str | None:
 def _patterns(grammar: Lark) -> dict[str, str]:
     """Terminals that are plain strings, as they are written."""
     return {
-        wording.plain(terminal.name): terminal.pattern.value
+        plain(terminal.name): terminal.pattern.value
         for terminal in grammar.terminals
         if terminal.pattern.type == "str"
     }
@@ -266,7 +264,7 @@ def _undeclared_prefixes(context: Context, tokens: list[Token]) -> None:
     declared: set[str] = set()
     previous = ""
     for token in tokens:
-        kind = wording.plain(token.type)
+        kind = plain(token.type)
         if kind == "PNAME_NS" and previous == "_PREFIX":
             declared.add(str(token[:-1]))
         elif kind in ("PNAME_NS", "PNAME_LN"):

@@ -17,10 +17,8 @@ from quadrill.store.errors import QueryTextError, UnsupportedError
 from ..algebra.query import ContinuousQuery, Dialect
 from . import diagnostics
 from . import syntax as s
-from .builder import SyntaxBuilder
-from .context import Context, Limits
-from .detect import detect_dialect
-from .guard import check_size
+from .context import Context, Limits, check_size, detect_dialect
+from .query_rules import SyntaxBuilder
 from .translate import translate
 
 _REMEMBERED_CHARACTERS = 10_000

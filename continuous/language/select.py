@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from ..algebra import nodes as a
 from ..algebra.nodes import Algebra, Expr, OrderCondition, Var
+from ..algebra.variables import Scopes
 from . import syntax as s
 from .context import Context
 from .expressions import Aggregates, ExpressionTranslator, variables
-from .scopes import Scopes
 from .triples import TripleTranslator
 
 

@@ -8,9 +8,8 @@ from typing import Protocol
 
 from ..algebra import nodes as a
 from ..algebra.nodes import Aggregate, Algebra, Expr, OrderCondition, Var
-from .scopes import Scopes
-from .write_expressions import ExpressionWriter
-from .write_terms import Names
+from ..algebra.variables import Scopes
+from .write_terms import ExpressionWriter, Names
 
 
 class Groups(Protocol):

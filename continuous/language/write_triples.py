@@ -13,8 +13,7 @@ from pyoxigraph import NamedNode, Triple
 from ..algebra import nodes as a
 from ..algebra.nodes import TermPattern, TriplePattern, Var
 from .terms import RDF_REIFIES
-from .write_expressions import ExpressionWriter
-from .write_terms import Names
+from .write_terms import ExpressionWriter, Names
 
 Pattern = TriplePattern | a.Path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..algebra.graphs_read import graphs_read
+from ..algebra.graphs import graphs_read
 from ..queries.prepare import PreparedQuery, streams_read
 
 
@@ -85,5 +85,3 @@ def cycle(prepared: PreparedQuery, others: Iterable[PreparedQuery]) -> tuple[Nod
                     if reads.reads(node):
                         todo.extend(makes)
     return None
-
-

@@ -14,11 +14,10 @@ from quadrill.store.errors import UnsupportedError
 from ..algebra.graphs import only_matches
 from ..algebra.nodes import Algebra, Var
 from ..algebra.variables import mentioned
-from .compilation import Names
-from .patterns import Patterns, Scope
+from .patterns import Patterns
 from .plan import Built
 from .solutions import Solutions
-from .sources import Sources
+from .sources import Names, Scope, Sources
 
 
 class Blocks:

@@ -99,9 +99,7 @@ class CompiledPlan:
         return self._timed
 
 
-def generate(
-    plan: Plan, context: ExpressionContext, memos: Memos, *, timed: bool = False
-) -> tuple[str, Any]:
+def generate(plan: Plan, context: ExpressionContext, memos: Memos, *, timed: bool = False) -> tuple[str, Any]:
     """The source text of the plan's function, and the function; ``memos`` are shared by all its forms."""
     writer = _Writer(plan, context, memos, timed)
     return writer.write()
@@ -249,9 +247,7 @@ class _Writer:
         out.line(f"{index} = {out.name_of(arrangement, 'input')}.index({probe.key})")
         return index
 
-    def _probe(
-        self, probe: Probe, index: str, node: PlanNode, join: Join, slots: dict[str, str]
-    ) -> None:
+    def _probe(self, probe: Probe, index: str, node: PlanNode, join: Join, slots: dict[str, str]) -> None:
         """One look-up: a loop over what it finds."""
         out = self._out
         names = join.inputs[probe.input].vars

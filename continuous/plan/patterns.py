@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pyoxigraph import BlankNode, NamedNode
+from pyoxigraph import NamedNode
 
 from quadrill.store.dictionary import Pins, TermDictionary
 from quadrill.store.errors import UnsupportedError
@@ -39,27 +37,10 @@ from ..expressions.oxigraph import canonical
 from ..operators import linear
 from ..operators.closure import Closure
 from ..operators.join import Join as JoinOperator
-from ..operators.scan import Scan, Select, excludes
-from ..operators.star import Star
+from ..operators.scan import Scan, Select, Star, excludes
 from ..rows import Schema
 from .plan import Built, PlanBuilder
-
-if TYPE_CHECKING:
-    from .sources import Sources
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Where a pattern stands: in which window, in which of its graphs, on which variable stream.
-
-    ``context`` are the variables that a block around the pattern binds in every solution: those of
-    ``GRAPH ?g`` and of ``STREAM ?s``.
-    """
-
-    window: NamedNode | None = None
-    graph: NamedNode | BlankNode | Var | None = None
-    stream: str | None = None
-    context: frozenset[str] = frozenset()
+from .sources import Scope, Sources
 
 
 class Patterns:
@@ -226,9 +207,7 @@ class Patterns:
         inputs = [edges, self._triples(scope)]
         if extra:
             by_graph = isinstance(scope.graph, Var)
-            inputs.append(
-                self.graph_names(extra[0], scope) if by_graph else self._sources.streams(scope)
-            )
+            inputs.append(self.graph_names(extra[0], scope) if by_graph else self._sources.streams(scope))
         pairs = self._builder.add("closure", operator, inputs)
         # The pairs are read like triples without a predicate.
         positions = [self._constant(subject), self._constant(object_), *extra]

@@ -18,7 +18,7 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
-from ..algebra.build import map_expression, sub_expressions
+from ..algebra.build import has_exists, map_expression, sub_expressions
 from ..algebra.nodes import (
     MERGED,
     Algebra,
@@ -49,9 +49,9 @@ from ..algebra.nodes import (
     Var,
     Window,
 )
-from ..algebra.timestamps import TimedPattern, greatest_of, timed_pattern, triple_of
+from ..algebra.static import correlation
 from ..algebra.variables import expression_variables
-from ..algebra.volatile import UNBOUND
+from ..algebra.volatile import UNBOUND, TimedPattern, greatest_of, timed_pattern, triple_of
 from ..expressions.compile import compile_condition
 from ..operators import linear
 from ..operators.join import Join as JoinOperator
@@ -59,13 +59,10 @@ from ..operators.matching import Match
 from ..operators.policies import Policy
 from ..rows import Schema
 from .blocks import Blocks
-from .compilation import NO_NAMES, Compilation, Names
-from .exists import correlation, has_exists
-from .modifiers import Modifiers
-from .patterns import Patterns, Scope, touches_graph
+from .patterns import Patterns, touches_graph
 from .plan import Built, Plan, PlanBuilder, pin_tables
-from .solutions import Solutions
-from .sources import Sources
+from .solutions import Modifiers, Solutions
+from .sources import NO_NAMES, Compilation, Names, Scope, Sources
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
-"""The physical plan: operators in an order in which each comes behind its inputs."""
+"""The physical plan: operators in an order in which each comes behind its inputs, and what they read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -11,8 +11,11 @@ from pyoxigraph import NamedNode
 
 from ..algebra.nodes import Algebra, Expr
 from ..operators.join import Join
-from ..operators.operator import Operator
+from ..operators.linear import Operator
+from ..operators.merge import Merge, TimedMerge
+from ..operators.scan import Scan, Select, Star
 from ..rows import EMPTY, Delta, IdRow, Schema
+from ..windows.encoded import Predicates
 
 SourceKey = str
 """One input of a plan: the triples or the named graphs' quads of a window, or a static table."""
@@ -267,3 +270,88 @@ class PlanBuilder:
             )
         )
         return Built(len(self.nodes) - 1, operator.schema)
+
+
+def table_joins(plan: Plan, table: str) -> list[tuple[Join, int]] | None:
+    """The joins that read a static part, with the number of the input; None when something else does, too."""
+    key = source_key("table", table)
+    places = {place for place, node in enumerate(plan.nodes) if node.source == key}
+    found: list[tuple[Join, int]] = []
+    for node in plan.nodes:
+        for number, place in enumerate(node.inputs):
+            if place in places:
+                if not isinstance(node.operator, Join):
+                    return None
+                found.append((node.operator, number))
+    return None if plan.root in places else found
+
+
+def unshared(plan: Plan, table: str) -> str | None:
+    """Why joins cannot look a part up in rows that others hold; None when they can.
+
+    Such rows never enter as a change, so something else must bring rows to be joined with them.
+    """
+    joins = table_joins(plan, table)
+    if joins is None:
+        return "the plan reads all its rows"
+    if not joins:
+        return "the plan does not read it"
+    static = static_nodes(plan.nodes)
+    for node in plan.nodes:
+        if any(each is node.operator for each, _ in joins) and all(place in static for place in node.inputs):
+            return "it is joined with static parts alone"
+    return None
+
+
+def unkeyed(plan: Plan, table: str, others: Collection[str]) -> str | None:
+    """Why a part cannot be looked up by keys, when others are looked up, too; None when it can."""
+    reason = unshared(plan, table)
+    if reason is not None:
+        return reason
+    joins = table_joins(plan, table) or []
+    for node in plan.nodes:
+        join = node.operator
+        if not isinstance(join, Join) or all(each is not join for each, _ in joins):
+            continue
+        asked = {number for each, number in joins if each is join}
+        for other in others:
+            asked |= {number for each, number in table_joins(plan, other) or () if each is join}
+        if not join.always_keyed(asked):
+            return "the plan looks into it without a key"
+    return None
+
+
+def wanted_predicates(plan: Plan) -> dict[SourceKey, Predicates]:
+    """For each window input of a plan the ids of the predicates that can make a difference; None for all."""
+    found: dict[SourceKey, Predicates] = {}
+    for place, node in enumerate(plan.nodes):
+        if node.source is not None and not node.source.startswith("table "):
+            found[node.source] = _asked(plan, place)
+    return found
+
+
+def _asked(plan: Plan, place: int) -> Predicates:
+    asked: frozenset[int] = frozenset()
+    for node in plan.nodes:
+        if place not in node.inputs:
+            continue
+        own = _of_operator(plan, node)
+        if own is None:
+            return None
+        asked |= own
+    # The answer itself, where nothing stands between.
+    return None if plan.root == place else asked
+
+
+def _of_operator(plan: Plan, node: PlanNode) -> Predicates:
+    operator = node.operator
+    if isinstance(operator, Scan):
+        constants = [term_id for column, term_id in operator.constants if column == 1]
+        return frozenset(constants) if constants else None
+    if isinstance(operator, Star):
+        return frozenset(operator.places)
+    if isinstance(operator, Select) and operator.schema.vars[:3] == ("s", "p", "o"):
+        return _asked(plan, plan.nodes.index(node))
+    if isinstance(operator, Merge | TimedMerge):
+        return _asked(plan, plan.nodes.index(node))
+    return None

@@ -13,24 +13,22 @@ from quadrill.store.dictionary import Pins
 
 from ..algebra.nodes import Algebra
 from ..algebra.query import ContinuousQuery
-from ..algebra.timestamps import GREATEST
+from ..algebra.volatile import GREATEST
 from ..expressions.compile import ExpressionContext
 from ..expressions.oxigraph import canonical
 from ..expressions.oxigraph_functions import greatest, instant_literal
 from ..operators.join import Join
+from ..operators.ordering import TopK
 from ..operators.policies import Policy
-from ..operators.topk import TopK
 from ..rows import EMPTY, Delta, IdRow, merge
 from ..static.options import EvaluationOptions
 from ..uncertainty import custom_functions
 from ..windows.encoded import ElementCoder, EncodedContent, HeldWindow, Predicates, WindowKey
 from ..windows.timed import TimedContent
-from .compilation import Compilation, StaticTable
 from .compiled import CompiledPlan
-from .keyed import table_joins, unkeyed, unshared
 from .physical import build_plan
-from .plan import CLOCK_KEY, Plan, SourceKey, source_key
-from .wanted import wanted_predicates
+from .plan import CLOCK_KEY, Plan, SourceKey, source_key, table_joins, unkeyed, unshared, wanted_predicates
+from .sources import Compilation, StaticTable
 from .window_reifiers import WindowReifiers
 
 if TYPE_CHECKING:

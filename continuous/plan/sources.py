@@ -1,19 +1,82 @@
-"""Where changes enter a plan: the windows of a query, the merge of them all, static tables and the clock."""
+"""What a plan is built from and where changes enter it: windows, their merge, static tables, the clock."""
 
 from __future__ import annotations
 
-from pyoxigraph import NamedNode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from ..algebra.clock import CLOCK
-from ..algebra.nodes import MERGED, Var
+from pyoxigraph import BlankNode, NamedNode
+
+from quadrill.store.dictionary import Pins, TermDictionary
+
+from ..algebra.nodes import MERGED, Expr, Var
+from ..algebra.nodes import Aggregate as AggregateNode
 from ..algebra.query import WindowDeclaration
 from ..algebra.static import MERGED_PART
+from ..algebra.volatile import CLOCK
+from ..expressions.compile import ExpressionContext
 from ..operators.merge import TRIPLE, Merge, TimedMerge
+from ..operators.ordering import OrderKeys
+from ..operators.policies import Policy
 from ..operators.scan import Select
 from ..rows import Schema
-from .compilation import Compilation, columns_of
-from .patterns import Scope
 from .plan import CLOCK_KEY, Built, PlanBuilder, source_key
+
+Names = frozenset[str]
+NO_NAMES: Names = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class StaticTable:
+    """What the planner must know of a static part: its columns and those that every row binds."""
+
+    name: str
+    vars: tuple[str, ...]
+    certain: Names
+
+
+@dataclass(slots=True)
+class Compilation:
+    """What one query's plan is built from."""
+
+    terms: TermDictionary
+    pins: Pins
+    context: ExpressionContext
+    keys: OrderKeys
+    windows: Sequence[WindowDeclaration]
+    tables: Mapping[str, StaticTable]
+    union: bool = True
+    order: Sequence[int] | Policy | None = None
+    """Forces the order of look-ups in joins, or a policy that chooses it; for tests and measurements."""
+    costly_late: bool = False
+    """Filters that call extension functions come behind joins (H4 of the RSP-QL* paper)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """What the plan compiler must know of a GROUP BY besides its operator."""
+
+    aggregates: Sequence[tuple[Var, AggregateNode]]
+    exprs: Sequence[Expr | None]
+
+
+def columns_of(schema: Schema, names: Sequence[str]) -> list[int]:
+    """Places of the names; -1 where the schema has none."""
+    return [schema.vars.index(name) if name in schema.vars else -1 for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a pattern stands: in which window, in which of its graphs, on which variable stream.
+
+    ``context`` are the variables that a block around the pattern binds in every solution: those of
+    ``GRAPH ?g`` and of ``STREAM ?s``.
+    """
+
+    window: NamedNode | None = None
+    graph: NamedNode | BlankNode | Var | None = None
+    stream: str | None = None
+    context: frozenset[str] = frozenset()
 
 
 class Sources:

@@ -12,8 +12,8 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import QuadrillError
 from quadrill.store.registry.records import QueryRecord, QueryState
 
+from ..algebra.rewrites import prepare as rewritten
 from ..errors import EngineStoppedError
-from ..evaluate.rewrites import prepare as rewritten
 from ..inputs import StreamInput
 from ..output.feed import Feed
 from ..output.results import one_line

@@ -12,7 +12,7 @@ from pyoxigraph import NamedNode, Quad
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
 
-from ..algebra.row_order import has_order
+from ..algebra.rewrites import has_order
 from ..element import Solution
 from ..groups.membership import Membership
 from ..inputs import StreamInput

@@ -17,9 +17,8 @@ from quadrill.store.sparql.guard import Limits
 from quadrill.store.sparql.query import Querier, QueryRequest, QueryResult
 
 from ..algebra.build import all_nodes
-from ..algebra.graphs_read import graphs_read
+from ..algebra.graphs import graphs_read, predicates_of
 from ..algebra.nodes import Algebra
-from ..algebra.predicates import predicates_of
 from .query import QuerySources
 
 if TYPE_CHECKING:

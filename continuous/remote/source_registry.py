@@ -33,6 +33,7 @@ from .value import SourceValue, absent, decode, encode
 
 log = logging.getLogger("quadrill.continuous")
 
+
 @dataclass(frozen=True, slots=True)
 class SourceMoment:
     """The sources at a checkpoint, and its number."""

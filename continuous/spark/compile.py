@@ -44,9 +44,9 @@ from ..algebra.nodes import (
     Values,
     Var,
 )
+from ..algebra.static import correlation
 from ..algebra.variables import expression_variables, in_scope
 from ..expressions.oxigraph import canonical
-from ..plan.exists import correlation
 from ..static.columnar import Graphs
 from . import expressions, grouping, ordering, scans
 from .expressions import Scope, refuse, scope_of

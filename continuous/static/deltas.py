@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from ..algebra.lifted import restrict
 from ..algebra.nodes import Term, Values, Var
-from ..algebra.restrict import restrict
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Key
 from ..element import Solution

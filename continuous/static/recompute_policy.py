@@ -13,7 +13,7 @@ from pyoxigraph import DefaultGraph
 
 from quadrill.store.changes.commit import graph_key
 
-from ..algebra.graphs_read import graphs_read
+from ..algebra.graphs import graphs_read
 
 if TYPE_CHECKING:
     from quadrill.store.quads.rates import ChangeRates

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from quadrill.store.errors import LimitError
 
 from ..algebra.canonical import Canonical, canonical
-from ..algebra.row_order import has_order
+from ..algebra.rewrites import has_order
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Solution

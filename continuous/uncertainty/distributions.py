@@ -16,7 +16,7 @@ from typing import TypeAlias
 from pyoxigraph import Literal, NamedNode
 
 from ..algebra.nodes import Term
-from ..algebra.set_functions import NotNumericError, float_text, numeric_value
+from ..algebra.set_functions import NotNumericError, double_text, numeric_value
 
 NAMESPACE = "http://w3id.org/rsp/rspu#"
 DISTRIBUTION = NamedNode(NAMESPACE + "distribution")
@@ -106,4 +106,4 @@ def distribution_literal(distribution: Distribution) -> Literal | None:
             letter = "U"
     if not (math.isfinite(first) and math.isfinite(second)):
         return None
-    return Literal(f"{letter}({float_text(first)}, {float_text(second)})", datatype=DISTRIBUTION)
+    return Literal(f"{letter}({double_text(first)}, {double_text(second)})", datatype=DISTRIBUTION)

@@ -14,7 +14,7 @@ from pyoxigraph import Literal, NamedNode
 
 from ..algebra.nodes import Term
 from ..algebra.order import XSD
-from ..algebra.set_functions import STATISTICAL, Accumulator, float_text
+from ..algebra.set_functions import STATISTICAL, Accumulator, double_text
 from . import probability
 from .distributions import NAMESPACE, Distribution, distribution_literal, parse_distribution, parse_operand
 
@@ -58,7 +58,7 @@ def _probability(measure: Callable[..., float], operands: int) -> Function:
         values = [parse_distribution(args[0]), *map(parse_operand, args[1:])]
         if any(value is None for value in values):
             return None
-        return Literal(float_text(measure(*values)), datatype=_DOUBLE)
+        return Literal(double_text(measure(*values)), datatype=_DOUBLE)
 
     return function
 

@@ -160,9 +160,7 @@ def test_what_cannot_be_read_fails_alone_and_says_why(life: Life, gate: Gate) ->
 
 
 def test_too_much_that_waits_fails_the_query_with_the_limit(tmp_path: Path, gate: Gate) -> None:
-    life = Life(
-        tmp_path / "data", ManualClock(), threaded=True, registration_wait_ms=0, waiting_elements=2
-    )
+    life = Life(tmp_path / "data", ManualClock(), threaded=True, registration_wait_ms=0, waiting_elements=2)
     life.register("q", NAMED)
     for at in (1, 2, 3):
         life.push(at, "a")

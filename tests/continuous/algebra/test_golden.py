@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from quadrill.continuous.algebra.rewrites import prepare
 from quadrill.continuous.algebra.show import show
 from quadrill.continuous.algebra.static import split_static
 from quadrill.continuous.algebra.variables import in_scope
-from quadrill.continuous.evaluate.rewrites import prepare
 from quadrill.continuous.language import parse
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -14,7 +14,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, QuerySolutions, Store, Tri
 
 from quadrill.continuous.algebra.nodes import Term
 from quadrill.continuous.algebra.order import XSD, total_key, total_text, value_key, value_text
-from quadrill.continuous.algebra.set_functions import float_text, number_literal, set_function
+from quadrill.continuous.algebra.set_functions import double_text, number_literal, set_function
 from quadrill.continuous.operators.ordering import falling
 
 
@@ -238,7 +238,7 @@ def test_doubles_are_written_as_the_store_writes_them(value: float) -> None:
         else f"SELECT ?x {{ BIND({value!r} + 0e0 AS ?x) }}"
     )
     assert isinstance(found, QuerySolutions)
-    assert next(iter(found))["x"].value == float_text(value + 0.0)
+    assert next(iter(found))["x"].value == double_text(value + 0.0)
 
 
 def test_decimals_are_written_without_exponent() -> None:

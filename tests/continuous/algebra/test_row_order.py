@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.continuous.algebra.row_order import has_order
+from quadrill.continuous.algebra.rewrites import has_order
 from quadrill.continuous.language.parser import parse
 
 

@@ -7,7 +7,7 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.nodes import Var
-from quadrill.continuous.algebra.scope import move_outward
+from quadrill.continuous.algebra.rewrites import move_outward
 from quadrill.store.errors import QueryTextError
 
 W, G, P, Q = (NamedNode(f"urn:{letter}") for letter in "wgpq")

@@ -14,9 +14,9 @@ from pyoxigraph import Literal, NamedNode, Quad, QuerySolutions, Store
 
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.build import map_children, map_expressions, map_patterns
-from quadrill.continuous.algebra.idle_minus import drop_idle_minus
 from quadrill.continuous.algebra.nodes import Algebra, Expr, Var
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
+from quadrill.continuous.algebra.rewrites import drop_idle_minus
 from quadrill.continuous.algebra.text import SparqlText
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator

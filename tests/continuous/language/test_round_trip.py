@@ -30,7 +30,10 @@ LITERALS = [
 ]
 STREAM = NamedNode("http://e/s")
 WINDOWS = {
-    NamedNode(WINDOW_NAMESPACE + "1"): (WindowSpec("range", width_ms=3_000), WindowSpec("grid", 3_000, 1_000)),
+    NamedNode(WINDOW_NAMESPACE + "1"): (
+        WindowSpec("range", width_ms=3_000),
+        WindowSpec("grid", 3_000, 1_000),
+    ),
     NamedNode(WINDOW_NAMESPACE + "2"): (WindowSpec("now"), WindowSpec("grid", 90_500, 90_500, t0_ms=5)),
 }
 """By name: a window of CQELS-QL and one of RSP-QL*."""

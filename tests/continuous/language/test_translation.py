@@ -12,7 +12,7 @@ from pyoxigraph import Literal, NamedNode, Triple
 from quadrill.continuous.algebra import nodes as a
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.language import Limits, parse
-from quadrill.continuous.language.iris import resolve
+from quadrill.continuous.language.terms import resolve
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
 X = "http://www.w3.org/2001/XMLSchema#"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import strategies as st
 
-from quadrill.continuous.operators.operator import Operator
+from quadrill.continuous.operators.linear import Operator
 from quadrill.continuous.rows import Delta, IdRow, difference, merge
 
 Whole = Callable[..., Delta]

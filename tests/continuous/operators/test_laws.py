@@ -18,15 +18,12 @@ from quadrill.continuous.algebra.set_functions import set_function
 from quadrill.continuous.expressions.values import ValueTable
 from quadrill.continuous.operators.aggregate import Aggregate, Aggregation
 from quadrill.continuous.operators.closure import Closure
-from quadrill.continuous.operators.first import First
 from quadrill.continuous.operators.join import Join
 from quadrill.continuous.operators.linear import Constant, Distinct, Extend, Filter, Project, Union
 from quadrill.continuous.operators.matching import Match, Mode
 from quadrill.continuous.operators.merge import Merge, TimedMerge
-from quadrill.continuous.operators.ordering import Descending, OrderKeys
-from quadrill.continuous.operators.scan import Scan, Select, excludes
-from quadrill.continuous.operators.star import Star
-from quadrill.continuous.operators.topk import TopK, TopKEach
+from quadrill.continuous.operators.ordering import Descending, First, OrderKeys, TopK, TopKEach
+from quadrill.continuous.operators.scan import Scan, Select, Star, excludes
 from quadrill.continuous.plan.functions import accumulator_factory
 from quadrill.continuous.rows import Delta, IdRow, Schema, add
 from quadrill.store.dictionary import Pins, TermDictionary

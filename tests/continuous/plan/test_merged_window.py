@@ -17,7 +17,7 @@ from quadrill.continuous.algebra.reify import REIFIES
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
-from quadrill.continuous.language.merged import over_merge
+from quadrill.continuous.language.patterns import over_merge
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.engine_terms import EngineTerms
@@ -143,9 +143,7 @@ def with_timestamps(node: Algebra) -> Algebra:
             return n.Call("TIMESTAMP", (n.Var(name),))
         return None
 
-    return map_expressions(
-        map_children(node, with_timestamps), lambda expr: map_expression(expr, call)
-    )
+    return map_expressions(map_children(node, with_timestamps), lambda expr: map_expression(expr, call))
 
 
 beside_a_pattern = st.one_of(

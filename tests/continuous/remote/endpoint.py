@@ -128,4 +128,3 @@ def endpoint() -> Iterator[Endpoint]:
         yield one
     finally:
         one.close()
-

@@ -1,9 +1,4 @@
-"""The order of joins over the evaluation store: small operands first, then what shares variables with them.
-
-Oxigraph orders joins by the shape of patterns alone; it can not know that a window [NOW] holds a few triples
-and a static table forty thousand rows. Here the sizes are known, so the operands of each join group are put
-in order, and those that may be are looked up row by row (`may_be_lateral`).
-"""
+"""The order of joins over the evaluation store, and when a join may be evaluated row by row."""
 
 from __future__ import annotations
 
@@ -11,26 +6,98 @@ from collections.abc import Mapping
 
 from pyoxigraph import NamedNode
 
-from ..algebra.build import conjuncts, join, map_children, map_expressions, map_patterns
-from ..algebra.lateral import may_be_lateral
-from ..algebra.nodes import (
+from .build import conjuncts, join, map_children, map_expressions, map_patterns, sub_expressions
+from .nodes import (
     Algebra,
+    Alternative,
     Bgp,
     Exists,
+    Expr,
+    Extend,
     Filter,
     Graph,
     Group,
+    Inverse,
     Join,
     LeftJoin,
     Minus,
+    OneOrMore,
+    Path,
+    PathExpr,
+    Sequence,
     Slice,
     Table,
     Union,
     Values,
     Window,
+    ZeroOrMore,
+    ZeroOrOne,
 )
-from ..algebra.query import WindowDeclaration
-from ..algebra.variables import certain, in_scope
+from .query import WindowDeclaration
+from .variables import Names, certain, expression_variables, in_scope
+
+
+def may_be_lateral(left: Algebra, right: Algebra) -> bool:
+    """True when the right side gives the same joined rows with the left side's bindings substituted.
+
+    LATERAL (SPARQL-dev SEP-0006) substitutes each row of L into R before R is evaluated. That gives the join
+    as long as no expression, OPTIONAL or sub-query of R would see a variable of L that it does not see in
+    SPARQL.
+    """
+    return _same(right, in_scope(left))
+
+
+def _same(node: Algebra, outer: Names) -> bool:
+    match node:
+        case Bgp() | Table():
+            return True
+        case Path(_, path, _):
+            return not _matches_nothing(path)
+        case Values(variables, _):
+            # SEP-0006 forbids inline data for a variable that the left side has, as it forbids BIND.
+            return not outer & {var.name for var in variables}
+        case Join(left, right) | Union(left, right):
+            return _same(left, outer) and _same(right, outer)
+        case Graph(_, inner):
+            return _same(inner, outer)
+        case Filter(condition, inner):
+            return _sees_the_same(condition, outer, certain(inner)) and _same(inner, outer)
+        case Extend(inner, var, expr):
+            return (
+                var.name not in outer and _sees_the_same(expr, outer, certain(inner)) and _same(inner, outer)
+            )
+        case LeftJoin(left, right, condition):
+            both = certain(left) | certain(right)
+            return (
+                _same(left, outer)
+                and _same(right, outer)
+                and in_scope(right) & outer <= certain(left)
+                and (condition is None or _sees_the_same(condition, outer, both))
+            )
+        case _:
+            return False
+
+
+def _sees_the_same(expr: Expr, outer: Names, bound: Names) -> bool:
+    if any(isinstance(each, Exists) for each in sub_expressions(expr)):
+        return False
+    return expression_variables(expr) & outer <= bound
+
+
+def _matches_nothing(path: PathExpr) -> bool:
+    """True for paths of length zero, which match a substituted term that is not in the graph."""
+    match path:
+        case ZeroOrMore() | ZeroOrOne():
+            return True
+        case Inverse(inner) | OneOrMore(inner):
+            return _matches_nothing(inner)
+        case Sequence(left, right):
+            return _matches_nothing(left) and _matches_nothing(right)
+        case Alternative(left, right):
+            return _matches_nothing(left) or _matches_nothing(right)
+        case _:
+            return False
+
 
 _UNKNOWN = 1e6
 _PER_SECOND = 10.0

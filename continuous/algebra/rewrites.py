@@ -1,18 +1,4 @@
-"""Moves a FILTER or BIND out of a window or GRAPH block whose variables it does not find there.
-
-The queries of the RSP-QL* paper filter inside ``WINDOW <w> { GRAPH ?g { ... } }`` by variables that are bound
-only outside the block, where SPARQL would see them unbound. Such a FILTER or BIND moves to the nearest
-enclosing group that binds them (docs/semantics.md, section 5). Before:
-
-    Join(Bgp(?x :limit ?l), Window(w, Filter(?v > ?l, Bgp(?x :value ?v))))
-
-after:
-
-    Filter(?v > ?l, Join(Bgp(?x :limit ?l), Window(w, Bgp(?x :value ?v))))
-
-Inside OPTIONAL it becomes the left join's condition. Nothing moves out of EXISTS, MINUS, UNION branches or
-sub-queries. A variable that no such group binds stays unbound where it stands, and the row fails there.
-"""
+"""The rewrites that a query goes through before its static parts are split off, in order."""
 
 from __future__ import annotations
 
@@ -29,6 +15,7 @@ from .nodes import (
     Bgp,
     Call,
     Constant,
+    Distinct,
     Exists,
     Expr,
     Extend,
@@ -38,13 +25,19 @@ from .nodes import (
     Join,
     LeftJoin,
     Minus,
+    OrderBy,
     Path,
+    Project,
+    Reduced,
+    Slice,
     Table,
     Values,
     Var,
     Window,
 )
+from .query import ContinuousQuery
 from .variables import NO_NAMES, Names, in_scope, mentioned
+from .volatile import read_timestamps, tie_to_rows
 
 _TRUE = Literal("true", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#boolean"))
 
@@ -53,6 +46,20 @@ def move_outward(root: Algebra) -> Algebra:
     """The query with each FILTER and BIND in a group that binds its variables.
 
     Raises QueryTextError for a BIND that would have to move while its variable is used in its block.
+
+    The queries of the RSP-QL* paper filter inside ``WINDOW <w> { GRAPH ?g { ... } }`` by variables that are
+    bound only outside the block, where SPARQL would see them unbound. Such a FILTER or BIND moves to the
+    nearest enclosing group that binds them (docs/semantics.md, section 5). Before:
+
+        Join(Bgp(?x :limit ?l), Window(w, Filter(?v > ?l, Bgp(?x :value ?v))))
+
+    after:
+
+        Filter(?v > ?l, Join(Bgp(?x :limit ?l), Window(w, Bgp(?x :value ?v))))
+
+    Inside OPTIONAL it becomes the left join's condition. Nothing moves out of EXISTS, MINUS, UNION branches
+    or sub-queries. A variable that no such group binds stays unbound where it stands, and the row fails
+    there.
     """
     return _Group(in_scope(root), NO_NAMES, NO_NAMES).rewrite(root)
 
@@ -232,3 +239,73 @@ def _conjunction(conditions: list[Expr]) -> Expr | None:
 
 def _list(names: Names) -> str:
     return ", ".join(f"?{name}" for name in sorted(names))
+
+
+def drop_idle_minus(node: Algebra) -> Algebra:
+    """The query without every MINUS that can not remove anything.
+
+    MINUS whose sides share no variable removes nothing (SPARQL 1.1 section 8.3.3). Inside EXISTS Oxigraph
+    would count the variables of the row that is tested as common ones and remove rows.
+    """
+    if isinstance(node, Minus) and not in_scope(node.left) & in_scope(node.right):
+        return drop_idle_minus(node.left)
+    node = map_expressions(node, lambda expr: map_patterns(expr, drop_idle_minus))
+    return map_children(node, drop_idle_minus)
+
+
+def has_order(root: Algebra) -> bool:
+    """True when the query itself has ORDER BY, LIMIT or OFFSET; those of a sub-query order nothing here."""
+    if isinstance(root, Slice):
+        return True
+    inner = root.input if isinstance(root, Distinct | Reduced) else root
+    inner = inner.input if isinstance(inner, Project) else inner
+    return isinstance(inner, OrderBy)
+
+
+def prepare(query: ContinuousQuery) -> Algebra:
+    """The algebra that is evaluated: every rewriting of docs/semantics.md, section 5, done."""
+    root = bind_streams(
+        query.root, {each.name: each.stream for each in query.windows if isinstance(each.stream, Var)}
+    )
+    root = lift_modifiers(drop_idle_minus(move_outward(root)))
+    if query.form != "ask":
+        root = with_projection(root)
+    return tie_to_rows(read_timestamps(root))
+
+
+def bind_streams(node: Algebra, streams: dict[NamedNode, Var]) -> Algebra:
+    """Each window on a variable stream says that it binds that variable."""
+    if not streams:
+        return node
+    if isinstance(node, Window) and isinstance(node.name, NamedNode) and node.name in streams:
+        return replace(node, stream=streams[node.name])
+    node = map_expressions(node, lambda expr: map_patterns(expr, lambda inner: bind_streams(inner, streams)))
+    return map_children(node, lambda child: bind_streams(child, streams))
+
+
+def lift_modifiers(node: Algebra) -> Algebra:
+    """Projection and solution modifiers that stand inside a window move out of it.
+
+    Before ``Window(w, Project(P, columns))``, as C-SPARQL's merged window has it around a whole query; after
+    ``Project(Window(w, P), columns)``. Safe because a window changes only the dataset of patterns.
+    """
+    match node:
+        case Window(NamedNode(), Project() | Distinct() | Reduced() | Slice() | OrderBy() as inner, None):
+            inside = lift_modifiers(replace(node, input=inner.input))
+            lifted: Algebra = replace(inner, input=inside)
+            return map_expressions(
+                lifted, lambda expr: map_patterns(expr, lambda pattern: replace(node, input=pattern))
+            )
+        case Project() | Distinct() | Reduced() | Slice() | OrderBy():
+            return map_children(node, lift_modifiers)
+        case _:
+            return node
+
+
+def with_projection(node: Algebra) -> Algebra:
+    """The query with an explicit Project of its visible variables below its modifiers."""
+    if isinstance(node, (Slice, Distinct, Reduced)):
+        return map_children(node, with_projection)
+    if isinstance(node, Project):
+        return node
+    return Project(node, tuple(Var(name) for name in sorted(in_scope(node)) if not name.startswith("_:")))
