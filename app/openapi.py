@@ -55,7 +55,7 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Route:
     """One method on one path. ``statuses`` are the good ones; problems are described once for all."""
 
     method: str
@@ -75,8 +75,8 @@ _PREFIX = ("prefix", "uri")
 _PUSH = ("at", "each", "partial", "wait", "durable")
 _REGISTRATION = ("text/plain", "application/sparql-query", "application/json")
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
+OPERATIONS: tuple[Route, ...] = (
+    Route(
         "get",
         "/query",
         "SPARQL query; without a query the service description",
@@ -84,8 +84,8 @@ OPERATIONS: tuple[Operation, ...] = (
         ("query", *_DATASET),
         answers=RESULT_TYPES,
     ),
-    Operation("post", "/query", "SPARQL query", (200,), _DATASET, (*SPARQL_TEXTS, *FORM), RESULT_TYPES),
-    Operation(
+    Route("post", "/query", "SPARQL query", (200,), _DATASET, (*SPARQL_TEXTS, *FORM), RESULT_TYPES),
+    Route(
         "query",
         "/query",
         "SPARQL query in the body of an HTTP QUERY",
@@ -94,7 +94,7 @@ OPERATIONS: tuple[Operation, ...] = (
         SPARQL_TEXTS,
         RESULT_TYPES,
     ),
-    Operation(
+    Route(
         "post",
         "/update",
         "SPARQL update",
@@ -103,7 +103,7 @@ OPERATIONS: tuple[Operation, ...] = (
         ("application/sparql-update", *FORM),
         role="write",
     ),
-    Operation(
+    Route(
         "get",
         "/sparql",
         "SPARQL query; without a query the service description",
@@ -111,7 +111,7 @@ OPERATIONS: tuple[Operation, ...] = (
         ("query", *_DATASET),
         answers=RESULT_TYPES,
     ),
-    Operation(
+    Route(
         "post",
         "/sparql",
         "SPARQL query or update, by content type or parameter",
@@ -121,7 +121,7 @@ OPERATIONS: tuple[Operation, ...] = (
         RESULT_TYPES,
         role="read or write",
     ),
-    Operation(
+    Route(
         "query",
         "/sparql",
         "SPARQL query in the body of an HTTP QUERY",
@@ -130,11 +130,11 @@ OPERATIONS: tuple[Operation, ...] = (
         SPARQL_TEXTS,
         RESULT_TYPES,
     ),
-    Operation("get", "/store", "a graph, or the whole dataset", (200,), _GRAPH, answers=GRAPH_TYPES),
-    Operation(
+    Route("get", "/store", "a graph, or the whole dataset", (200,), _GRAPH, answers=GRAPH_TYPES),
+    Route(
         "put", "/store", "replace a graph, or the whole dataset", (201, 204), _GRAPH, RDF_TYPES, role="write"
     ),
-    Operation(
+    Route(
         "post",
         "/store",
         "add to a graph; without a graph a new one is made",
@@ -143,9 +143,9 @@ OPERATIONS: tuple[Operation, ...] = (
         (*RDF_TYPES, "multipart/form-data"),
         role="write",
     ),
-    Operation("delete", "/store", "drop a graph, or empty the dataset", (204,), _GRAPH, role="write"),
-    Operation("get", "/store/{path}", "the graph named by this address", (200,), answers=GRAPH_TYPES),
-    Operation(
+    Route("delete", "/store", "drop a graph, or empty the dataset", (204,), _GRAPH, role="write"),
+    Route("get", "/store/{path}", "the graph named by this address", (200,), answers=GRAPH_TYPES),
+    Route(
         "put",
         "/store/{path}",
         "replace the graph named by this address",
@@ -153,7 +153,7 @@ OPERATIONS: tuple[Operation, ...] = (
         body=RDF_TYPES,
         role="write",
     ),
-    Operation(
+    Route(
         "post",
         "/store/{path}",
         "add to the graph named by this address",
@@ -161,10 +161,10 @@ OPERATIONS: tuple[Operation, ...] = (
         body=(*RDF_TYPES, "multipart/form-data"),
         role="write",
     ),
-    Operation("delete", "/store/{path}", "drop the graph named by this address", (204,), role="write"),
-    Operation("get", "/stored-queries", "all stored one-shot queries", (200,), answers=JSON),
-    Operation("get", "/stored-queries/{name}", "one stored query", (200,), answers=JSON),
-    Operation(
+    Route("delete", "/store/{path}", "drop the graph named by this address", (204,), role="write"),
+    Route("get", "/stored-queries", "all stored one-shot queries", (200,), answers=JSON),
+    Route("get", "/stored-queries/{name}", "one stored query", (200,), answers=JSON),
+    Route(
         "put",
         "/stored-queries/{name}",
         "keep a one-shot query under a name",
@@ -174,23 +174,23 @@ OPERATIONS: tuple[Operation, ...] = (
         JSON,
         "write",
     ),
-    Operation("delete", "/stored-queries/{name}", "forget a stored query", (204,), role="write"),
-    Operation(
+    Route("delete", "/stored-queries/{name}", "forget a stored query", (204,), role="write"),
+    Route(
         "get", "/stored-queries/{name}/results", "run a stored query", (200,), _DATASET, answers=RESULT_TYPES
     ),
-    Operation("get", "/prefixes", "the prefixes that graphs are written with", (200,), _PREFIX, answers=JSON),
-    Operation("post", "/prefixes", "keep a prefix", (204,), _PREFIX, FORM, role="write"),
-    Operation("delete", "/prefixes", "forget a prefix", (204,), ("prefix",), role="write"),
-    Operation(
+    Route("get", "/prefixes", "the prefixes that graphs are written with", (200,), _PREFIX, answers=JSON),
+    Route("post", "/prefixes", "keep a prefix", (204,), _PREFIX, FORM, role="write"),
+    Route("delete", "/prefixes", "forget a prefix", (204,), ("prefix",), role="write"),
+    Route(
         "get", "/changes", "the store's change feed", (200,), ("after", "patch", "graph"), answers=EVENTS
     ),
-    Operation("get", "/streams", "all streams, or one by its IRI", (200,), ("iri",), answers=JSON),
-    Operation("put", "/streams", "declare a stream by its IRI", (200, 201), ("iri",), JSON, JSON, "write"),
-    Operation(
+    Route("get", "/streams", "all streams, or one by its IRI", (200,), ("iri",), answers=JSON),
+    Route("put", "/streams", "declare a stream by its IRI", (200, 201), ("iri",), JSON, JSON, "write"),
+    Route(
         "post", "/streams", "push to a stream by its IRI", (200,), ("iri", *_PUSH), PUSH_TYPES, JSON, "push"
     ),
-    Operation("delete", "/streams", "drop a stream by its IRI", (204,), ("iri",), role="write"),
-    Operation(
+    Route("delete", "/streams", "drop a stream by its IRI", (204,), ("iri",), role="write"),
+    Route(
         "post",
         "/streams:heartbeat",
         "move the watermark of a stream by its IRI",
@@ -198,20 +198,20 @@ OPERATIONS: tuple[Operation, ...] = (
         ("iri", "at", "wait"),
         role="push",
     ),
-    Operation("get", "/streams/{name}", "one stream", (200,), answers=JSON),
-    Operation("put", "/streams/{name}", "declare a stream", (200, 201), ("iri",), JSON, JSON, "write"),
-    Operation(
+    Route("get", "/streams/{name}", "one stream", (200,), answers=JSON),
+    Route("put", "/streams/{name}", "declare a stream", (200, 201), ("iri",), JSON, JSON, "write"),
+    Route(
         "post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"
     ),
-    Operation("get", "/streams/{name}/late", "the late elements that are kept", (200,), answers=JSON),
-    Operation(
+    Route("get", "/streams/{name}/late", "the late elements that are kept", (200,), answers=JSON),
+    Route(
         "get",
         "/streams/{name}/dead-letters",
         "late elements and those at which a query failed; as events they go on",
         (200,),
         answers=(*JSON, *EVENTS),
     ),
-    Operation(
+    Route(
         "post",
         "/streams/{name}/dead-letters:retry",
         "try a dead letter once more",
@@ -220,15 +220,15 @@ OPERATIONS: tuple[Operation, ...] = (
         answers=JSON,
         role="push",
     ),
-    Operation("delete", "/streams/{name}", "drop a stream that no query reads", (204,), role="write"),
-    Operation(
+    Route("delete", "/streams/{name}", "drop a stream that no query reads", (204,), role="write"),
+    Route(
         "post", "/streams/{name}:heartbeat", "move a stream's watermark", (204,), ("at", "wait"), role="push"
     ),
-    Operation("get", "/queries", "all continuous queries", (200,), answers=JSON),
-    Operation(
+    Route("get", "/queries", "all continuous queries", (200,), answers=JSON),
+    Route(
         "post", "/queries", "register a continuous query", (200, 201), ("name",), _REGISTRATION, JSON, "write"
     ),
-    Operation(
+    Route(
         "post",
         "/queries:validate",
         "what registering would give",
@@ -237,8 +237,8 @@ OPERATIONS: tuple[Operation, ...] = (
         _REGISTRATION,
         JSON,
     ),
-    Operation("get", "/queries/{name}", "one continuous query", (200,), answers=JSON),
-    Operation(
+    Route("get", "/queries/{name}", "one continuous query", (200,), answers=JSON),
+    Route(
         "put",
         "/queries/{name}",
         "register a continuous query under a name",
@@ -248,11 +248,11 @@ OPERATIONS: tuple[Operation, ...] = (
         JSON,
         "write",
     ),
-    Operation(
+    Route(
         "patch", "/queries/{name}", "pause, resume or change settings", (200,), (), JSON, JSON, "write"
     ),
-    Operation("delete", "/queries/{name}", "drop a continuous query", (204,), ("drop_graph",), role="write"),
-    Operation(
+    Route("delete", "/queries/{name}", "drop a continuous query", (204,), ("drop_graph",), role="write"),
+    Route(
         "get",
         "/queries/{name}/explain",
         "the plan",
@@ -260,10 +260,10 @@ OPERATIONS: tuple[Operation, ...] = (
         ("analyze", "code"),
         answers=("text/plain", *JSON),
     ),
-    Operation(
+    Route(
         "post", "/queries/{name}/refresh", "refresh the static parts now", (200,), answers=JSON, role="write"
     ),
-    Operation(
+    Route(
         "post",
         "/queries/{name}/replay",
         "evaluate once more over the retained elements, into a new epoch of the feed",
@@ -272,7 +272,7 @@ OPERATIONS: tuple[Operation, ...] = (
         answers=JSON,
         role="write",
     ),
-    Operation(
+    Route(
         "get",
         "/queries/{name}/results",
         "the feed as events, or the current answer; 204 after a drop",
@@ -280,15 +280,15 @@ OPERATIONS: tuple[Operation, ...] = (
         ("from", "snapshot", "format"),
         answers=(*EVENTS, *RESULT_TYPES),
     ),
-    Operation(
+    Route(
         "post", "/loads", "load a file below the load folders as a job", (202,), (), JSON, JSON, "write"
     ),
-    Operation("get", "/jobs", "all jobs", (200,), answers=JSON),
-    Operation(
+    Route("get", "/jobs", "all jobs", (200,), answers=JSON),
+    Route(
         "get", "/jobs/{job_id}", "one job, or its progress as events", (200,), answers=(*JSON, *EVENTS)
     ),
-    Operation("delete", "/jobs/{job_id}", "cancel a load", (202,), answers=JSON, role="write"),
-    Operation(
+    Route("delete", "/jobs/{job_id}", "cancel a load", (202,), answers=JSON, role="write"),
+    Route(
         "post",
         "/backups",
         "a copy of store and registry into an empty folder of the server",
@@ -298,11 +298,11 @@ OPERATIONS: tuple[Operation, ...] = (
         JSON,
         "admin",
     ),
-    Operation("post", "/optimize", "compact the database files as a job", (202,), answers=JSON, role="admin"),
-    Operation(
+    Route("post", "/optimize", "compact the database files as a job", (202,), answers=JSON, role="admin"),
+    Route(
         "get", "/mirror", "the Parquet mirror, and how far the store is ahead of it", (200,), answers=JSON
     ),
-    Operation(
+    Route(
         "post",
         "/mirror",
         "make the Parquet mirror as a job",
@@ -311,7 +311,7 @@ OPERATIONS: tuple[Operation, ...] = (
         answers=JSON,
         role="admin",
     ),
-    Operation(
+    Route(
         "post",
         "/restores",
         "replace the dataset by that of a backup, as one commit and as a job",
@@ -321,10 +321,10 @@ OPERATIONS: tuple[Operation, ...] = (
         JSON,
         "admin",
     ),
-    Operation("get", "/processes", "the one-shot queries that run now", (200,), answers=JSON),
-    Operation("delete", "/processes/{process_id}", "stop a running query", (204,), role="admin"),
-    Operation("get", "/health/live", "liveness", (200,), answers=JSON, role="public"),
-    Operation(
+    Route("get", "/processes", "the one-shot queries that run now", (200,), answers=JSON),
+    Route("delete", "/processes/{process_id}", "stop a running query", (204,), role="admin"),
+    Route("get", "/health/live", "liveness", (200,), answers=JSON, role="public"),
+    Route(
         "get",
         "/health/ready",
         "readiness of store, registry and engine",
@@ -332,8 +332,8 @@ OPERATIONS: tuple[Operation, ...] = (
         answers=JSON,
         role="public",
     ),
-    Operation("get", "/metrics", "figures for Prometheus", (200,), answers=("text/plain",)),
-    Operation(
+    Route("get", "/metrics", "figures for Prometheus", (200,), answers=("text/plain",)),
+    Route(
         "post",
         "/login",
         "exchange a token for the page's cookie",
@@ -342,14 +342,14 @@ OPERATIONS: tuple[Operation, ...] = (
         (*FORM, *JSON),
         role="public",
     ),
-    Operation("post", "/logout", "end the page's session", (204, 303), role="public"),
-    Operation("get", "/openapi.json", "this document", (200,), answers=JSON, role="public"),
+    Route("post", "/logout", "end the page's session", (204, 303), role="public"),
+    Route("get", "/openapi.json", "this document", (200,), answers=JSON, role="public"),
 )
 
 # The page's address, which answers RDF clients as well, and HEAD where the graph store protocol names it;
 # the framework makes these routes by itself.
 _FURTHER = (
-    Operation(
+    Route(
         "get",
         "/",
         "the page for browsers, the service description for RDF clients",
@@ -357,8 +357,8 @@ _FURTHER = (
         answers=("text/html", *GRAPH_TYPES),
         role="public",
     ),
-    Operation("head", "/store", "the headers of a graph, or of the whole dataset", (200,), _GRAPH),
-    Operation("head", "/store/{path}", "the headers of the graph named by this address", (200,)),
+    Route("head", "/store", "the headers of a graph, or of the whole dataset", (200,), _GRAPH),
+    Route("head", "/store/{path}", "the headers of the graph named by this address", (200,)),
 )
 
 
@@ -383,7 +383,7 @@ def document(version: str, server: str) -> dict[str, Any]:
     }
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def _operation(operation: Route) -> dict[str, Any]:
     described: dict[str, Any] = {
         "summary": operation.summary,
         "x-role": operation.role,

@@ -17,7 +17,7 @@ _PREFIX = re.compile(r"(?:[^\W\d_](?:[\w.\-]*[\w\-])?)?\Z")
 MAX_PREFIXES = 1000
 
 
-class Prefixes:
+class PrefixTable:
     """Prefix -> IRI; safe to use from any thread. Only Turtle, TriG and RDF/XML have a use for them."""
 
     def __init__(self, registry: Registry) -> None:

@@ -31,9 +31,9 @@ from .feeds.change_feed import ChangeFeed
 from .feeds.fanout import Fanout
 from .http.request_metrics import RequestMetrics
 from .metrics import ServiceFigures
-from .prefixes import Prefixes
+from .prefixes import PrefixTable
 from .security import Security
-from .upkeep.jobs import Jobs
+from .upkeep.jobs import JobQueue
 
 log = logging.getLogger("quadrill.app")
 
@@ -49,9 +49,9 @@ class Services:
     security: Security
     fanout: Fanout
     changes: ChangeFeed
-    jobs: Jobs
+    jobs: JobQueue
     workers: WorkerPool
-    prefixes: Prefixes
+    prefixes: PrefixTable
     endpoint: SparqlEndpoint
     metrics: RequestMetrics
     closed: bool = False
@@ -113,7 +113,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             max_clients=settings.max_subscribers,
         )
         workers = open_workers(store, settings)
-        prefixes = Prefixes(registry)
+        prefixes = PrefixTable(registry)
         endpoint = SparqlEndpoint(store, settings, prefixes, workers)
         metrics = RequestMetrics()
         metrics.registry.register(ServiceFigures(store, engine, endpoint, fanout))
@@ -125,7 +125,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             security,
             fanout,
             ChangeFeed(store),
-            Jobs(store, registry, settings),
+            JobQueue(store, registry, settings),
             workers,
             prefixes,
             endpoint,

@@ -40,7 +40,7 @@ def text_of(name: str, minutes: int) -> str:
     return taxi.with_windows(text, minutes)
 
 
-def run(mode: str, minutes: int, reports: list[challenge.Report], filling: int) -> tuple[float, ...]:
+def run(mode: str, minutes: int, reports: list[challenge.ChallengeReport], filling: int) -> tuple[float, ...]:
     """Reports a second, CPU µs of a report, mean and 99th percentile of the delay, lines written."""
     clock = ManualClock(time.time_ns() // 1_000_000)
     services = open_services(Settings(data=MEMORY, feed_history=100), clock=clock, threaded=False)
@@ -74,7 +74,7 @@ def run(mode: str, minutes: int, reports: list[challenge.Report], filling: int) 
         services.close()
 
 
-def read(number: int, rate: int) -> Iterator[challenge.Report]:
+def read(number: int, rate: int) -> Iterator[challenge.ChallengeReport]:
     """The generated trips as the feeder reads them."""
     return challenge.reports(taxi.csv_of(trip) for trip in taxi.trips(number, per_minute=rate))
 

@@ -17,7 +17,7 @@ from quadrill.store.formats import RdfType, guess_rdf_format, rdf_format
 from ..config import load_settings
 from ..upkeep.loads import shown
 from ..wiring import open_store
-from .connection import Connection, ServerError
+from .connection import ServerConnection, ServerError
 from .given import OfflineError, UsageError
 from .progress import ProgressLine, followed
 
@@ -66,7 +66,7 @@ def load_offline(options: argparse.Namespace) -> int:
     )
 
 
-def load_there(server: Connection, file: Path, options: argparse.Namespace) -> int | None:
+def load_there(server: ServerConnection, file: Path, options: argparse.Namespace) -> int | None:
     """Let the server read the file itself; None when it does not lie below one of its load folders."""
     if options.master:
         raise UsageError(

@@ -41,7 +41,7 @@ class TripError(QuadrillError):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ChallengeReport:
     """One report of a trip: its times as the file has them, its end in milliseconds, and its graph."""
 
     pickup: str
@@ -50,7 +50,7 @@ class Report:
     graph: bytes
 
 
-def reports(lines: Iterator[str]) -> Iterator[Report]:
+def reports(lines: Iterator[str]) -> Iterator[ChallengeReport]:
     """The reports of a file of the challenge, in its order.
 
     Raises:
@@ -61,7 +61,7 @@ def reports(lines: Iterator[str]) -> Iterator[Report]:
             yield _report(line.strip().split(","), number)
 
 
-def _report(fields: list[str], number: int) -> Report:
+def _report(fields: list[str], number: int) -> ChallengeReport:
     if len(fields) != _FIELDS:
         raise TripError(
             f"line {number} has {len(fields)} fields, a report of the challenge has {_FIELDS}",
@@ -81,7 +81,7 @@ def _report(fields: list[str], number: int) -> Report:
             raise TripError(f"line {number}: {fields[place]!r} is no number ({name})") from None
         values.append((name, f'"{fields[place]}"^^<{_XSD}decimal>'))
     graph = "".join(f"{trip} <{NAMESPACE}{name}> {value} .\n" for name, value in values)
-    return Report(fields[2], fields[3], int(dropoff.timestamp()) * 1000, graph.encode())
+    return ChallengeReport(fields[2], fields[3], int(dropoff.timestamp()) * 1000, graph.encode())
 
 
 def _time(text: str, number: int) -> datetime:
@@ -101,7 +101,7 @@ class Listener:
         self._output = output
         self._shown: list[str] = []
 
-    def after(self, report: Report, read_at: float) -> None:
+    def after(self, report: ChallengeReport, read_at: float) -> None:
         """A report was processed; ``read_at`` is the reading of `time.perf_counter` when it had been read."""
         answers = [event.data for event in self._subscription.take() if event.kind == "answer"]
         if not answers:

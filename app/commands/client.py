@@ -13,7 +13,7 @@ from urllib.parse import quote
 from quadrill.store.formats import guess_rdf_format
 
 from . import bulk, tables
-from .connection import Connection, add_server_options, connect, events
+from .connection import ServerConnection, add_server_options, connect, events
 from .given import OfflineError, UsageError, read_text
 
 ACCEPT = {
@@ -249,7 +249,7 @@ def _watch(options: argparse.Namespace) -> int:
     return 0
 
 
-def _feed(server: Connection, options: argparse.Namespace) -> Iterator[Any]:
+def _feed(server: ServerConnection, options: argparse.Namespace) -> Iterator[Any]:
     parameters: dict[str, str] = {}
     if options.after is not None:
         parameters["from"] = str(options.after)

@@ -43,7 +43,7 @@ class Event:
     id: str | None
 
 
-class Connection(AbstractContextManager["Connection"]):
+class ServerConnection(AbstractContextManager["ServerConnection"]):
     """Requests to one server."""
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -121,12 +121,13 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token", default=None, help="bearer token (default: the variable QUADRILL_TOKEN)")
 
 
-def connect(options: argparse.Namespace) -> Connection:
+def connect(options: argparse.Namespace) -> ServerConnection:
     """The connection that the options name."""
-    return Connection(options.server or DEFAULT_SERVER, options.token or os.environ.get("QUADRILL_TOKEN"))
+    token = options.token or os.environ.get("QUADRILL_TOKEN")
+    return ServerConnection(options.server or DEFAULT_SERVER, token)
 
 
-def events(server: Connection, path: str, parameters: Mapping[str, str]) -> Iterator[Event]:
+def events(server: ServerConnection, path: str, parameters: Mapping[str, str]) -> Iterator[Event]:
     """A feed's events for as long as it lives: a lost connection is taken up again after the last event."""
     last_id: str | None = None
     attempts = 0

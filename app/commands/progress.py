@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from .connection import Connection
+from .connection import ServerConnection
 
 _EVERY_SECONDS = 0.2
 _WIDTH = 24
@@ -49,7 +49,7 @@ def _bar(progress: Mapping[str, Any]) -> str:
     return f"[{'#' * round(share * _WIDTH):-<{_WIDTH}}] {share:4.0%}  "
 
 
-def followed(server: Connection, job: Mapping[str, Any]) -> Mapping[str, Any]:
+def followed(server: ServerConnection, job: Mapping[str, Any]) -> Mapping[str, Any]:
     """A job of a server once it has ended, its progress shown meanwhile."""
     line = ProgressLine()
     try:

@@ -43,7 +43,7 @@ class Api(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReplayPlan:
     """What is replayed: the rows with start <= event time < end, and when the watch list changes.
 
     ``change_ms`` is the event time of the middle departure: all before it are sent before the change.
@@ -56,7 +56,7 @@ class Plan:
     end_ms: int
 
     @classmethod
-    def between(cls, start_ms: int, end_ms: int | None = None) -> Plan:
+    def between(cls, start_ms: int, end_ms: int | None = None) -> ReplayPlan:
         """The rows from ``start_ms`` on, before ``end_ms`` or to the full hour after the last departure.
 
         Raises: NothingToReplayError when no flight left in that time.
@@ -81,7 +81,7 @@ class Plan:
 
 
 def replay(
-    plan: Plan,
+    plan: ReplayPlan,
     api: Api,
     *,
     speed: float,
@@ -122,7 +122,7 @@ def replay(
             pause(TICK_SECONDS)
 
 
-def _push_between(plan: Plan, api: Api, start_ms: int, end_ms: int) -> None:
+def _push_between(plan: ReplayPlan, api: Api, start_ms: int, end_ms: int) -> None:
     """Push what happened from ``start_ms`` on and before ``end_ms``, the weather first."""
     reports = _slice(plan.weather, lambda report: report.at_ms, start_ms, end_ms)
     flights = _slice(plan.departures, lambda flight: flight.departed_ms, start_ms, end_ms)

@@ -19,7 +19,7 @@ from .. import running
 from ..config import load_settings
 from .client import DemoClient
 from .data import QUERY_FILES
-from .replay import Plan, replay
+from .replay import ReplayPlan, replay
 from .summary import FeedFollower, FeedTally, Screen
 
 # 05:00 in New York on 6 January 2013: the first flights leave in poor visibility.
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     end_ms = None
     if options.seconds is not None:
         end_ms = options.start_ms + math.ceil(options.seconds * options.speed * 1000)
-    plan = Plan.between(options.start_ms, end_ms)
+    plan = ReplayPlan.between(options.start_ms, end_ms)
     stop = _stop_on_signals()
     with _data_folder(options.data) as folder:
         given = {"data": folder, "port": options.port}
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def play(
-    plan: Plan,
+    plan: ReplayPlan,
     client: DemoClient,
     url: str,
     headers: Mapping[str, str],

@@ -138,11 +138,11 @@ def _shape_of_template(text: str) -> Shape:
         found.append(token)
         if len(found) > MAX_TOKENS:
             return Shape(strange=True)
-    return _Reader(found).read()
+    return _TokenReader(found).read()
 
 
 @dataclass(slots=True)
-class _Reader:
+class _TokenReader:
     """Walks through a text and collects its triple patterns."""
 
     found: list[Token]

@@ -36,7 +36,7 @@ class Sink(Protocol):
     def write(self, data: bytes) -> int: ...  # noqa: D102
 
 
-class Limits(NamedTuple):
+class AnswerLimits(NamedTuple):
     """What one answer may cost: ``seconds`` of evaluation and sending, bytes and rows, 0 for no limit."""
 
     seconds: float
@@ -95,7 +95,7 @@ Start = Callable[[str, list[tuple[str, str]]], Callable[[bytes], object]]
 """Begins to send: takes the status line and the headers, gives what takes the blocks of the body."""
 
 
-class Answer:
+class HttpAnswer:
     """An answer whose body is produced while it is sent; it knows no web framework.
 
     `produce` runs in the thread that sends: Oxigraph's result iterators must not change threads. What it sets
@@ -104,7 +104,7 @@ class Answer:
 
     __slots__ = ("client", "headers", "limits", "process", "processes")
 
-    def __init__(self, processes: Processes, process: Process, limits: Limits, client: Client) -> None:
+    def __init__(self, processes: Processes, process: Process, limits: AnswerLimits, client: Client) -> None:
         """Make an answer.
 
         Args:
@@ -160,7 +160,7 @@ class Answer:
         return () if self.client.head_only else (body,)
 
 
-class BodyAnswer(Answer):
+class BodyAnswer(HttpAnswer):
     """An answer whose body a function writes to the sink that it is given."""
 
     __slots__ = ("body",)
@@ -191,7 +191,7 @@ class AnswerSink:
         *("_rows", "_send", "_start_answer", "_tail", "_written"),
     )
 
-    def __init__(self, answer: Answer, start: Start) -> None:
+    def __init__(self, answer: HttpAnswer, start: Start) -> None:
         self.started = False
         self.stopped: BaseException | None = None
         self.row_mark = b""

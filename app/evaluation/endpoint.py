@@ -16,11 +16,11 @@ from quadrill.store.sparql.query_worker import WorkerRequest
 
 from ..config import Settings
 from ..http import negotiation
-from ..http.protocol import WHOLE, Call, Scope, query_text, scope_of, update_seconds, update_text
-from ..prefixes import Prefixes
+from ..http.protocol import WHOLE, DatasetScope, SparqlCall, query_text, scope_of, update_seconds, update_text
+from ..prefixes import PrefixTable
 from . import admission
 from .admission import SlowTexts
-from .answer import ROW_MARKS, Answer, AnswerSink, BodyAnswer, Client, Limits, Sink, timeout_error
+from .answer import ROW_MARKS, AnswerLimits, AnswerSink, BodyAnswer, Client, HttpAnswer, Sink, timeout_error
 from .codecs import Transcoder, transcoded
 from .columns import with_ordered_columns
 from .extensions import FOR_WORKERS, Extended, extended, functions_of, is_extended
@@ -41,7 +41,7 @@ class SparqlEndpoint:
         self,
         store: QuadStore,
         settings: Settings,
-        prefixes: Prefixes,
+        prefixes: PrefixTable,
         workers: WorkerPool,
         slow_texts: SlowTexts | None = None,
     ) -> None:
@@ -69,7 +69,7 @@ class SparqlEndpoint:
             self._counted = (version, self.store.quad_count)
         return self._counted[1]
 
-    def answer(self, call: Call, client: Client, user: str, text: str | None = None) -> Answer:
+    def answer(self, call: SparqlCall, client: Client, user: str, text: str | None = None) -> HttpAnswer:
         """The answer to a query within the dataset and the time that the call's parameters name.
 
         Args:
@@ -105,7 +105,7 @@ class SparqlEndpoint:
         answer.body = body
         return answer
 
-    def update(self, call: Call, user: str) -> Commit:
+    def update(self, call: SparqlCall, user: str) -> Commit:
         """Make an update; one commit, all or nothing.
 
         It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is
@@ -140,8 +140,8 @@ class SparqlEndpoint:
             self.processes.end(process)
 
     def _from_worker(
-        self, text: str, scope: Scope, asked: Extended | None, process: Process, client: Client
-    ) -> Answer:
+        self, text: str, scope: DatasetScope, asked: Extended | None, process: Process, client: Client
+    ) -> HttpAnswer:
         """The answer of a query that may be heavy: a worker process evaluates it and can be killed."""
         settings = self.settings
         wanted = WorkerRequest(
@@ -170,14 +170,14 @@ class SparqlEndpoint:
         return answer
 
 
-class _InlineAnswer(Answer):
+class _InlineAnswer(HttpAnswer):
     """The answer of a query that is evaluated within the server, in the thread that sends it."""
 
     __slots__ = ("asked", "endpoint", "scope", "text")
 
     endpoint: SparqlEndpoint
     text: str
-    scope: Scope
+    scope: DatasetScope
     asked: Extended | None
 
     def produce(self, sink: AnswerSink) -> None:
@@ -220,7 +220,7 @@ class _InlineAnswer(Answer):
             transcoder.finish()
 
 
-def _begin(answer: Answer, graph: bool, version: int) -> negotiation.Offer:
+def _begin(answer: HttpAnswer, graph: bool, version: int) -> negotiation.Offer:
     """The kind of the result is known, and with it the format: what the headers say of it."""
     offers = negotiation.ALL_GRAPH_OFFERS if graph else negotiation.RESULT_OFFERS
     chosen = negotiation.choose(answer.client.accept, offers)
@@ -229,7 +229,7 @@ def _begin(answer: Answer, graph: bool, version: int) -> negotiation.Offer:
     return chosen
 
 
-_limits = lru_cache(maxsize=64)(Limits)
+_limits = lru_cache(maxsize=64)(AnswerLimits)
 
 
 def _format_name(accept: str | None, offers: Sequence[negotiation.Offer]) -> str | None:

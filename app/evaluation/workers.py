@@ -49,7 +49,7 @@ class WorkerLostError(StoreError):
 
 
 @dataclass(eq=False, slots=True)
-class _Copy:
+class _StoreCopy:
     folder: Path
     version: int
     users: int = 0
@@ -116,7 +116,7 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._copying = threading.Lock()
         self._idle: list[_Worker] = []
-        self._copies: list[_Copy] = []
+        self._copies: list[_StoreCopy] = []
         self._folder: Path | None = None
         self._closed = False
 
@@ -171,7 +171,7 @@ class WorkerPool:
 
     def _run_on(
         self,
-        copy: _Copy,
+        copy: _StoreCopy,
         request: WorkerRequest,
         sink: Sink,
         begin: Callable[[dict[str, Any]], None],
@@ -216,7 +216,7 @@ class WorkerPool:
                 return self._idle.pop()
         return _Worker(self._memory)
 
-    def _newest_copy(self) -> _Copy:
+    def _newest_copy(self) -> _StoreCopy:
         """A copy that shows every commit acknowledged so far."""
         with self._copying:
             version = self._store.version
@@ -231,21 +231,21 @@ class WorkerPool:
         self._remove_unused()
         return copy
 
-    def _make_copy(self) -> _Copy:
+    def _make_copy(self) -> _StoreCopy:
         if self._folder is None:
             # Beside the database: hard links do not cross file systems.
             self._folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=self._parent))
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         if self._parent is not None:
             target = folder / "quads"
-            return _Copy(target, self._store.checkpoint_quads(target))
+            return _StoreCopy(target, self._store.checkpoint_quads(target))
         names = [name.value for name in self._store.graph_names() if isinstance(name, NamedNode)]
         (folder / GRAPHS_FILE).write_text(json.dumps(names), encoding="utf-8")
         with open(folder / DUMP_FILE, "wb") as file:
             version = self._store.dump(file, RdfFormat.N_QUADS)
-        return _Copy(folder, version)
+        return _StoreCopy(folder, version)
 
-    def _release(self, copy: _Copy) -> None:
+    def _release(self, copy: _StoreCopy) -> None:
         with self._lock:
             copy.users -= 1
         self._remove_unused()

@@ -17,7 +17,7 @@ from quadrill.store.changes.commit import Commit, graph_key, rdf_patch
 from quadrill.store.errors import GoneError
 from quadrill.store.quads.quad_store import QuadStore
 
-from .fanout import frame
+from .sources import frame
 
 RECENT_COMMITS = 256
 COMMITS_AT_A_TIME = 256

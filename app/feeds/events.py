@@ -10,7 +10,9 @@ from flask import Response
 
 from ..http.errors import HttpError, problem_response
 from ..http.server import CONNECTION
-from .fanout import EventSource, Fanout, SharedSource, blocking_stream
+from .fanout import Fanout
+from .query_feeds import FeedSource
+from .sources import EventSource, blocking_stream
 
 EVENT_STREAM = "text/event-stream"
 log = logging.getLogger("quadrill.app")
@@ -24,7 +26,7 @@ class EventStream(Response):
     """
 
     def __init__(
-        self, source: EventSource | SharedSource, fanout: Fanout, *, retry_ms: int, head_only: bool = False
+        self, source: EventSource | FeedSource, fanout: Fanout, *, retry_ms: int, head_only: bool = False
     ) -> None:
         super().__init__(b"", content_type=EVENT_STREAM)
         del self.headers["Content-Length"]
@@ -59,9 +61,8 @@ class EventStream(Response):
         # The access log sees a status although nothing goes through the server from here on.
         start_response(self.status, list(self.headers))
         sock = connection.take_socket()
-        hand_over = getattr(self._source, "hand_over", None)
-        if hand_over is not None:
-            hand_over(self._fanout, sock, head)
+        if isinstance(self._source, FeedSource):
+            self._source.hand_over(self._fanout, sock, head)
         else:
             self._fanout.adopt(sock, self._source, head)
         return ()

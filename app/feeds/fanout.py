@@ -13,56 +13,29 @@ find a new one.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-import selectors
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar, cast
 
 from quadrill.continuous.meters import Histogram
 
 from . import broadcast
-from .broadcast import FIGURES_HEAD, HEARTBEAT_FRAME, MESSAGE, NUMBER, Broadcaster
+from .broadcast import FIGURES_HEAD, NUMBER
+from .sources import EventSource
+from .writer import StreamWriter
 
 log = logging.getLogger("quadrill.fanout")
 
 PROCESSES = hasattr(socket, "send_fds") and os.name == "posix"
 """Whether sockets can be handed to another process here."""
-_BACKLOG_BYTES = 64 << 20
-"""A writer that is so far behind is ended: its clients resume."""
 _SHORT_LIFE_S = 2.0
 _SHORT_LIVES = 3
-_POLL_S = 1.0
-
-
-class EventSource(Protocol):
-    """A subscriber's place in a feed, drained without waiting.
-
-    ``take`` gives the frames that are ready, in order; ``finished`` is True when none will follow;
-    ``listen`` registers the function to call, from any thread, when there may be something to take.
-    """
-
-    finished: bool
-
-    def take(self) -> list[bytes]: ...  # noqa: D102
-
-    def listen(self, wake: Callable[[], None]) -> None: ...  # noqa: D102
-
-    def close(self) -> None: ...  # noqa: D102
-
-
-class SharedSource(EventSource, Protocol):
-    """A subscriber that can be served together with others."""
-
-    def hand_over(self, fanout: Fanout, sock: socket.socket, head: bytes) -> None: ...  # noqa: D102
 
 
 class Channel(Protocol):
@@ -95,8 +68,17 @@ class Fanout:
         buffer_bytes: int = 1 << 20,
         max_clients: int = 10_000,
         process: bool = PROCESSES,
+        script: str = broadcast.__file__,
     ) -> None:
-        """Nothing runs before the first subscriber; ``process`` False writes in a thread of this one."""
+        """Nothing runs before the first subscriber.
+
+        Args:
+            heartbeat: seconds between heartbeats.
+            buffer_bytes: bytes that are kept for a client.
+            max_clients: subscribers at most.
+            process: False writes in a thread of this process.
+            script: what the process runs.
+        """
         self.heartbeat = heartbeat
         self.buffer_bytes = buffer_bytes
         self.max_clients = max_clients
@@ -106,8 +88,9 @@ class Fanout:
         self.restarts = 0
         self.latency = Histogram()
         self.process = process and PROCESSES
+        self._script = script
         self._lock = threading.RLock()
-        self._writer: _Writer | None = None
+        self._writer: StreamWriter | None = None
         self._numbers = 0
         # Each subscriber is served by a source of its own or by a channel.
         self._sources: dict[int, EventSource] = {}
@@ -129,6 +112,11 @@ class Fanout:
         """True when no further subscriber is taken."""
         return self.clients >= self.max_clients
 
+    @property
+    def process_id(self) -> int | None:
+        """The number of the writer's process; None when there is none."""
+        return None if self._writer is None else self._writer.process_id
+
     def start(self) -> None:
         """Take subscribers."""
         self._stopped = False
@@ -139,7 +127,7 @@ class Fanout:
             self._stopped = True
             writer = self._writer
         if writer is not None:
-            self._pump(writer)
+            self.pump(writer)
             writer.send(broadcast.STOP)
             writer.end(timeout)
 
@@ -221,7 +209,7 @@ class Fanout:
         if writer is not None:
             writer.wake()
 
-    def _pump(self, writer: _Writer) -> None:
+    def pump(self, writer: StreamWriter) -> None:
         """Take what sources have ready. Called in the writer's thread."""
         while self._ready:
             number = self._ready.popleft()
@@ -247,17 +235,22 @@ class Fanout:
         self._numbers = self._numbers % 0xFFFFFFFF + 1
         return self._numbers
 
-    def _living(self, sock: socket.socket) -> _Writer | None:
+    def _living(self, sock: socket.socket) -> StreamWriter | None:
         """The writer, started when there is none; the socket is closed when the fan-out is stopped."""
         if self._stopped:
             sock.close()
             return None
         if self._writer is None:
-            self._writer = _Writer(self)
+            self._writer = StreamWriter(
+                self,
+                script=self._script if self.process else None,
+                heartbeat=self.heartbeat,
+                buffer_bytes=self.buffer_bytes,
+            )
         return self._writer
 
-    def _told(self, kind: int, number: int, data: bytes) -> None:
-        """A message of the writer."""
+    def told(self, kind: int, number: int, data: bytes) -> None:
+        """Take a message of the writer."""
         if kind == broadcast.FIGURES:
             self.frames_sent, self.buffered = FIGURES_HEAD.unpack_from(data)
             count = (len(data) - FIGURES_HEAD.size) // 8
@@ -274,8 +267,8 @@ class Fanout:
         if channel is not None:
             channel.gone()
 
-    def _ended(self, writer: _Writer, lived_s: float) -> None:
-        """The writer has ended: whoever was connected through it is gone."""
+    def ended(self, writer: StreamWriter, lived_s: float) -> None:
+        """The writer has ended after so many seconds: whoever was connected through it is gone."""
         with self._lock:
             if self._writer is not writer:
                 return
@@ -305,207 +298,3 @@ def _close(source: EventSource) -> None:
         source.close()
     except Exception:
         log.exception("a feed failed while a subscriber left")
-
-
-class _Writer:
-    """One life of the writer, a process or a thread: its connection, and a thread here that listens to it.
-
-    What does not fit into the connection waits in order; sockets wait with their message.
-    """
-
-    def __init__(self, fanout: Fanout) -> None:
-        self._fanout = fanout
-        self._control, theirs = socket.socketpair()
-        self._control.setblocking(False)
-        self._wake_reader, self._wake_writer = os.pipe()
-        os.set_blocking(self._wake_reader, False)
-        os.set_blocking(self._wake_writer, False)
-        self._woken = False
-        self._lock = threading.Lock()
-        self._backlog: deque[tuple[memoryview, socket.socket | None]] = deque()
-        self._backlog_bytes = 0
-        self._broken = False
-        self._began = time.monotonic()
-        self._child: subprocess.Popen[bytes] | None = None
-        if fanout.process:
-            given = (theirs.fileno(), fanout.heartbeat, fanout.buffer_bytes)
-            # Isolated and without site packages: it needs nothing but the standard library.
-            command = [sys.executable, "-I", "-S", broadcast.__file__, *map(str, given)]
-            try:
-                self._child = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
-                theirs.close()
-            except OSError as error:
-                log.error("event streams are written by a thread: no process can be started: %s", error)
-        if self._child is None:
-            writer = Broadcaster(theirs, heartbeat=fanout.heartbeat, buffer_bytes=fanout.buffer_bytes)
-            threading.Thread(target=writer.run, name="quadrill-fanout-writer", daemon=True).start()
-        self._thread = threading.Thread(target=self._run, name="quadrill-fanout", daemon=True)
-        self._thread.start()
-
-    def send(
-        self,
-        kind: int,
-        number: int = 0,
-        data: bytes = b"",
-        sock: socket.socket | None = None,
-        *,
-        news: float | None = None,
-    ) -> None:
-        """Send a message, in the order of the calls; a socket goes along and is closed here."""
-        head = MESSAGE.pack(kind, number, len(data), time.monotonic() if news is None else news)
-        with self._lock:
-            if self._broken:
-                if sock is not None:
-                    sock.close()
-                return
-            self._backlog.append((memoryview(head + data), sock))
-            self._backlog_bytes += len(data)
-            if len(self._backlog) == 1:
-                self._flush()
-            if self._backlog_bytes > _BACKLOG_BYTES:
-                log.error("the writer of event streams is %d bytes behind and is ended", self._backlog_bytes)
-                self._break()
-            waiting = bool(self._backlog)
-        if waiting:
-            self.wake()
-
-    def wake(self) -> None:
-        """Let the thread look for what is ready."""
-        if not self._woken:
-            self._woken = True
-            with contextlib.suppress(OSError):
-                os.write(self._wake_writer, b"\0")
-
-    def end(self, timeout: float) -> None:
-        """Wait for the end that was asked for, then insist."""
-        self._thread.join(timeout)
-        if self._thread.is_alive():
-            with self._lock:
-                self._break()
-            self.wake()
-            self._thread.join(timeout)
-
-    def _flush(self) -> None:
-        """Send what waits, as far as the connection takes it. Called under the lock."""
-        backlog = self._backlog
-        while backlog:
-            data, sock = backlog[0]
-            try:
-                if sock is None:
-                    sent = self._control.send(data)
-                else:
-                    sent = socket.send_fds(self._control, [data], [sock.fileno()])
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                self._break()
-                return
-            if sock is not None:
-                sock.close()
-            self._backlog_bytes -= sent
-            if sent < len(data):
-                backlog[0] = (data[sent:], None)
-                return
-            backlog.popleft()
-
-    def _break(self) -> None:
-        """End the connection, and with it the writer. Called under the lock."""
-        if self._broken:
-            return
-        self._broken = True
-        for _, sock in self._backlog:
-            if sock is not None:
-                sock.close()
-        self._backlog.clear()
-        with contextlib.suppress(OSError):
-            self._control.shutdown(socket.SHUT_RDWR)
-        if self._child is not None:
-            self._child.kill()
-
-    # --- the thread that listens to the writer ----------------------------------------------------
-
-    def _run(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._control, selectors.EVENT_READ)
-            selector.register(self._wake_reader, selectors.EVENT_READ)
-            incoming = bytearray()
-            open_ = True
-            while open_:
-                events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._backlog else 0)
-                selector.modify(self._control, events)
-                for key, _ in selector.select(_POLL_S):
-                    if key.fileobj == self._wake_reader:
-                        with contextlib.suppress(BlockingIOError):
-                            os.read(self._wake_reader, 4096)
-                        # Cleared before queues are read: a mark that comes later writes to the pipe again.
-                        self._woken = False
-                    else:
-                        open_ = self._read(incoming)
-                self._fanout._pump(self)
-                with self._lock:
-                    self._flush()
-        self._close()
-
-    def _read(self, incoming: bytearray) -> bool:
-        """Take the writer's messages; False when the connection has ended."""
-        try:
-            data = self._control.recv(1 << 18)
-        except (BlockingIOError, InterruptedError):
-            return True
-        except OSError:
-            return False
-        incoming += data
-        place = 0
-        while len(incoming) - place >= MESSAGE.size:
-            kind, number, length, _ = MESSAGE.unpack_from(incoming, place)
-            begin = place + MESSAGE.size
-            if len(incoming) - begin < length:
-                break
-            place = begin + length
-            self._fanout._told(kind, number, bytes(incoming[begin:place]))
-        del incoming[:place]
-        return bool(data)
-
-    def _close(self) -> None:
-        with self._lock:
-            self._break()
-        if self._child is not None:
-            self._child.wait()
-        self._fanout._ended(self, time.monotonic() - self._began)
-        with self._lock:
-            self._control.close()
-            os.close(self._wake_reader)
-            # Whoever still wakes this thread must not write to a file that has the number by then.
-            self._woken = True
-            os.close(self._wake_writer)
-
-
-def frame(*, kind: str | None, data: str, event_id: int | None = None) -> bytes:
-    """One Server-Sent Event; ``data`` must be one line."""
-    lines = []
-    if event_id is not None:
-        lines.append(f"id: {event_id}\n")
-    if kind is not None:
-        lines.append(f"event: {kind}\n")
-    lines.append(f"data: {data}\n\n")
-    return "".join(lines).encode("utf-8")
-
-
-def blocking_stream(source: EventSource, *, head: bytes, heartbeat: float) -> Iterator[bytes]:
-    """The frames of a source as a generator that waits, for servers that cannot hand a socket over."""
-    event = threading.Event()
-    source.listen(event.set)
-    try:
-        if head:
-            yield head
-        while True:
-            event.clear()
-            frames = source.take()
-            if frames:
-                yield b"".join(frames)
-            elif source.finished:
-                return
-            elif not event.wait(heartbeat):
-                yield HEARTBEAT_FRAME
-    finally:
-        source.close()

@@ -9,7 +9,8 @@ from functools import lru_cache
 
 from quadrill.continuous.output.feed import Feed, FeedEvent, Subscription
 
-from .fanout import Fanout, frame
+from .fanout import Fanout
+from .sources import frame
 
 
 @lru_cache(maxsize=1024)

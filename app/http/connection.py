@@ -82,7 +82,7 @@ class DeadlineSocket(socket.SocketIO):
                 self._socket.settimeout(self._allowed)
 
 
-class _Reader(StreamReader):
+class _RequestReader(StreamReader):
     def __init__(self, raw: DeadlineSocket) -> None:
         super(StreamReader, self).__init__(raw)
         self._socket = raw
@@ -152,7 +152,7 @@ class Connection(cheroot_server.HTTPConnection):
     def __init__(self, server: Any, sock: socket.socket, makefile: Any = MakeFile) -> None:
         super().__init__(server, sock, makefile)
         self._raw = DeadlineSocket(sock, "r", server.timeout)
-        self.rfile = _Reader(self._raw)
+        self.rfile = _RequestReader(self._raw)
         self.handed_over = False
         self._request: Request | None = None
 

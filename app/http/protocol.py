@@ -24,7 +24,7 @@ ReadBody = Callable[[int, str], bytes]
 """Gives the body of a request; called with its limit in bytes and with what it is, for the error."""
 
 
-class Call(NamedTuple):
+class SparqlCall(NamedTuple):
     """A protocol request: its parameters in order, and the text that a direct POST carries as its body."""
 
     fields: tuple[tuple[str, str], ...]
@@ -64,7 +64,7 @@ def posted(
     query_string: bytes,
     read: ReadBody,
     settings: Settings,
-) -> Call:
+) -> SparqlCall:
     """The call of a request with a body: form fields, or the body itself for the direct types.
 
     Raises: HttpError 400, 413 or 415.
@@ -73,8 +73,8 @@ def posted(
     fields = fields_of(query_string) if query_string else ()
     limit = settings.max_body_bytes if UPDATE in direct_types else settings.max_query_bytes * 4
     if essence == FORM:
-        return Call((*fields, *fields_of(read(limit, "the form"))))
-    return Call(fields, utf8(read(limit, "the text"), "the text"), essence)
+        return SparqlCall((*fields, *fields_of(read(limit, "the form"))))
+    return SparqlCall(fields, utf8(read(limit, "the text"), "the text"), essence)
 
 
 @lru_cache(maxsize=256)
@@ -94,7 +94,7 @@ def _posted_type(direct_types: tuple[str, ...], method: str, content_type: str |
     )
 
 
-def query_text(call: Call, settings: Settings) -> str:
+def query_text(call: SparqlCall, settings: Settings) -> str:
     """The text of a query.
 
     Raises: HttpError 400 when it is missing, given twice or together with an update; 413.
@@ -105,12 +105,12 @@ def query_text(call: Call, settings: Settings) -> str:
     return _text(call, "query", "the query", settings.max_query_bytes)
 
 
-def update_text(call: Call, settings: Settings) -> str:
+def update_text(call: SparqlCall, settings: Settings) -> str:
     """The text of an update; errors as for `query_text`."""
     return _text(call, "update", "the update", settings.max_body_bytes)
 
 
-def _text(call: Call, parameter: str, what: str, limit: int) -> str:
+def _text(call: SparqlCall, parameter: str, what: str, limit: int) -> str:
     given = call.one(parameter)
     if given is not None and call.direct is not None:
         raise HttpError(400, f"{what} is given twice, as the body and as a parameter", code="parameter")
@@ -156,7 +156,7 @@ def graph_iri(text: str, parameter: str) -> NamedNode:
         ) from error
 
 
-class Scope(NamedTuple):
+class DatasetScope(NamedTuple):
     """What the parameters say beside the text: the dataset, and the time in ``seconds``."""
 
     seconds: float
@@ -165,19 +165,19 @@ class Scope(NamedTuple):
     union: bool = False
 
 
-WHOLE = Scope(0.0)[1:]
+WHOLE = DatasetScope(0.0)[1:]
 """A scope without its time, where no parameter narrows the dataset."""
-_whole_dataset = lru_cache(maxsize=8)(Scope)
+_whole_dataset = lru_cache(maxsize=8)(DatasetScope)
 
 
-def scope_of(call: Call, settings: Settings) -> Scope:
+def scope_of(call: SparqlCall, settings: Settings) -> DatasetScope:
     """The dataset and the time of a query.
 
     Raises: HttpError 400 when a parameter is wrong.
     """
     if not call.fields:
         return _whole_dataset(settings.query_timeout)
-    found = Scope(
+    found = DatasetScope(
         _seconds(call.one("timeout"), settings.query_timeout),
         call.graphs("default-graph-uri"),
         call.graphs("named-graph-uri"),
@@ -192,7 +192,7 @@ def scope_of(call: Call, settings: Settings) -> Scope:
     return found
 
 
-def update_seconds(call: Call) -> float:
+def update_seconds(call: SparqlCall) -> float:
     """The time that an update may take: what is asked for, else as long as it needs.
 
     Raises: HttpError 400.

@@ -9,11 +9,11 @@ from threading import Thread
 from flask import Blueprint, Response, request
 
 from ..feeds.events import EVENT_STREAM, EventStream
-from ..feeds.fanout import frame
+from ..feeds.sources import frame
 from ..http import negotiation
 from ..security import needs
 from ..upkeep import backup
-from ..upkeep.jobs import Jobs, describe
+from ..upkeep.jobs import JobQueue, describe
 from . import requests as incoming
 from .requests import services
 
@@ -70,7 +70,7 @@ def make_backup() -> Response:
 class JobSource:
     """A job's progress as frames; a thread of its own waits, since jobs are few."""
 
-    def __init__(self, jobs: Jobs, job_id: str) -> None:
+    def __init__(self, jobs: JobQueue, job_id: str) -> None:
         self.finished = False
         self._jobs = jobs
         self._job_id = job_id

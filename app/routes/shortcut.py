@@ -66,10 +66,10 @@ class QueryShortcut:
             )
         return True
 
-    def _call(self, request: WireRequest) -> protocol.Call | None:
+    def _call(self, request: WireRequest) -> protocol.SparqlCall | None:
         """The query that is asked; None for what is no query."""
         if request.method == "GET":
-            call = protocol.Call(protocol.fields_of(request.query_string))
+            call = protocol.SparqlCall(protocol.fields_of(request.query_string))
             return call if call.values("query") and not request.fields.body_length else None
         call = protocol.posted(
             PATHS[request.path],

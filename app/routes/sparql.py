@@ -8,7 +8,7 @@ from pyoxigraph import serialize
 from .. import description
 from ..http import negotiation, protocol
 from ..http.errors import HttpError
-from ..http.protocol import QUERY, UPDATE, Call, fields_of
+from ..http.protocol import QUERY, UPDATE, SparqlCall, fields_of
 from ..security import needs
 from . import requests as incoming
 from .requests import services
@@ -21,7 +21,7 @@ blueprint = Blueprint("sparql", __name__)
 @blueprint.get("/sparql")
 def get_query() -> Response:
     """A query by GET; without a query the service description."""
-    call = Call(fields_of(request.query_string))
+    call = SparqlCall(fields_of(request.query_string))
     if call.one("query") is None:
         if call.one("update") is not None:
             raise HttpError(405, "updates need POST", code="method-not-allowed", headers={"Allow": "POST"})
@@ -72,11 +72,11 @@ def service_description() -> Response:
     return response
 
 
-def _query(call: Call) -> Response:
+def _query(call: SparqlCall) -> Response:
     return StreamedAnswer(services().endpoint.answer(call, incoming.client(), incoming.user()))
 
 
-def _update(call: Call) -> Response:
+def _update(call: SparqlCall) -> Response:
     services().engine.require_room()
     commit = services().endpoint.update(call, incoming.user())
     response = Response(status=204)
@@ -84,7 +84,7 @@ def _update(call: Call) -> Response:
     return response
 
 
-def _posted(*direct_types: str) -> Call:
+def _posted(*direct_types: str) -> SparqlCall:
     return protocol.posted(
         direct_types,
         method=request.method,

@@ -17,7 +17,7 @@ from ..evaluation.extensions import extended
 from ..http import negotiation
 from ..http.bodies import too_large
 from ..http.errors import HttpError
-from ..http.protocol import QUERY, Call, fields_of
+from ..http.protocol import QUERY, SparqlCall, fields_of
 from . import requests as incoming
 from .requests import services
 from .streamed_answer import StreamedAnswer
@@ -82,8 +82,8 @@ def run_stored(name: str) -> Response:
     """Run a stored query; dataset parameters and ``timeout`` as for ``/query``."""
     fields = fields_of(request.query_string)
     incoming.known_parameters(_RUN_PARAMETERS, fields)
-    text = _found(name).text
-    return StreamedAnswer(services().endpoint.answer(Call(fields), incoming.client(), incoming.user(), text))
+    call, text = SparqlCall(fields), _found(name).text
+    return StreamedAnswer(services().endpoint.answer(call, incoming.client(), incoming.user(), text))
 
 
 def _given() -> tuple[str, str]:

@@ -7,13 +7,13 @@ from typing import Any
 
 from flask import Response
 
-from ..evaluation.answer import Answer
+from ..evaluation.answer import HttpAnswer
 
 
 class StreamedAnswer(Response):
-    """An `Answer` as a response of Flask; headers set on this object go out with whatever is answered."""
+    """An `HttpAnswer` as a response of Flask; headers set on this object go out with whatever is answered."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HttpAnswer) -> None:
         super().__init__(b"")
         self.headers.clear()
         for name, value in answer.headers.items():

@@ -9,7 +9,7 @@ from quadrill.continuous.streams.dead_letters import LetterWatcher
 from quadrill.continuous.streams.times import instant_ms
 
 from ..feeds.events import EVENT_STREAM, EventStream
-from ..feeds.fanout import frame
+from ..feeds.sources import frame
 from ..http import negotiation
 from ..http.errors import HttpError
 from ..security import needs

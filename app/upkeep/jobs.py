@@ -34,7 +34,7 @@ LOAD, OPTIMIZE, RESTORE, MIRROR = "load", "optimize", "restore", "mirror"
 PROGRESS_SECONDS = 0.5
 
 
-class Jobs:
+class JobQueue:
     """The queue of background work and the thread that does it."""
 
     def __init__(self, store: QuadStore, registry: Registry, settings: Settings) -> None:

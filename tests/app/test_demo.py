@@ -22,7 +22,7 @@ import pytest
 from quadrill.app import running
 from quadrill.app.config import load_settings
 from quadrill.app.demo.client import DemoClient
-from quadrill.app.demo.replay import Plan
+from quadrill.app.demo.replay import ReplayPlan
 from quadrill.app.demo.run import last_ids, play
 from quadrill.app.demo.summary import FeedTally, Screen, events
 
@@ -137,14 +137,14 @@ class Outcome:
     feeds: dict[str, list[Event]]
     tallies: dict[str, FeedTally]
     printed: str
-    plan: Plan
+    plan: ReplayPlan
 
 
 @pytest.fixture(scope="module")
 def outcome() -> Outcome:
     """The demo's replay at the highest speed, and all events of its feeds as a client gets them."""
     printed = io.StringIO()
-    plan = Plan.between(ms(START), ms(END))
+    plan = ReplayPlan.between(ms(START), ms(END))
     with running.serve(load_settings(overrides={"data": ":memory:", "port": 0}, environment={})) as server:
         with DemoClient(server.url, {}) as client:
             client.set_up()

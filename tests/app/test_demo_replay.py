@@ -11,7 +11,13 @@ import pytest
 from pyoxigraph import RdfFormat, parse
 
 from quadrill.app.demo.data import departures, known, rdf, table, text_of, weather
-from quadrill.app.demo.replay import MAX_LINES_PER_PUSH, TICK_SECONDS, NothingToReplayError, Plan, replay
+from quadrill.app.demo.replay import (
+    MAX_LINES_PER_PUSH,
+    TICK_SECONDS,
+    NothingToReplayError,
+    ReplayPlan,
+    replay,
+)
 from quadrill.app.demo.summary import FeedTally, Screen, events
 
 JAN_6_10H = 1_357_466_400_000
@@ -50,7 +56,7 @@ class Wall:
         self.now += seconds
 
 
-def run(plan: Plan, speed: float) -> Recorder:
+def run(plan: ReplayPlan, speed: float) -> Recorder:
     recorder, wall = Recorder(), Wall()
     replay(plan, recorder, speed=speed, clock=wall, pause=wall.wait)
     return recorder
@@ -126,7 +132,7 @@ def test_the_static_graphs_hold_every_row_and_parse() -> None:
 
 
 def test_every_departure_of_the_plan_is_sent_once_and_in_order_at_any_speed() -> None:
-    plan = Plan.between(JAN_6_10H, JAN_6_10H + 6 * HOUR)
+    plan = ReplayPlan.between(JAN_6_10H, JAN_6_10H + 6 * HOUR)
     expected = [f.departed_ms for f in departures() if JAN_6_10H <= f.departed_ms < plan.end_ms]
     reports = [report.at_ms for report in weather() if JAN_6_10H <= report.at_ms < plan.end_ms]
     for speed in (600.0, 7_200.0, 1e12):
@@ -136,7 +142,7 @@ def test_every_departure_of_the_plan_is_sent_once_and_in_order_at_any_speed() ->
 
 
 def test_nothing_is_sent_that_an_earlier_heartbeat_ruled_out() -> None:
-    recorder = run(Plan.between(JAN_6_10H, JAN_6_10H + 12 * HOUR), 5_000.0)
+    recorder = run(ReplayPlan.between(JAN_6_10H, JAN_6_10H + 12 * HOUR), 5_000.0)
     watermark = {"departures": 0, "weather": 0}
     for kind, name, times in recorder.calls:
         if kind == "update":
@@ -147,7 +153,7 @@ def test_nothing_is_sent_that_an_earlier_heartbeat_ruled_out() -> None:
 
 
 def test_rows_of_one_event_time_are_never_in_two_pushes() -> None:
-    recorder = run(Plan.between(1_356_998_400_000), 1e12)
+    recorder = run(ReplayPlan.between(1_356_998_400_000), 1e12)
     pushes = [times for kind, name, times in recorder.calls if kind == "push" and name == "departures"]
     assert len(pushes) > 6000 // (MAX_LINES_PER_PUSH + 20)
     for earlier, later in zip(pushes, pushes[1:], strict=False):
@@ -155,7 +161,7 @@ def test_rows_of_one_event_time_are_never_in_two_pushes() -> None:
 
 
 def test_the_watch_list_changes_once_after_just_half_of_the_departures() -> None:
-    plan = Plan.between(JAN_6_10H)
+    plan = ReplayPlan.between(JAN_6_10H)
     for speed in (36_000.0, 1e12):
         recorder = run(plan, speed)
         updates = [index for index, call in enumerate(recorder.calls) if call[0] == "update"]
@@ -168,7 +174,7 @@ def test_the_watch_list_changes_once_after_just_half_of_the_departures() -> None
 
 
 def test_the_replay_keeps_to_its_speed() -> None:
-    plan = Plan.between(JAN_6_10H, JAN_6_10H + HOUR)
+    plan = ReplayPlan.between(JAN_6_10H, JAN_6_10H + HOUR)
     recorder, wall = Recorder(), Wall()
     reached: list[tuple[float, int]] = []
     replay(
@@ -183,7 +189,7 @@ def test_the_replay_keeps_to_its_speed() -> None:
 
 def test_a_time_without_departures_is_refused_with_the_times_there_are() -> None:
     with pytest.raises(NothingToReplayError, match="2014-01-01") as caught:
-        Plan.between(1_388_534_400_000)
+        ReplayPlan.between(1_388_534_400_000)
     assert caught.value.hint is not None and "2013-01-01T" in caught.value.hint
 
 

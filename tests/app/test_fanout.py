@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from quadrill.app.feeds.fanout import Fanout, blocking_stream, frame
+from quadrill.app.feeds.fanout import Fanout
+from quadrill.app.feeds.sources import blocking_stream, frame
 from tests.app.conftest import Start
 from tests.app.events import EventReader
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.app.feeds import broadcast
 from quadrill.app.feeds.fanout import Fanout
 from quadrill.app.feeds.query_feeds import FeedSource, encode
 from quadrill.continuous.output.feed import Feed
@@ -62,8 +61,8 @@ def until(condition: object, seconds: float = 10.0) -> None:
 
 
 def writer_of(fanout: Fanout) -> int:
-    assert fanout._writer is not None and fanout._writer._child is not None
-    return fanout._writer._child.pid
+    assert fanout.process_id is not None
+    return fanout.process_id
 
 
 def test_those_who_join_while_events_come_miss_nothing_and_get_nothing_twice(fanout: Fanout) -> None:
@@ -186,11 +185,11 @@ def test_a_writer_that_is_killed_is_replaced_and_clients_resume_without_gap(star
 
 
 def test_a_writer_that_never_lives_is_replaced_by_a_thread(
-    fanout: Fanout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = tmp_path / "broken.py"
     script.write_text("raise SystemExit(1)\n")
-    monkeypatch.setattr(broadcast, "__file__", str(script))
+    fanout = Fanout(script=str(script))
     feed = Feed("f")
     with caplog.at_level(logging.ERROR):
         for attempt in range(1, 4):
@@ -201,6 +200,7 @@ def test_a_writer_that_never_lives_is_replaced_by_a_thread(
     with connect(fanout, feed) as client:
         publish(feed)
         assert ids(client, 1) == [1]
+    fanout.stop()
 
 
 def test_stopping_ends_the_process() -> None:
@@ -209,8 +209,8 @@ def test_stopping_ends_the_process() -> None:
     with connect(fanout, feed) as client:
         publish(feed)
         assert ids(client, 1) == [1]
-        child = fanout._writer._child if fanout._writer else None
-        assert child is not None
+        child = writer_of(fanout)
         fanout.stop()
-        assert child.returncode is not None
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
         assert client.recv(100) == b""
