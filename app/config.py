@@ -155,16 +155,8 @@ class Settings:
     max_query_static_rows: int = _setting(
         0, "rows", "Most rows of the static parts of one continuous query; 0 for no limit."
     )
-    static_delta_share: float = _setting(
-        0.5, "", "Part of writers' time that a static part may take before it is read anew; 0 for no limit."
-    )
     templates: bool = _setting(
         True, "", "Queries that differ only in constants are evaluated together by one plan."
-    )
-    static_group_factor: int = _setting(
-        8,
-        "times",
-        "Parts that differ in constants are one table of at most so many times their rows; 0 for never.",
     )
     max_waiting_elements: int = _setting(
         1_000_000, "elements", "Elements kept at most for a query whose static parts are being read."
@@ -192,13 +184,7 @@ class Settings:
     remote_refresh: str = _setting(
         "5m",
         "duration",
-        "Time between two fetches of a SERVICE or of a remote graph, until it is known how often it changes.",
-    )
-    remote_refresh_least: str = _setting(
-        "1m", "duration", "The shortest such time that a source which is found to change often leads to."
-    )
-    remote_refresh_most: str = _setting(
-        "1h", "duration", "The longest such time that a source which is found to change seldom leads to."
+        "Time between two fetches of a SERVICE or of a remote graph where nothing else says it.",
     )
     remote_timeout: str = _setting("30s", "duration", "How long one such fetch may take in all.")
     remote_max_bytes: int = _setting(64 << 20, "bytes", "Longest answer of one such fetch, decompressed.")

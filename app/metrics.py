@@ -58,9 +58,6 @@ class ServiceFigures(Collector):
         yield _gauge("quadrill_static_tables", "Tables of static parts in memory.", tables)
         yield _gauge("quadrill_static_rows", "Rows of these tables.", rows)
         yield _gauge("quadrill_static_lookups", "Static parts that are looked up.", figures.static_lookups)
-        left, returned = figures.static_moves
-        yield _counter("quadrill_static_left_total", "Static parts that have left memory.", left)
-        yield _counter("quadrill_static_returned_total", "Static parts that have come back.", returned)
         read, stale = figures.sources
         yield _gauge("quadrill_sources", "Things fetched from other servers.", read)
         yield _gauge("quadrill_sources_stale", "Those of them whose last fetch failed.", stale)

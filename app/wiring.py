@@ -233,19 +233,11 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
         registration_wait_ms=duration_ms(settings.registration_wait, "the setting registration_wait"),
         static_rows=settings.max_static_rows,
         static_rows_per_query=settings.max_query_static_rows,
-        static_delta_share=settings.static_delta_share,
         templates=settings.templates,
-        static_group_factor=settings.static_group_factor,
         waiting_elements=settings.max_waiting_elements,
         checkpoint_ms=duration_ms(settings.checkpoint_interval, "the setting checkpoint_interval"),
         remote=RemoteSettings(
             every_ms=duration_ms(settings.remote_refresh, "the setting remote_refresh", positive=True),
-            least_ms=duration_ms(
-                settings.remote_refresh_least, "the setting remote_refresh_least", positive=True
-            ),
-            most_ms=duration_ms(
-                settings.remote_refresh_most, "the setting remote_refresh_most", positive=True
-            ),
             timeout_ms=duration_ms(settings.remote_timeout, "the setting remote_timeout", positive=True),
             max_bytes=settings.remote_max_bytes,
             max_rows=settings.remote_max_rows,

@@ -93,7 +93,6 @@ class Engine(StreamSide, QuerySide):
 
     def _between_inputs(self) -> None:
         self.lifecycle.restart_failed()
-        self.parts.residence.look()
         if self.recovery is not None:
             self.recovery.checkpoints.when_due()
 
@@ -196,12 +195,11 @@ class Engine(StreamSide, QuerySide):
                 raise TimeoutError(f"views were not written within {timeout} seconds")
 
     def tick(self) -> None:
-        """Look at the clock now: arrival-stamped streams, idle marks, timers, tables. For tests."""
+        """Look at the clock now: arrival-stamped streams, idle marks, timers. For tests."""
         self.parts.sequencer.write_what_waits()
         self.lifecycle.restart_failed()
         self.parts.sources.run_due()
         self.parts.loop.call(self.parts.router.look_at_clock)
-        self.parts.loop.call(self.parts.residence.look)
         self.parts.loop.call(lambda: None)
 
 

@@ -55,7 +55,6 @@ class EngineFigures:
         graphs: the graphs of the store that change most often, by key.
         static_tables: tables of static parts in memory, and their rows.
         static_lookups: static parts that are looked up instead.
-        static_moves: how often one has left memory, and come back.
         sources: how many things are fetched from other servers, and how many of them are stale.
         streams: by name.
         queries: in the order of registration.
@@ -68,7 +67,6 @@ class EngineFigures:
     graphs: Mapping[str, Rate]
     static_tables: tuple[int, int]
     static_lookups: int
-    static_moves: tuple[int, int]
     sources: tuple[int, int]
     streams: list[StreamFigures]
     queries: list[QueryFigures]
@@ -97,7 +95,6 @@ def figures_of(parts: EngineParts) -> EngineFigures:
         parts.rates.liveliest(parts.clock.now_ms(), RATED_GRAPHS),
         (len(parts.statics.held()), parts.statics.rows()),
         lookups,
-        (parts.residence.left, parts.residence.returned),
         parts.sources.figures(),
         sorted(streams, key=lambda each: each.name),
         queries,

@@ -36,8 +36,6 @@ from .settings import EngineSettings
 from .static.budget import StaticBudget
 from .static.kept import KeptTables
 from .static.recompute import Swap
-from .static.recompute_policy import Steering
-from .static.residence import Residence
 from .streams.accept import Acceptor
 from .streams.registry import StreamRegistry
 from .streams.stream import StreamState
@@ -67,7 +65,6 @@ class EngineParts:
         dispatcher: gives inputs to the queries that read them.
         sources: what queries read from other servers.
         rates: how often each graph of the store changes.
-        residence: which static parts are in memory.
         views: graphs of the store that are kept equal to answers.
         loop: the queue and its thread.
         stages: how long inputs wait and take.
@@ -100,7 +97,6 @@ class EngineParts:
             shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)
             self.statics.kept = KeptTables(shelf, store, choice.terms, threaded=settings.threaded)
         self.rates = ChangeRates()
-        self.statics.effects.steering = Steering(self.rates, settings.static_delta_share)
         self.views = ViewRegistry(store, threaded=settings.threaded)
         self.sequencer = turns = Sequencer(clock, journal)
         self.stages = turns.stages = Stages()
@@ -132,14 +128,6 @@ class EngineParts:
             changed=self.router.sources_changed,
         )
         self.statics.on_behind = turns.note_behind
-        self.residence = Residence(
-            self.statics,
-            lambda: [each.running for each in self.catalogue.entries() if each.running is not None],
-            turns,
-            clock,
-            self.router.part,
-            threaded=settings.threaded,
-        )
         self.admin = threading.RLock()
         self.failed: deque[Entry] = deque()
         self.on_tick: Callable[[], None] = lambda: None

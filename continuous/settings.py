@@ -32,9 +32,8 @@ class EngineSettings:
         idempotency_keys: keys remembered.
         max_queries: registered queries at most.
         registration_wait_ms: a registration is answered after this time while static parts are still read.
-        static_rows: rows of static parts in memory at which registrations are refused; 0 for no limit.
+        static_rows: most rows of static parts in memory, what a registration reads included; 0 for no limit.
         static_rows_per_query: the same of the static parts of one query.
-        static_delta_share: the part of writers' time that deltas of one table may take; 0 for no limit.
         templates: queries that differ only in constants are evaluated together.
         static_group_factor: one table serves parts that differ in constants alone when it has at most so many
             times the rows of theirs together; 0 for never.
@@ -65,7 +64,6 @@ class EngineSettings:
     registration_wait_ms: int = 500
     static_rows: int = 0
     static_rows_per_query: int = 0
-    static_delta_share: float = 0.5
     templates: bool = True
     static_group_factor: int = 8
     waiting_elements: int = 1_000_000

@@ -173,7 +173,6 @@ def query_state(running: RunningQuery) -> dict[str, Any]:
         "static_version": running.evaluated_version,
         "pins": running.prepared.pins(),
         "looked_up": running.looked_up(),
-        "used_ms": 0 if running.statics is None else running.statics.used_ms,
         "totals": (running.inputs.total, running.results.total),
     }
 
@@ -187,9 +186,6 @@ def restore_query(running: RunningQuery, state: Mapping[str, Any]) -> None:
     for name in _RUNNING_KEPT:
         setattr(running, name, state["running"][name])
     running.inputs.total, running.results.total = state["totals"]
-    if running.statics is not None:
-        # Checkpoints of earlier releases do not say it.
-        running.statics.used_ms = state.get("used_ms", 0)
     running.continue_evaluation()
 
 

@@ -33,7 +33,6 @@ from ..queries.prepare import Evaluator, PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..static.commit_delta import Past
-from ..static.facts import LookupReason
 from ..streams.retained import MemoryLog
 from .checkpoint import read_checkpoint, restore_query
 from .checkpointer import Checkpointer
@@ -58,8 +57,6 @@ class Recovery:
         self._closed = False
         self._seen: dict[tuple[int, str], int] = {}
         self._past = Past()
-        # Turns in which a static part left memory or came back; in others it could not.
-        self._moved: set[int] = set()
         # What the log of the server and its description say about the last start.
         self.report: dict[str, Any] = {}
 
@@ -172,8 +169,9 @@ class Recovery:
                 case "behind":
                     if record.number > processed:
                         self._past.behind.update(_tables_of(record.members))
-                case "moved":
-                    self._moved.add(record.members["turn"])
+                case "moved" | "static":
+                    # Earlier releases moved static parts in and out of memory, which changes no answer.
+                    pass
                 case "derived":
                     if record.number <= last:
                         acceptor.replay_derived(record, stream)
@@ -336,8 +334,6 @@ class Recovery:
             case "registration" if running is not None:
                 entry.registration = _registration({**_named(entry), "options": members["options"]})
                 return lambda: self._lifecycle.set_registration(running, entry.registration)
-            case "static" if running is not None and record.number in self._moved:
-                return lambda: parts.residence.repeat(running, members)
             case "refresh":
                 return lambda: dispatcher.refresh(entry.name, members["cause"])
         return None
@@ -458,11 +454,12 @@ class Recovery:
         parts.loop.call(lambda: self._journal.results.keep_only(numbers))
 
 
-def _looked_up(kept: dict[Any, list[Any] | None] | None) -> dict[int, LookupReason | None] | None:
+def _looked_up(kept: dict[Any, Any] | None) -> dict[int, str | None] | None:
     """The static parts that were looked up; None of a journal that does not say."""
     if kept is None:
         return None
-    return {int(place): None if left is None else LookupReason(*left) for place, left in kept.items()}
+    # Earlier releases wrote how many rows there were and since when, too.
+    return {int(place): left[-1] if isinstance(left, list) else left for place, left in kept.items()}
 
 
 def _registration(members: dict[str, Any]) -> Registration:

@@ -34,11 +34,10 @@ from ..plan.plan_state import Encoded, PlanOptions, PlanState
 from ..plan.sources import StaticTable
 from ..plan.template import Skeleton, skeleton
 from ..rows import Delta, IdRow, merge
-from ..static.facts import LookupReason, StaticPart
+from ..static.facts import StaticPart
 from ..static.options import EvaluationOptions
 from ..static.static_inputs import StaticInputs
 from ..static.steps import Changes as StaticChanges
-from ..static.table import Table
 from ..uncertainty import custom_functions
 from ..windows.encoded import EncodedContent, WindowKey
 from ..windows.engine_terms import EngineTerms
@@ -114,8 +113,6 @@ class NativeEvaluator:
         # The contents that `step` and `answer` are given as quads.
         self._own: dict[WindowKey, EncodedContent] = {}
         self._held: dict[WindowKey, WindowContent] = {}
-        # Why parts cannot be looked up when it has a plan of its own again.
-        self._unkeyed_awake: dict[int, str] = {}
         # Lets go of what the plan holds.
         self._closers: list[Callable[[], object]] = []
         with self._terms.planning:
@@ -123,14 +120,7 @@ class NativeEvaluator:
             release = self._terms.dictionary.hold(weakly(self._held_rows))
         # Also an evaluator that was only made to check a query lets go of its terms.
         self.close = weakref.finalize(self, _let_go, release, self.statics, self._closers)
-        # The finalizer has the static parts: what they keep for later must not keep the evaluator alive.
-        unkeyed_later = weakref.WeakMethod(self._unkeyed)
-
-        def unkeyed_now(place: int, others: Collection[int]) -> str | None:
-            found = unkeyed_later()
-            return "the query has ended" if found is None else found(place, others)
-
-        self.statics.open(unkeyed_now, options.static_tables, options.looked_up)
+        self.statics.open(self._unkeyed, options.static_tables, options.looked_up)
         self._running.look_up(self.statics)
         if self.statics.has_own or not self._parts:
             self.refresh()
@@ -172,39 +162,11 @@ class NativeEvaluator:
 
     def _unkeyed(self, place: int, others: Collection[int]) -> str | None:
         """Why a part cannot be looked up by keys beside others that are; None when it can."""
-        if self._at_work is None:
-            # It leaves the others before a part is looked up.
-            return self._unkeyed_awake.get(place)
         part = self._parts[place]
         streams = {each.stream for each in self._query.windows}
         if any(var in streams for var in part.vars):
             return "it binds the stream of a window"
         return self._running.unkeyed(part.name, [self._parts[each].name for each in others])
-
-    def look_up(self, place: int, left: LookupReason) -> bool:
-        """A part that is held is looked up from the next step on; False when that cannot be just now."""
-        if self._at_work is None:
-            return False
-        name = self._parts[place].name
-        joins = self._at_work.joins(name)
-        lookups = self.statics.leave(place, self._at_work.pending(name), len(joins), left)
-        if lookups is None:
-            return False
-        self._at_work.leave(joins, lookups)
-        return True
-
-    def hold(self, place: int, table: Table) -> bool:
-        """A part that is looked up is held from the next step on, in a table with one user more.
-
-        False when that cannot be just now; the table is then let go.
-        """
-        lookups = list(self.statics.lookups(place))
-        name = self._parts[place].name
-        rows = self.statics.come_back(place, self._running.pending(name), table)
-        if rows is None:
-            return False
-        self._running.come_back(name, rows, lookups)
-        return True
 
     # --- the surface of the reference ---------------------------------------------------------------
 
@@ -428,8 +390,6 @@ class NativeEvaluator:
         if self._newest is not None:
             # What was given out must not need them any more.
             self._newest.settle()
-        reasons = ((place, self._unkeyed(place, ())) for place in range(len(self._parts)))
-        self._unkeyed_awake = {place: why for place, why in reasons if why is not None}
         with self._reading:
             for close in self._closers:
                 close()

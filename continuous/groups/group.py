@@ -39,7 +39,6 @@ class TemplateGroup:
         record: the newest evaluation.
         shown: the newest one that is durable.
         inputs: counts the elements taken.
-        used_ms: when it took an input last.
         broken: its plan has failed; its members go on alone.
         parted: queries that had to leave and get no inputs yet.
     """
@@ -62,7 +61,6 @@ class TemplateGroup:
         ]
         assert lead.last_step is not None
         self.record = self.shown = Record(0, lead.last_step, sample.statics.passed)
-        self.used_ms = 0
         self.inputs = Meter()
         self.inputs.follow(lead.inputs, 0)
         self.broken = False
@@ -225,7 +223,6 @@ class TemplateGroup:
             if alone is not None:
                 self._each(alone, step, given, now_ms, event)
         self.inputs.add(now_ms, self.timeline.taken - before)
-        self.used_ms = now_ms
         if alone is None:
             self.sharing.meet(event)
         else:

@@ -49,8 +49,6 @@ class Membership:
         more = self.group.inputs.total - self._inputs
         self._inputs += more
         running.inputs.follow(self.group.inputs, more)
-        if running.statics is not None:
-            running.statics.used_ms = max(running.statics.used_ms, self.group.used_ms)
         if record.number > self.seen and record.step is not None and running.statics is not None:
             running.settled(
                 record.number - self.seen, record.step, running.statics.version_when(record.passed)

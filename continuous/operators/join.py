@@ -134,15 +134,6 @@ class Join:
         self.arrangements = tuple(arrangements)
         self.replan()
 
-    def hold(self, place: int, rows: Delta) -> None:
-        """The rows of an input that was looked up are held from now on: all of them, as taken so far."""
-        arrangement = Arrangement(self._keys(self.routes)[place])
-        arrangement.update(rows)
-        arrangements = list(self.arrangements)
-        arrangements[place] = arrangement
-        self.arrangements = tuple(arrangements)
-        self.replan()
-
     def keys_of(self, place: int) -> list[tuple[int, ...]]:
         """The keys by which the routes look an input up."""
         return self._keys(self.routes)[place]

@@ -20,7 +20,7 @@ from ..expressions.oxigraph_functions import greatest, instant_literal
 from ..operators.join import Join
 from ..operators.ordering import TopK
 from ..operators.policies import Policy
-from ..rows import EMPTY, Delta, IdRow, merge
+from ..rows import Delta, IdRow, merge
 from ..static.options import EvaluationOptions
 from ..uncertainty import custom_functions
 from ..windows.encoded import ElementCoder, EncodedContent, HeldWindow, Predicates, WindowKey
@@ -167,15 +167,13 @@ class PlanState:
         """The joins that read a table, with the number of the input."""
         return table_joins(self.plan, table) or ()
 
-    def pending(self, table: str) -> Delta:
-        """What the next step takes of a table."""
-        return self._pending.get(source_key("table", table), EMPTY)
-
     def look_up(self, statics: StaticInputs) -> None:
         """Joins look into the parts that are not held, or held for several queries; before the first step."""
         for place in statics.looked_up:
-            joins = self.joins(statics.parts[place].name)
-            self.leave(joins, [statics.look_into(place) for _ in joins])
+            for join, number in self.joins(statics.parts[place].name):
+                lookup = statics.look_into(place)
+                join.look_up(number, lookup)
+                self._lookups.append(lookup)
         shared = [
             (join, number, statics.view(place))
             for place, part in enumerate(statics.parts)
@@ -186,25 +184,7 @@ class PlanState:
             join.look_up(number, view)
         for join, number, view in shared:
             view.prepare(join.keys_of(number))
-        if shared:
-            self._renew_code()
-
-    def leave(self, joins: Sequence[tuple[Join, int]], lookups: Sequence[Lookup]) -> None:
-        """From the next step on joins look into these instead of rows of their own."""
-        for (join, number), lookup in zip(joins, lookups, strict=True):
-            join.look_up(number, lookup)
-        self._lookups += lookups
-        self._renew_code()
-
-    def come_back(self, table: str, rows: Delta, lookups: Sequence[Lookup]) -> None:
-        """From the next step on joins have the rows of a table again, in the place of these."""
-        for join, number in self.joins(table):
-            join.hold(number, rows)
-        self._lookups = [each for each in self._lookups if each not in lookups]
-        self._renew_code()
-
-    def _renew_code(self) -> None:
-        if self._code is not None:
+        if (shared or self._lookups) and self._code is not None:
             self._code.renew()
 
     # --- steps ------------------------------------------------------------------------------------

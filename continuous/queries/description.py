@@ -109,7 +109,6 @@ def describe_static(
             "held_because": part.facts.held_because,
             "looked_up_because": part.facts.looked_up_because,
             "anew_because": part.facts.anew_because,
-            "last_used": part.facts.used_ms,
             "group": None if part.facts.group is None else asdict(part.facts.group),
             "read_ms": None if part.facts.took_s is None else round(part.facts.took_s * 1000, 3),
         }
@@ -363,17 +362,15 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
 
 def _source_line(source: dict[str, Any]) -> str:
     """What is fetched from elsewhere, how often and why so often."""
-    every, rate = source["every_ms"], source["changes_per_hour"]
+    every = source["every_ms"]
     how = "by hand" if every is None else f"every {show_duration(every)}"
     why = {
         "query": "the query asks for it",
         "description": "a description in the data says it",
-        "measured": "as fetches have found it to change",
         "setting": "by the setting remote_refresh",
         None: "no running query reads it",
     }[source["every_by"]]
-    seen = "" if rate is None else f"; {rate:g} changes an hour were seen"
-    return f"source   {source['kind']} <{source['source']}> is fetched {how}, {why}{seen}"
+    return f"source   {source['kind']} <{source['source']}> is fetched {how}, {why}"
 
 
 def _plain(report: Any) -> str:

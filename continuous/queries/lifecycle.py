@@ -74,7 +74,7 @@ class QueryLifecycle:
     def read_sources(self, name: str, prepared: PreparedQuery) -> None:
         """What a query reads from other servers is fetched as often as it asks for.
 
-        Where it does not say, a description of the source in the data does, or else what fetches have found.
+        Where it does not say, a description of the source in the data does, or else the setting.
         """
         asked = prepared.refresh
         periods: dict[SourceSpec, Period | None] = {}

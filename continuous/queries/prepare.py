@@ -16,7 +16,6 @@ from ..errors import InputError
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
 from ..settings import EngineSettings
-from ..static.facts import LookupReason
 from ..streams.stream import last_segment
 from ..windows.reports import Report
 from .registration import Profile, Registration
@@ -145,7 +144,7 @@ class PreparedQuery:
     warnings: tuple[str, ...]
     base_iri: str
     sources: QuerySources | None = None
-    looked_up: Mapping[int, LookupReason | None] | None = None
+    looked_up: Mapping[int, str | None] | None = None
 
     @property
     def source_specs(self) -> tuple[SourceSpec, ...]:

@@ -130,8 +130,6 @@ class RunningQuery:
 
     def begin(self, now_ms: int) -> None:
         """Just attached: catch up with the store; a query without windows gives its initial answer."""
-        if self.statics is not None:
-            self.statics.used_ms = now_ms
         self.refresh(now_ms, "registration")
         if not self.prepared.windows and self.state == "running":
             self._evaluate(Evaluation(now_ms, "tick"), now_ms)
@@ -174,8 +172,6 @@ class RunningQuery:
                 self._check_memory(self.timeline.window_size)
         if self._sharing is not None:
             self._sharing.meet(event)
-        if self.statics is not None and self.timeline.taken > before:
-            self.statics.used_ms = now_ms
         self.inputs.add(now_ms, self.timeline.taken - before)
         self._check_memory(self.timeline.state_size)
 
@@ -236,15 +232,9 @@ class RunningQuery:
             for step in self.statics.ready():
                 self._take(step)
 
-    def looked_up(self) -> dict[int, list[Any] | None]:
+    def looked_up(self) -> dict[int, str | None]:
         """For a restart: the places of static parts that are looked up, and why where nobody asked for it."""
-        if self.statics is None:
-            return {}
-        left = self.statics.left
-        return {
-            place: [each.rows, each.since_ms, each.why] if (each := left.get(place)) is not None else None
-            for place in self.statics.looked_up
-        }
+        return {} if self.statics is None else dict(self.statics.looked_up)
 
     def _take(self, step: StaticStep) -> bool:
         changed: bool = cast(Any, self.evaluator).take(step.changes)

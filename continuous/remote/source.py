@@ -9,7 +9,7 @@ from typing import Any
 
 from quadrill.store.payloads import Payloads
 
-from .periods import Measured, Period
+from .periods import Period
 from .settings import RemoteSettings
 from .spec import SourceSpec
 from .value import SourceValue, absent, decode
@@ -33,7 +33,6 @@ class Source:
         etag, last_modified: the document's, for conditional requests.
         readers: the queries that read it, each with the time between two fetches that it or a description of
             the source asks for; None where neither says anything.
-        measured: how often fetches found other content.
         fetching: held during a fetch, so that fetches of one source never overlap.
     """
 
@@ -48,12 +47,11 @@ class Source:
     etag: str | None = None
     last_modified: str | None = None
     readers: dict[str, Period | None] = field(default_factory=dict)
-    measured: Measured = field(default_factory=Measured)
     fetching: threading.Lock = field(default_factory=threading.Lock)
 
     def period(self, settings: RemoteSettings) -> Period | None:
         """The shortest time of all readers; None when nobody reads it."""
-        own = self.measured.period(settings)
+        own = Period(settings.every_ms, "setting")
         return min(
             (each or own for each in self.readers.values()), key=lambda each: each.urgency, default=None
         )
@@ -90,7 +88,6 @@ class Source:
     def describe(self, now_ms: int, settings: RemoteSettings) -> dict[str, Any]:
         """For descriptions of queries."""
         period = self.period(settings)
-        per_hour = self.measured.per_hour
         return {
             "source": self.spec.iri,
             "kind": self.spec.kind,
@@ -101,7 +98,6 @@ class Source:
             "age_ms": None if self.checked_ms is None else max(0, now_ms - self.checked_ms),
             "every_ms": None if period is None else period.every_ms,
             "every_by": None if period is None else period.by,
-            "changes_per_hour": None if per_hour is None else round(per_hour, 3),
             "next_refresh": self.due_ms,
             "took_ms": self.took_ms,
             "stale": self.stale is not None,
@@ -122,7 +118,6 @@ class Source:
             "checked": self.checked_ms,
             "etag": self.etag,
             "modified": self.last_modified,
-            "measured": self.measured.to_json(),
         }
 
 

@@ -24,7 +24,7 @@ from quadrill.store.remote import RemoteClient, rdf_of, rows_of
 
 from ..clock import Clock
 from ..errors import EngineStoppedError, InputError
-from .periods import Measured, Period
+from .periods import Period
 from .settings import RemoteSettings
 from .source import Source, value_of
 from .spec import SourceSpec
@@ -298,8 +298,7 @@ class SourceRegistry:
         """A fetch was good."""
         source.etag, source.last_modified = document or (None, None)
         source.failures = 0
-        before, now = source.checked_ms, self._clock.now_ms()
-        source.checked_ms = now
+        source.checked_ms = now = self._clock.now_ms()
         value = source.value
         with self._lock:
             if data is not None:
@@ -307,8 +306,6 @@ class SourceRegistry:
                 self._put_at[digest] = self._moments
                 if digest != value.digest:
                     value = decode(source.spec, data, value.number + 1, now, digest)
-            if before is not None:
-                source.measured.take(now - before, value is not source.value, self.settings)
         if value is not source.value or source.stale is not None:
             self._exchange(source, value, None, None)
 
@@ -404,9 +401,6 @@ class SourceRegistry:
         source.stale, source.stale_since = members["stale"], members["since"]
         source.checked_ms = members["checked"]
         source.etag, source.last_modified = members["etag"], members["modified"]
-        # Records of earlier releases have none.
-        if "measured" in members:
-            source.measured = Measured.from_json(members["measured"])
         if value is None:
             source.stale, source.stale_since = "what was fetched is lost", members["at"]
             source.etag = source.last_modified = None

@@ -162,13 +162,6 @@ class Sequencer:
         with self._acceptor.lock:
             self._needed = self._acceptor.note("behind", tables=list(tables), version=version)
 
-    def note_moved(self) -> None:
-        """A static part left memory in this turn, or came back; not in every turn that asks for it it can."""
-        if self.journal is None or self.journal.silent:
-            return
-        with self._acceptor.lock:
-            self._needed = self._acceptor.note("moved", turn=self.number)
-
     def after_refresh(self, name: str, version: int) -> None:
         """It did so at a version; that is noted where it does not follow from the order."""
         if self.journal is None or self.journal.silent or version == self.version:

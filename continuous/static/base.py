@@ -187,11 +187,6 @@ class MemberTable:
         return self.base.problem
 
     @property
-    def used_ms(self) -> int:
-        """See `SharedTable`: by its own readers."""
-        return max((reader.used_ms for reader in list(self.readers)), default=0)
-
-    @property
     def took_s(self) -> float:
         """See `SharedTable`: of the base."""
         return self.base.took_s

@@ -1,7 +1,7 @@
 """How many rows of static parts may be in memory (docs/decisions/0235-a-budget-of-static-rows.md).
 
-Only registrations are refused, and only where nothing that is there can leave memory instead (`residence`).
-What is there already goes on when commits make it grow: a query that ran does not end because of the limits.
+A registration looks up what would be over the limits, and is refused where that cannot be. What is there goes
+on when commits make it grow: a query that ran does not end because of the limits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ class StaticBudget:
         rows: Iterable[Solution],
         table: Counted,
         all_rows: Callable[[], int],
-        staying: Callable[[], int],
         limited: bool,
     ) -> Iterator[Solution]:
         """The same rows, counted in their table while they are read for a registration.
@@ -58,7 +57,6 @@ class StaticBudget:
             rows: of a part.
             table: what they are read for.
             all_rows: the rows of all tables, this one included.
-            staying: those of the tables that no other may take the place of, this one included.
             limited: False lets all through.
 
         Raises:
@@ -73,11 +71,11 @@ class StaticBudget:
             for number, row in enumerate(rows, 1):
                 if number % _EACH == 0:
                     table.count = number
-                    self._check_all(all_rows, staying)
+                    self._check_all(all_rows)
                     self._check_query([number])
                 yield row
             table.count = number
-            self._check_all(all_rows, staying)
+            self._check_all(all_rows)
         except BaseException:
             table.count = 0
             raise
@@ -86,9 +84,8 @@ class StaticBudget:
         """Raise LimitError when the tables of a query have too many rows together."""
         self._check_query([table.count for table in tables])
 
-    def _check_all(self, all_rows: Callable[[], int], staying: Callable[[], int]) -> None:
-        # Tables that can leave do so, the least recently used first (`residence`).
-        if self.most and all_rows() > self.most and (rows := staying()) > self.most:
+    def _check_all(self, all_rows: Callable[[], int]) -> None:
+        if self.most and (rows := all_rows()) > self.most:
             raise LimitError(
                 f"the static parts of all queries would have {rows} rows or more in memory, the limit is "
                 f"{self.most}",

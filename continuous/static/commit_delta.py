@@ -15,7 +15,6 @@ from .changes import AllRows, Change, Recompute, Replaced, RowChange
 from .deltas import TooManyRowsError, difference, rows_with
 from .index import Touched
 from .lookup import LookupTable
-from .recompute_policy import Steering
 from .table import SharedTable
 
 if TYPE_CHECKING:
@@ -46,21 +45,19 @@ class CommitDeltas:
     """The evaluations that a commit needs; called by writers, one at a time, while nothing becomes visible.
 
     Attributes:
-        steering: tells which tables are read anew because their deltas cost writers too much.
         past: during a replay, what happened the first time; then without limits.
     """
 
     def __init__(self, store: QuadStore) -> None:
         """Work on the tables of one store."""
         self._store = store
-        self.steering = Steering()
         self.past: Past | None = None
 
     def before(
         self, table: SharedTable, touched: Touched, commit: Commit
     ) -> Counter[Solution] | Change | None:
         """The rows that the commit may change, before it; None when all are to be read behind it."""
-        version, at_ms = commit.version, commit.at_ms
+        version = commit.version
         if isinstance(table, LookupTable):
             if touched.whole or touched.size > MOST_KEYS:
                 return Recompute()
@@ -76,10 +73,6 @@ class CommitDeltas:
             return Recompute()
         if limited and touched.size > MOST_KEYS:
             table.anew_because = f"version {version} changed {touched.size} keys, the limit is {MOST_KEYS}"
-            return Recompute()
-        why = self.steering.why_anew(table, touched.size, KEY_S, at_ms) if limited else None
-        if why is not None:
-            table.anew_because = f"version {version}: {why}"
             return Recompute()
         if limited and touched.size * KEY_S > table.took_s <= QUICK_S and touched.size > _FEW_KEYS:
             return None

@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..rows import Delta
 from .columnar import Choice
-
-
-@dataclass(frozen=True, slots=True)
-class LookupReason:
-    """A part that is looked up to keep to a limit, or for another reason that is no wish of the registration.
-
-    ``rows`` is how many it has, None when that is not known; ``since_ms`` when it left memory.
-    """
-
-    rows: int | None
-    since_ms: int
-    why: str
-
-    def after(self, change: Delta, *, known: bool) -> LookupReason:
-        """The same behind a change of the part, which may not be known."""
-        rows = None if self.rows is None or not known else self.rows + sum(change.values())
-        return replace(self, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +42,9 @@ class TableFacts:
     table. ``behind``: the first version that is not in the rows yet, while they are read anew. ``problem``:
     why that failed. ``took_s``: how long it took to read all rows, in seconds. ``choice``: by whom, and why.
     ``from_disk``: the version at which the rows were written, when they were read from disk at the start.
-    ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was wished, or
-    again; ``looked_up_because``: why they are not held; ``anew_because``: why a commit was not taken as
-    deltas. ``used_ms``: when a query that reads them took an element last, on the engine's clock.
+    ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was
+    wished; ``looked_up_because``: why they are not held; ``anew_because``: why a commit was not taken as
+    deltas.
     ``group``: what they share with parts that differ in constants alone.
     """
 
@@ -79,7 +61,6 @@ class TableFacts:
     held_because: str | None = None
     looked_up_because: str | None = None
     anew_because: str | None = None
-    used_ms: int | None = None
     group: GroupFacts | None = None
 
 

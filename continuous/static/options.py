@@ -10,7 +10,6 @@ from pyoxigraph import NamedNode
 
 from ..remote.query import QuerySources
 from .columnar import ColumnarParts
-from .facts import LookupReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,8 @@ class EvaluationOptions:
     count as asserted, on all streams or on those listed. ``sources`` are what the query reads from elsewhere,
     ``columnar`` evaluates static parts that are too large for the store. ``static_tables``: static parts are
     held, or looked up where they can be; None leaves it to the limits of the memory. ``looked_up`` are the
-    places of those that were looked up before a restart, None without one.
+    places of those that were looked up before a restart, with the reason where nobody asked for it; None
+    without a restart.
     """
 
     name: str = ""
@@ -35,4 +35,4 @@ class EvaluationOptions:
     sources: QuerySources | None = None
     columnar: ColumnarParts | None = None
     static_tables: OneOf["table", "lookup", "own"] | None = None
-    looked_up: Mapping[int, LookupReason | None] | None = None
+    looked_up: Mapping[int, str | None] | None = None

@@ -14,10 +14,10 @@ from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Solution
 from ..evaluate.static_evaluator import StaticEvaluator
-from ..rows import Delta, IdRow, difference
+from ..rows import IdRow, difference
 from .base import MemberTable
 from .changes import TableChange
-from .facts import GroupFacts, LookupFacts, LookupReason, TableFacts
+from .facts import GroupFacts, LookupFacts, TableFacts
 from .keyed_rows import unfit
 from .lookup import Lookup, LookupTable
 from .own_table import OwnTable
@@ -80,11 +80,8 @@ class StaticInputs:
         self._forms: list[Canonical | None] = []
         self._lookups: dict[int, list[Lookup]] = {}
         self._held_because: dict[int, str] = {}
-        self.left: dict[int, LookupReason] = {}
-        """The places of parts that are looked up though nobody asked for it."""
-        self.used_ms = 0
-        self._unkeyed: Unkeyed | None = None
-        self._wish: str | None = None
+        self.looked_up: dict[int, str | None] = {}
+        """The places of the parts that are not held, and why where nobody asked for it."""
         self._views: dict[int, list[SharedArrangement]] = {}
         for part in parts:
             self._arrange(part)
@@ -107,7 +104,7 @@ class StaticInputs:
         self,
         unkeyed: Unkeyed | None = None,
         wish: str | None = None,
-        earlier: Mapping[int, LookupReason | None] | None = None,
+        earlier: Mapping[int, str | None] | None = None,
     ) -> None:
         """Find the tables or make them, which may take as long as evaluating the parts.
 
@@ -120,7 +117,6 @@ class StaticInputs:
         Raises:
             QuadrillError: a part cannot be evaluated.
         """
-        self._unkeyed, self._wish = unkeyed, wish
         progress = active()
         progress.parts += len(self.parts)
         try:
@@ -129,17 +125,27 @@ class StaticInputs:
                 if form is None or self._catalogue is None:
                     self.tables.append(OwnTable(self._terms))
                 else:
-                    self._open(place, form, earlier)
+                    self._open(place, form, unkeyed, wish, earlier)
                 progress.ready += 1
         except BaseException:
             self.close()
             raise
 
-    def _open(self, place: int, form: Canonical, earlier: Mapping[int, LookupReason | None] | None) -> None:
+    def _open(
+        self,
+        place: int,
+        form: Canonical,
+        unkeyed: Unkeyed | None,
+        wish: str | None,
+        earlier: Mapping[int, str | None] | None,
+    ) -> None:
         """The table of a part that follows the store, or what stands for one that is looked up."""
         assert self._catalogue is not None
-        part, wish = self.parts[place], self._wish
-        reason = self._why_unfit(place)
+        part = self.parts[place]
+        if unkeyed is None:
+            reason: str | None = "the query is evaluated anew each time"
+        else:
+            reason = unfit(part) or unkeyed(place, self._lookups.keys())
         asked = wish == "lookup" if earlier is None else place in earlier
         if asked and reason is None:
             self._open_lookup(place, form, (earlier or {}).get(place))
@@ -149,12 +155,7 @@ class StaticInputs:
         limited = active().limited or may_fall_back
         try:
             table = self._catalogue.table(
-                part,
-                form,
-                self._new_background,
-                ordered=ordered,
-                limited=limited,
-                alone=wish == "own",
+                part, form, self._new_background, ordered=ordered, limited=limited, alone=wish == "own"
             )
             self.tables.append(table)
             if limited:
@@ -166,29 +167,18 @@ class StaticInputs:
             if len(self.tables) > place:
                 self._catalogue.release(table)
                 self.tables.pop()
-            self._open_lookup(place, form, LookupReason(None, 0, error.message))
+            self._open_lookup(place, form, error.message)
             return
         if wish == "lookup" and reason is not None:
             self._held_because[place] = reason
 
-    def _why_unfit(self, place: int) -> str | None:
-        if self._unkeyed is None:
-            return "the query is evaluated anew each time"
-        return unfit(self.parts[place]) or self._unkeyed(place, self._lookups.keys())
-
-    def _open_lookup(self, place: int, form: Canonical, left: LookupReason | None) -> None:
+    def _open_lookup(self, place: int, form: Canonical, why: str | None) -> None:
         assert self._catalogue is not None
         part = self.parts[place]
         table = self._catalogue.table(part, form, self._new_background, ordered=False, held=False)
         self.tables.append(table)
         self._lookups[place] = []
-        if left is not None:
-            self.left[place] = left
-
-    @property
-    def looked_up(self) -> tuple[int, ...]:
-        """The places of the parts that are not held."""
-        return tuple(self._lookups)
+        self.looked_up[place] = why
 
     def look_into(self, place: int) -> Lookup:
         """What a join looks into for a part that is not held; before the query begins."""
@@ -371,15 +361,10 @@ class StaticInputs:
             table.from_disk,
             lookup,
             self._held_because.get(place),
-            None if lookup is None else self._why_looked_up(place),
+            None if lookup is None else self.looked_up[place] or "the registration asks for it",
             table.anew_because,
-            table.used_ms or None,
             self._group_facts(table),
         )
-
-    def _why_looked_up(self, place: int) -> str:
-        left = self.left.get(place)
-        return "the registration asks for it" if left is None else left.why
 
     def _group_facts(self, table: Table) -> GroupFacts | None:
         assert self._catalogue is not None
@@ -480,115 +465,15 @@ class StaticInputs:
         """
         return self._steps.ready(lambda: self.passed)
 
-    # --- between memory and look-ups ------------------------------------------------------------
-
-    def why_held(self, table: Table) -> str | None:
-        """See `table.Reader`."""
-        if self._wish in ("table", "own"):
-            return "the registration asks for a table"
-        if not self._begun or self._steps.is_behind(table):
-            return "its rows are being read"
-        reasons = (self._why_unfit(place) for place, each in enumerate(self.tables) if each is table)
-        return next(filter(None, reasons), None)
-
-    def places_of(self, table: Table) -> list[int]:
-        """See `table.Reader`."""
-        return [place for place, each in enumerate(self.tables) if each is table]
-
     def untaken(self, place: int) -> TableChange:
         """What the table of a part is ahead of the query."""
         return self._steps.untaken(place)
 
-    def leave(self, place: int, pending: Delta, number: int, left: LookupReason) -> list[Lookup] | None:
-        """A part is looked up from now on, between two turns.
-
-        Args:
-            place: the part.
-            pending: changes that the query has taken and not evaluated.
-            number: how many joins look into it.
-            left: why.
-
-        Returns:
-            What they look into; None when it cannot be just now.
-        """
-        table, form = self.tables[place], self._forms[place]
-        assert self._catalogue is not None
-        if form is None or isinstance(table, OwnTable | LookupTable):
-            return None
-        if self.why_held(table) is not None:
-            return None
-        other = self._catalogue.beside(table, form)
-        if other is None:
-            return None
-        ahead = self.untaken(place).then(TableChange(pending)).delta
-        self._lookups[place] = []
-        for view in self._views.pop(place, ()):
-            view.detach()
-        self._exchange(place, other)
-        for _ in range(number):
-            lookup = self.look_into(place)
-            lookup.attach()
-            lookup.is_behind_by(ahead)
-        self.left[place] = left
-        self._held_because.pop(place, None)
-        return self._lookups[place]
-
-    def come_back(self, place: int, pending: Delta, table: Table) -> Delta | None:
-        """A part is held from now on, between two turns.
-
-        Args:
-            place: the part.
-            pending: changes that the query has taken and not evaluated.
-            table: its rows, with one user more.
-
-        Returns:
-            The rows that the query has taken; None when it cannot be just now, the table is then let go.
-        """
-        assert self._catalogue is not None
-        untaken = self.untaken(place)
-        self._catalogue.bring_up(table)
-        renewed = untaken.renewals or any(each.renewals for each in self._lookups[place])
-        if renewed or table.behind is not None or table.version > self._catalogue.version:
-            self._catalogue.release(table)
-            return None
-        for each in self._lookups.pop(place):
-            each.detach()
-        self.left.pop(place, None)
-        self._exchange(place, table)
-        return difference(table.rows, untaken.then(TableChange(pending)).delta)
-
-    def came_back(self, place: int, why: str | None) -> None:
-        """Why a part is held that was looked up."""
-        if why is not None:
-            self._held_because[place] = why
-
-    def read_again(self, place: int, *, limited: bool) -> Table:
-        """The rows of a part that is looked up, as a table with one user more; in any thread.
-
-        Raises:
-            QuadrillError: they cannot be read, or (``limited``) are more than there is room for.
-        """
-        part, form = self.parts[place], self._forms[place]
-        assert self._catalogue is not None
-        assert form is not None
-        return self._catalogue.table(part, form, self._new_background, ordered=False, limited=limited)
-
-    def row_count(self) -> int:
-        """The rows of its tables."""
-        return sum(each.count for each in self.tables if not isinstance(each, LookupTable))
-
-    def _exchange(self, place: int, table: Table) -> None:
-        before = self.tables[place]
-        assert not isinstance(before, OwnTable)
-        assert self._catalogue is not None
-        self.tables[place] = table
-        if before not in self.tables and self in before.readers:
-            before.readers.remove(self)
-        if self not in table.readers:
-            table.readers.append(self)
-        self._catalogue.release(before)
-
     # --- what tables tell -----------------------------------------------------------------------
+
+    def places_of(self, table: Table) -> list[int]:
+        """See `table.Reader`."""
+        return [place for place, each in enumerate(self.tables) if each is table]
 
     def took(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
         """See `table.Reader`."""
@@ -597,9 +482,6 @@ class StaticInputs:
         self._catalogue.moved[self] = None
         places = self.places_of(table)
         self._steps.took(version, at_ms, places, change)
-        for place in places:
-            if place in self.left:
-                self.left[place] = self.left[place].after(change.delta, known=not change.renewals)
 
     def fell_behind(self, table: Table, version: int) -> None:
         """See `table.Reader`."""

@@ -43,13 +43,6 @@ class Reader(Protocol):
     """A query's view of its tables, told what happens to them. Called in the engine's thread."""
 
     name: str
-    used_ms: int
-    """When the query took an element last, in milliseconds of the engine's clock."""
-
-    def why_held(self, table: Table) -> str | None:
-        """Why the table's rows must be held for this query; None when they can be looked up."""
-        ...
-
     def took(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
         """The table is at a version now, by this change."""
         ...
@@ -140,11 +133,6 @@ class SharedTable:
         # Users that made it and may not have begun yet, too.
         self.users = 0
         self.ready = threading.Event()
-
-    @property
-    def used_ms(self) -> int:
-        """When a query that reads it took an element last."""
-        return max((reader.used_ms for each in self.told for reader in list(each.readers)), default=0)
 
     @property
     def _ids(self) -> TermDictionary:

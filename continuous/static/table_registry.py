@@ -20,7 +20,7 @@ from ..element import Solution
 from ..evaluate.static_evaluator import StaticEvaluator
 from .base import BaseTable, MemberTable
 from .budget import StaticBudget
-from .changes import Recompute, Replaced, RowChange, VersionedChange
+from .changes import Recompute, Replaced, VersionedChange
 from .commit_delta import CommitDeltas, Past
 from .groups import Groups
 from .index import Touched, TriggerIndex
@@ -98,10 +98,6 @@ class TableRegistry:
     def rows(self) -> int:
         """The rows of all tables, those included that are being read."""
         return sum(table.count for table in self.tables())
-
-    def rows_that_stay(self) -> int:
-        """The rows of the tables that cannot leave memory, those included that are being read."""
-        return sum(table.count for table in self.tables() if not can_leave(table))
 
     @property
     def is_behind(self) -> bool:
@@ -261,44 +257,6 @@ class TableRegistry:
         """What one query's join uses to look into a part that is not held."""
         return Lookup(table, self._store, self.order)
 
-    def beside(self, table: Table, form: Canonical) -> LookupTable | None:
-        """What stands for a table that a query stops to read; in the engine's thread, between two turns.
-
-        Returns:
-            It, with one user more; None while what commits change in the table is not known row by row.
-        """
-        with self.order:
-            self._let_go()
-            key = f"lookup {table.key}"
-            found = self._tables.get(key)
-            if found is None:
-                waiting = list(table.waiting)
-                known = all(isinstance(each.change, RowChange) for each in waiting)
-                if self._loading or table.blind or not known:
-                    return None
-                asked = triggers(form.pattern)
-                assert asked is not None, "a part with SERVICE does not follow the store"
-                found = LookupTable(
-                    key,
-                    form,
-                    table.part.name,
-                    asked,
-                    table.new_background,
-                    self.terms,
-                    ordered=False,
-                )
-                found.begin(table.version)
-                for each in waiting:
-                    found.waiting.append(each)
-                    self._due.setdefault(each.version, []).append(found)
-                self._tables[key] = found
-                self._index.add(found)
-                found.ready.set()
-            assert isinstance(found, LookupTable)
-            found.users += 1
-        self.bring_up(found)
-        return found
-
     def _materialise(self, table: SharedTable, *, limited: bool) -> None:
         """Take all rows from disk or evaluate them; commits wait only until it is known of which version."""
         if isinstance(table, LookupTable):
@@ -312,7 +270,7 @@ class TableRegistry:
             table.blind = True
             self._index.add(table)
         fresh = self.recomputer.read(
-            table, lambda rows: self.budget.limited(rows, table, self.rows, self.rows_that_stay, limited)
+            table, lambda rows: self.budget.limited(rows, table, self.rows, limited)
         )
         table.load(fresh.rows, fresh.listed, fresh.version)
         table.ready.set()
@@ -546,14 +504,6 @@ class TableRegistry:
         for table in self.tables():
             if (table.name, version) in self.effects.past.swaps and table.blind:
                 self._fresh[table.name, version] = self.recomputer.read(table)
-
-
-def can_leave(table: SharedTable) -> bool:
-    """True when all queries that read a table, or a selection of it, can look its rows up instead."""
-    if isinstance(table, LookupTable):
-        return False
-    reading = [(each, reader) for each in table.told for reader in list(each.readers)]
-    return bool(reading) and all(reader.why_held(each) is None for each, reader in reading)
 
 
 def _nothing(*_: object) -> None:

@@ -130,7 +130,7 @@ def await_stale(bench: Remote, stale: bool) -> None:
 
 
 def test_an_endpoint_that_hangs_stalls_nothing_and_ends_at_its_time_out(far: Endpoint) -> None:
-    bench = threaded(far, timeout_ms=400, every_ms=50, most_ms=50)
+    bench = threaded(far, timeout_ms=400, every_ms=50)
     try:
         register(bench, far)
         far.handle = far.hang

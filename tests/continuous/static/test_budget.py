@@ -83,6 +83,47 @@ def test_the_tables_of_all_queries_count_together_and_a_shared_one_once() -> Non
         assert rows(one) == (1, 3)
 
 
+def test_a_part_without_room_beside_the_others_is_looked_up_and_stays_so() -> None:
+    with bench(static_rows=5) as one:
+        fill(one, "label", 3)
+        fill(one, "other", 3)
+        one.register("p", LABELLED, output="changes")
+        one.register("q", OTHER, output="changes")
+        (part,) = one.engine.describe("q")["static_parts"]
+        assert part["looked_up_because"] == (
+            "the static parts of all queries would have 6 rows or more in memory, the limit is 5"
+        )
+        assert f"looked up, not held: {part['looked_up_because']}" in str(one.engine.explain("q"))
+        assert rows(one) == (1, 3)
+        one.engine.drop("p")
+        one.push(1, "x1", "x7")
+        one.store.update(f"INSERT DATA {{ <{E}x7> <{E}other> <{E}m> }}")
+        assert [kind for kind, _, _ in one.told("q")] == ["insert", "insert"]
+        assert one.engine.figures().static_lookups == 1
+
+
+def test_what_is_looked_up_for_a_limit_is_so_after_a_crash(tmp_path: Path) -> None:
+    life = Life(tmp_path / "a", ManualClock(0), static_rows=5)
+    for predicate, text in (("label", LABELLED), ("other", OTHER)):
+        life.store.update(P + f"INSERT DATA {{ :a :{predicate} 1, 2, 3 }}")
+        life.register(predicate, text)
+    for number in range(2):
+        life.push(number + 1, "a")
+        if number:
+            life.checkpoint()
+        before = [
+            life.engine.describe(name)["static_parts"][0]["looked_up_because"] for name in ("label", "other")
+        ]
+        assert before[0] is None and "the limit is 5" in before[1]
+        told = life.told()
+        life.journal.log.sync()
+        life = life.crash()
+        parts = [life.engine.describe(name)["static_parts"][0] for name in ("label", "other")]
+        assert [part["looked_up_because"] for part in parts] == before
+        assert life.told() == told
+    life.stop()
+
+
 def test_validating_is_refused_as_registering_is() -> None:
     with bench(static_rows_per_query=3) as one:
         fill(one, "label", 4)

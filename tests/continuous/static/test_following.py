@@ -14,6 +14,7 @@ from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.static_evaluator import StaticEvaluator
+from quadrill.continuous.plan.plan import source_key
 from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import deltas
 from quadrill.store.quads.quad_store import QuadStore
@@ -100,6 +101,8 @@ def test_a_large_commit_is_read_anew_and_told_as_one_transaction(
     ]
     (part,) = one.engine.describe("q")["static_parts"]
     assert (part["rows"], part["behind_since"], part["version"]) == (10, None, 2)
+    assert part["anew_because"] == "version 1 changed 10 keys, the limit is 3"
+    assert f"last read anew: {part['anew_because']}" in str(one.engine.explain("q"))
 
 
 def test_keys_that_reach_too_many_rows_make_a_commit_large(
@@ -298,10 +301,10 @@ def test_commits_before_the_first_event_reach_every_query_of_a_table(one: Bench)
     part = running.evaluator.statics.parts[0].name
     plan = running.evaluator._running
     one.store.apply(add=[quad("a", "2")], remove=[quad("b", "1")])
-    waiting = plan.pending(part)
+    waiting = plan._pending[source_key("table", part)]
     one.store.apply(add=[quad("a", "3")])
     one.store.apply(add=[quad("b", "4")], remove=[quad("a", "1")])
-    assert plan.pending(part) is waiting and len(waiting) == 3
+    assert plan._pending[source_key("table", part)] is waiting and len(waiting) == 3
     one.push(1, "a")
     one.store.apply(remove=[quad("a", "3")])
     one.push(2, "b")

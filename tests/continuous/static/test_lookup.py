@@ -23,9 +23,7 @@ from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.plan import compiled
 from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import lookup
-from quadrill.continuous.static.facts import LookupReason
 from quadrill.continuous.static.options import EvaluationOptions
-from quadrill.continuous.static.table import SharedTable
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.errors import LimitError, QueryTextError, StoreUnwritableError, UnsupportedError
@@ -96,15 +94,6 @@ class Follower:
             Counter(change.deleted),
         )
 
-    def move(self) -> None:
-        """Every part that can leaves memory, every part that left comes back."""
-        statics = self.native.statics
-        for place, table in enumerate(statics.tables):
-            if place in statics.looked_up:
-                self.native.hold(place, statics.read_again(place, limited=False))
-            elif isinstance(table, SharedTable) and statics.why_held(table) is None:
-                self.native.look_up(place, LookupReason(table.count, 0, "a test"))
-
     def close(self) -> None:
         self.native.close()
         self.catalogue.close()
@@ -120,7 +109,6 @@ def agree(query: ContinuousQuery, history: History, late: list[bool], loads: lis
     except (UnsupportedError, QueryTextError):
         assume(False)
     looked = [Follower(query, store, "lookup", is_compiled=each) for each in (True, False)]
-    moving = [Follower(query, store, None, is_compiled=each) for each in (True, False)]
     event(f"looked up: {len(looked[0].native.statics.looked_up)} of {len(table.native.statics.parts)}")
     assume(looked[0].native.statics.looked_up)
     held: set[Quad] = set()
@@ -135,21 +123,15 @@ def agree(query: ContinuousQuery, history: History, late: list[bool], loads: lis
             held = static
         if not late[number % len(late)]:
             for version in range(table.catalogue.version + 1, store.version + 1):
-                for each in (table, *looked, *moving):
+                for each in (table, *looked):
                     each.turn(version)
-        # What the query has not taken yet may be on its way in any form.
-        for each, moves in zip(moving, (number % 2, late[number % len(late)]), strict=True):
-            if moves:
-                each.move()
         held_now = {W1: dict.fromkeys(first, at), W2: dict.fromkeys(second, at)}
         expected = table.step(at, held_now)
         assert [each.step(at, held_now) for each in looked] == [expected, expected]
-        assert [each.step(at, held_now) for each in moving] == [expected, expected]
         if table.catalogue.version == store.version:
             reference.refresh()
             assert expected[0] == Counter(reference.answer(at, held_now).rows)
-    event(f"left memory: {len(moving[0].native.statics.left)}")
-    for each in (table, *looked, *moving):
+    for each in (table, *looked):
         each.close()
 
 
