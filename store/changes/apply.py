@@ -13,7 +13,7 @@ from typing import TypeAlias
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 
 from ..terms import Term, term_text
-from .pending import NetChange
+from .commit import NetChange
 
 Functions: TypeAlias = dict[NamedNode, Callable[..., Term | None]]
 

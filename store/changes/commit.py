@@ -20,6 +20,23 @@ DEFAULT_GRAPH_KEY = "default"
 
 
 @dataclass(frozen=True, slots=True)
+class NetChange:
+    """Quads and graph names to add and to remove; what goes goes first."""
+
+    added: tuple[Quad, ...] = ()
+    removed: tuple[Quad, ...] = ()
+    created: tuple[NamedNode | BlankNode, ...] = ()
+    dropped: tuple[NamedNode | BlankNode, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.created or self.dropped)
+
+    def inverse(self) -> NetChange:
+        """The change that takes this one back."""
+        return NetChange(self.removed, self.added, self.dropped, self.created)
+
+
+@dataclass(frozen=True, slots=True)
 class GraphChange:
     """How many quads of one graph a commit added and removed."""
 
@@ -54,6 +71,10 @@ class Commit:
     graphs: Mapping[str, GraphChange] = field(default_factory=dict, hash=False)
     cause: str | None = None
     changed: bool = True
+
+    def net(self) -> NetChange:
+        """The change of an exact commit, to be made again."""
+        return NetChange(self.added, self.removed, self.created, self.dropped)
 
     def touches(
         self, graphs: frozenset[GraphName] | None = None, predicates: frozenset[NamedNode] | None = None

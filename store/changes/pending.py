@@ -10,12 +10,11 @@ change, whatever the number of operations between.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
-from .commit import GraphName
+from .commit import GraphName, NetChange
 
 
 class View(Protocol):
@@ -59,19 +58,6 @@ class StoreView:
     def quads_of(self, name: GraphName) -> Iterator[Quad]:
         """The quads of one graph."""
         return iter(self._store.quads_for_pattern(None, None, None, name))
-
-
-@dataclass(frozen=True, slots=True)
-class NetChange:
-    """What a layer changes in the view below it."""
-
-    added: tuple[Quad, ...] = ()
-    removed: tuple[Quad, ...] = ()
-    created: tuple[NamedNode | BlankNode, ...] = ()
-    dropped: tuple[NamedNode | BlankNode, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.created or self.dropped)
 
 
 class Pending:

@@ -43,8 +43,19 @@ class Retention:
 class ChangeLog(Protocol):
     """What the store asks of its log. Methods are called under the writer lock, `after` from any thread."""
 
+    on_disk: bool
+    """True when commits survive the process; the quads must then be flushed before a checkpoint is noted."""
+
     version: int
     """The version of the newest commit; it never goes back."""
+
+    bulk_pending: bool
+    """True when a bulk load was begun and not ended: the stored counts may be wrong."""
+
+    @property
+    def checkpoint(self) -> int:
+        """The quads on disk hold every commit up to this version for certain."""
+        ...
 
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
         """Make the commits durable together, with the new quad count of each graph they touch (None: gone).
@@ -63,7 +74,35 @@ class ChangeLog(Protocol):
         ...
 
     def trim(self, now_ms: int) -> None:
-        """Forget what is beyond retention."""
+        """Forget what is beyond retention; commits that recovery may need stay."""
+        ...
+
+    def mark_checkpoint(self, version: int) -> None:
+        """Note that the quads on disk hold every commit up to ``version`` for certain."""
+        ...
+
+    def begin_bulk(self) -> None:
+        """Note that a bulk load begins; should it be cut off, opening counts the quads anew."""
+        ...
+
+    def end_bulk(self) -> None:
+        """Note that a bulk load ended without a change."""
+        ...
+
+    def counts(self) -> dict[str, int]:
+        """The stored quad count of each listed graph."""
+        ...
+
+    def replace_counts(self, counts: Mapping[str, int]) -> None:
+        """Store counts taken anew."""
+        ...
+
+    def mark(self, version: int) -> str | None:
+        """Names this history up to a version; None when the commit of that version is not in the log."""
+        ...
+
+    def backup(self, target: Path) -> None:
+        """Write a copy of the log as it is now."""
         ...
 
     def close(self) -> None:
@@ -92,6 +131,8 @@ _COMPRESS_FROM = 512
 
 class SqliteChangeLog:
     """The durable log of a store folder."""
+
+    on_disk = True
 
     def __init__(self, path: Path, *, durable: bool, retention: Retention) -> None:
         self._path = path
@@ -147,22 +188,22 @@ class SqliteChangeLog:
         self.bulk_pending = False
 
     def begin_bulk(self) -> None:
-        """Note that a bulk load begins; should it be cut off, opening counts the quads anew."""
+        """See `ChangeLog.begin_bulk`."""
         self._transact(bulk=1)
         self.bulk_pending = True
 
     def end_bulk(self) -> None:
-        """Note that a bulk load ended without a change."""
+        """See `ChangeLog.end_bulk`."""
         self._transact(bulk=0)
         self.bulk_pending = False
 
     def mark_checkpoint(self, version: int) -> None:
-        """Note that the quads on disk hold every commit up to ``version`` for certain."""
+        """See `ChangeLog.mark_checkpoint`."""
         self._transact(checkpoint=version)
         self.checkpoint = version
 
     def replace_counts(self, counts: Mapping[str, int]) -> None:
-        """Store counts taken anew."""
+        """See `ChangeLog.replace_counts`."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.execute("DELETE FROM counts")
@@ -173,7 +214,7 @@ class SqliteChangeLog:
             raise _log_error(self._path, error) from error
 
     def trim(self, now_ms: int) -> None:
-        """See `ChangeLog.trim`; commits that recovery may need stay."""
+        """See `ChangeLog.trim`."""
         oldest = now_ms - self._retention.max_age_ms
         if self._bytes <= self._retention.max_bytes and not self._has_older(oldest):
             return
@@ -199,7 +240,7 @@ class SqliteChangeLog:
         self._earliest = last + 1
 
     def backup(self, target: Path) -> None:
-        """A copy of the log as it is now."""
+        """See `ChangeLog.backup`."""
         copy = sqlite3.connect(target)
         try:
             self._db.backup(copy)
@@ -249,7 +290,7 @@ class SqliteChangeLog:
     # --- reading ------------------------------------------------------------------------------
 
     def counts(self) -> dict[str, int]:
-        """The stored quad count of each listed graph."""
+        """See `ChangeLog.counts`."""
         return dict(self._db.execute("SELECT graph, quads FROM counts").fetchall())
 
     def after(self, version: int, limit: int | None = None) -> Iterator[Commit]:
@@ -257,7 +298,7 @@ class SqliteChangeLog:
         return self._pages(version, limit) if self._reaches(version) else iter(())
 
     def mark(self, version: int) -> str | None:
-        """Names this history up to a version; None when the commit of that version is not in the log.
+        """See `ChangeLog.mark`.
 
         Two histories of one folder that parted, as after a backup was restored, have different marks from
         their first different commit on: the mark is made from the commit as it is stored, time and quads.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 
 from ..changes.commit import Commit
-from ..errors import GoneError
+from ..errors import GoneError, UnsupportedError
 from .change_log import Retention, gone
 
 # What one quad of a kept commit costs in memory, roughly.
@@ -15,16 +16,30 @@ _QUAD_BYTES = 200
 
 
 class MemoryChangeLog:
-    """A bounded history of commits."""
+    """A bounded history of commits. What the log on disk notes for recovery is not kept."""
+
+    on_disk = False
+    bulk_pending = False
 
     def __init__(self, retention: Retention) -> None:
         self._retention = retention
         self._commits: deque[Commit] = deque()
         self._bytes = 0
+        self._counts: dict[str, int] = {}
         self.version = 0
 
+    @property
+    def checkpoint(self) -> int:
+        """Nothing is ever behind."""
+        return self.version
+
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
-        """See `ChangeLog.append`; the counts are kept by the store alone."""
+        """See `ChangeLog.append`."""
+        for graph, count in counts.items():
+            if count is None:
+                self._counts.pop(graph, None)
+            else:
+                self._counts[graph] = count
         for commit in commits:
             self._commits.append(commit)
             self._bytes += _size(commit)
@@ -50,6 +65,31 @@ class MemoryChangeLog:
         commits = self._commits
         while len(commits) > 1 and (self._bytes > self._retention.max_bytes or commits[0].at_ms < oldest):
             self._bytes -= _size(commits.popleft())
+
+    def mark_checkpoint(self, version: int) -> None:
+        """Nothing to note."""
+
+    def begin_bulk(self) -> None:
+        """Nothing to note."""
+
+    def end_bulk(self) -> None:
+        """Nothing to note."""
+
+    def counts(self) -> dict[str, int]:
+        """See `ChangeLog.counts`."""
+        return dict(self._counts)
+
+    def replace_counts(self, counts: Mapping[str, int]) -> None:
+        """See `ChangeLog.replace_counts`."""
+        self._counts = dict(counts)
+
+    def mark(self, version: int) -> str | None:
+        """A history that ends with the process has no name."""
+        return None
+
+    def backup(self, target: Path) -> None:
+        """Refused."""
+        raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
 
     def close(self) -> None:
         """Nothing to close."""

@@ -15,7 +15,7 @@ from typing import Any
 from pyoxigraph import Store
 
 from ..changes.apply import apply_change
-from ..changes.pending import NetChange
+from ..changes.commit import NetChange
 from ..errors import StoreUnwritableError
 from ..hosts import AllowedHosts
 from ..sparql.guard import Limits
@@ -77,7 +77,7 @@ def frozen(
             shutil.rmtree(place, ignore_errors=True)
             raise StoreUnwritableError(f"the dataset cannot be copied to {place}: {error}") from error
     if undo is not None:
-        apply_change(copy, NetChange(undo.removed, undo.added, undo.dropped, undo.created))
+        apply_change(copy, undo.inverse())
     return FrozenReader(Querier(copy, limits, hosts), version, place)
 
 

@@ -7,7 +7,6 @@ the next version; every read is a snapshot of one version. Reads never wait for 
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any
 from pyoxigraph import NamedNode, Store
 
 from ..changes.commit import Commit, GraphName
-from ..changes.pending import NetChange
 from ..errors import StoreFormatError, StoreLockedError, StoreUnwritableError, UnsupportedError
 from ..folder import DataFolder, write_format
 from ..hosts import AllowedHosts
@@ -25,19 +23,12 @@ from ..logs.memory_log import MemoryChangeLog
 from ..remote import Fetcher, http_fetcher
 from ..sparql.guard import Limits
 from ..sparql.query import Querier
+from .committer import Committer, Observer, no_crash_point, system_clock_ms
 from .frozen import FrozenReader, frozen, remove_copies
 from .gate import Gate
-from .subscribers import Dispatcher
-from .writer import Observer, Writer
+from .subscribers import Subscribers
+from .writer import Writer
 from .writing import StoreWrites
-
-
-def _system_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _nothing(point: str) -> None:
-    """The default of ``reached``: tests of crashes put something else here."""
 
 
 class QuadStore(StoreWrites):
@@ -58,20 +49,16 @@ class QuadStore(StoreWrites):
         self._folder = folder
         self._log = log
         self._gate = Gate()
-        self._router = Dispatcher()
+        self._subscribers = Subscribers()
         self._hosts = hosts
         self._limits = limits
         self._fetcher = fetcher
-        querier = Querier(store, limits, hosts)
-        self._querier = querier
+        self._querier = querier = Querier(store, limits, hosts)
+        self._committer = Committer(
+            store, log, querier, self._gate, self._subscribers, clock_ms=clock_ms, reached=reached
+        )
         self._writer = Writer(
-            store,
-            log,
-            self._router,
-            self._gate,
-            clock_ms=clock_ms,
-            reached=reached,
-            renewed=querier.use,
+            self._committer, self._gate, self._subscribers, clock_ms=clock_ms, grouped=log.on_disk
         )
 
     @classmethod
@@ -85,7 +72,7 @@ class QuadStore(StoreWrites):
         retention: Retention | None = None,
         allowed_hosts: Iterable[str] = (),
         fetcher: Fetcher | None = None,
-        reached: Callable[[str], None] = _nothing,
+        reached: Callable[[str], None] = no_crash_point,
     ) -> QuadStore:
         """Open or make a store, and finish what a crash cut off.
 
@@ -108,7 +95,7 @@ class QuadStore(StoreWrites):
         hosts = AllowedHosts(allowed_hosts)
         retention = retention or Retention()
         options: dict[str, Any] = {
-            "clock_ms": clock_ms or _system_ms,
+            "clock_ms": clock_ms or system_clock_ms,
             "limits": limits or Limits(),
             "hosts": hosts,
             "fetcher": fetcher or http_fetcher(hosts),
@@ -155,14 +142,14 @@ class QuadStore(StoreWrites):
         Returns:
             A function that ends the subscription.
         """
-        return self._router.subscribe(callback, graphs, predicates)
+        return self._subscribers.subscribe(callback, graphs, predicates)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Let ``observer`` look at the dataset before and after each later commit; gives back how to stop.
 
         Unlike a subscriber it is called in the writers' order with no commit between, and holds writers up.
         """
-        return self._writer.observe(observer)
+        return self._committer.observe(observer)
 
     def frozen(self, *, undo: Commit | None = None) -> FrozenReader:
         """The dataset as it is now, to be read while the store moves on; for observers, who hold writers up.
@@ -173,14 +160,14 @@ class QuadStore(StoreWrites):
         Raises:
             StoreUnwritableError: there is no room for a copy.
         """
-        change = None if undo is None else NetChange(undo.added, undo.removed, undo.created, undo.dropped)
+        change = None if undo is None else undo.net()
         version = self.version if undo is None else undo.version - 1
         path = None if self._folder is None else self._folder.path
-        return frozen(self._writer.store, path, version, self._limits, self._hosts, change)
+        return frozen(self._committer.store, path, version, self._limits, self._hosts, change)
 
     def wait_delivered(self, version: int, timeout_s: float = 10.0) -> bool:
         """Wait until subscribers were called for every commit up to ``version``; False after the time-out."""
-        return self._router.wait_delivered(version, timeout_s)
+        return self._subscribers.wait_delivered(version, timeout_s)
 
     def commits_after(self, version: int, limit: int | None = None) -> Iterator[Commit]:
         """The commits after ``version`` that readers see by now, oldest first, from the change log.
@@ -201,11 +188,11 @@ class QuadStore(StoreWrites):
             GoneError: the change log does not reach back so far.
             UnsupportedError: a bulk load lies between, or the store is in memory.
         """
-        self._writer.rewind(version)
+        self._committer.rewind(version)
 
     def forward(self, version: int) -> None:
         """Go forward again after `rewind`, up to ``version``."""
-        self._writer.forward(version)
+        self._committer.forward(version)
 
     @property
     def logged_version(self) -> int:
@@ -217,7 +204,7 @@ class QuadStore(StoreWrites):
 
         None when the change log does not hold the commit of that version, or the store is in memory.
         """
-        return self._log.mark(version) if isinstance(self._log, SqliteChangeLog) else None
+        return self._log.mark(version)
 
     # --- upkeep -------------------------------------------------------------------------------
 
@@ -236,7 +223,7 @@ class QuadStore(StoreWrites):
             StoreUnwritableError: the folder is not empty or cannot be written.
         """
         log, path = self._log, Path(target)
-        if not isinstance(log, SqliteChangeLog):
+        if not log.on_disk:
             raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
 
         def copy() -> None:
@@ -246,13 +233,13 @@ class QuadStore(StoreWrites):
                     raise StoreUnwritableError(
                         f"the backup folder {path} is not empty", hint="give a new folder"
                     )
-                self._writer.store.backup(path / "quads")
+                self._committer.store.backup(path / "quads")
                 log.backup(path / "changes.sqlite")
             except OSError as error:
                 raise StoreUnwritableError(f"the backup to {path} failed: {error}") from error
             write_format(path)  # last: a folder without it is not taken for a backup
 
-        self._writer.exclusively(copy)
+        self._committer.exclusively(copy)
         return self.version
 
     def checkpoint_quads(self, target: Path | str) -> int:
@@ -267,10 +254,10 @@ class QuadStore(StoreWrites):
 
         def copy() -> None:
             nonlocal version
-            self._writer.store.backup(str(target))
+            self._committer.store.backup(str(target))
             version = self.version
 
-        self._writer.exclusively(copy)
+        self._committer.exclusively(copy)
         return version
 
     def optimize(self) -> None:
@@ -279,7 +266,7 @@ class QuadStore(StoreWrites):
 
     def flush(self) -> None:
         """Write the quads through to disk and checkpoint the log."""
-        self._writer.checkpoint()
+        self._committer.checkpoint()
 
     @property
     def limits(self) -> Limits:
@@ -297,10 +284,10 @@ class QuadStore(StoreWrites):
         if querier is None:
             return
         try:
-            self._writer.close()
+            self._committer.close()
         finally:
             querier.use(Store())
-            del self._writer.store
+            del self._committer.store
             if self._folder is not None:
                 # The database lets its folder go with its last reference, which may sit in a cycle of frames.
                 gc.collect()

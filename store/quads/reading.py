@@ -13,21 +13,21 @@ from ..errors import StoreError
 from ..sparql.guard import TextFacts
 from ..sparql.query import Querier, QueryRequest, QueryResult, drain
 from ..terms import Solution
+from .committer import Committer
 from .gate import Gate
-from .writer import Writer
 
 
 class StoreReads:
     """The reading half of `quads.QuadStore`. Reads never wait for writers."""
 
     _gate: Gate
-    _writer: Writer
+    _committer: Committer
     _querier: Querier | None
 
     @property
     def version(self) -> int:
         """The version that readers see; it grows by one with every commit that changed something."""
-        return self._writer.version
+        return self._committer.version
 
     def query(
         self,
@@ -67,11 +67,11 @@ class StoreReads:
 
     def answer(self, request: QueryRequest) -> QueryResult:
         """As `query`, for a request that is made already."""
-        querier, writer = self._querier or self._open_querier(), self._writer
+        querier, committer = self._querier or self._open_querier(), self._committer
         for _ in range(3):
-            turn, version = writer.turn, writer.version
+            turn, version = committer.turn, committer.version
             result = querier.evaluate(request, version)
-            if turn == writer.turn and turn % 2 == 0:
+            if turn == committer.turn and turn % 2 == 0:
                 break
         return result
 
@@ -97,16 +97,16 @@ class StoreReads:
 
     def graph_counts(self) -> dict[GraphName, int]:
         """How many quads each listed graph holds, the default graph always among them; kept, not counted."""
-        return self._writer.counts.copy()
+        return self._committer.counts.copy()
 
     @property
     def quad_count(self) -> int:
         """How many quads the store holds."""
-        return sum(self._writer.counts.copy().values())
+        return sum(self._committer.counts.copy().values())
 
     def graph_names(self) -> list[NamedNode | BlankNode]:
         """The listed graph names, empty graphs among them."""
-        return [name for name in self._writer.counts.copy() if not isinstance(name, DefaultGraph)]
+        return [name for name in self._committer.counts.copy() if not isinstance(name, DefaultGraph)]
 
     def graph_exists(self, name: GraphName) -> bool:
         """True when the graph is listed; the default graph always is."""
@@ -161,7 +161,7 @@ class StoreReads:
 
     def _database(self) -> Store:
         self._open_querier()
-        return self._writer.store
+        return self._committer.store
 
 
 class SnapshotReader:

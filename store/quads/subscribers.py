@@ -22,7 +22,7 @@ class _Subscriber:
     predicates: frozenset[NamedNode] | None
 
 
-class Dispatcher:
+class Subscribers:
     """Hands commits to subscribers, in the thread of a writer and outside the writer lock.
 
     One thread hands over at a time. A writer that finds another one handing over leaves its commit to that

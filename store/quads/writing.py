@@ -21,6 +21,7 @@ from ..sparql.update import derive_update
 from ..sparql.update_plan import UpdateRequest, check_syntax, plan_update
 from ..terms import in_store_form
 from .reading import StoreReads
+from .writer import Writer
 
 
 class StoreWrites(StoreReads):
@@ -29,6 +30,7 @@ class StoreWrites(StoreReads):
     _hosts: AllowedHosts
     _limits: Limits
     _fetcher: Fetcher
+    _writer: Writer
 
     def update(
         self,
@@ -77,9 +79,9 @@ class StoreWrites(StoreReads):
 
         def derive(pending: Pending) -> None:
             if deep:
-                with_big_stack(lambda: derive_update(plan, self._writer.store, pending, self._fetcher))
+                with_big_stack(lambda: derive_update(plan, self._committer.store, pending, self._fetcher))
             else:
-                derive_update(plan, self._writer.store, pending, self._fetcher)
+                derive_update(plan, self._committer.store, pending, self._fetcher)
 
         return self._writer.submit(derive, cause=cause, expected=expected)
 

@@ -11,8 +11,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadrill.store.changes.commit import Commit, rdf_patch
 from quadrill.store.errors import GoneError, StoreFormatError, StoreUnwritableError
 from quadrill.store.logs.change_log import Retention
+from quadrill.store.quads.committer import ApplyError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.quads.writer import ApplyError
 
 A, P, G = (NamedNode(f"http://e/{name}") for name in "apg")
 
@@ -153,7 +153,7 @@ def test_a_commit_that_could_not_be_applied_is_made_before_the_next_one(
             raise OSError("IO error: No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr("quadrill.store.quads.writer.apply_change", broken)
+            patch.setattr("quadrill.store.quads.committer.apply_change", broken)
             with pytest.raises(ApplyError, match="version 2 is logged"):
                 store.apply(add=[quad("two")])
             assert (store.version, told, list(store.commits_after(1))) == (1, [1], [])

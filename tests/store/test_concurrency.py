@@ -124,7 +124,7 @@ def test_writers_share_the_fsync_of_a_group(tmp_path: Path) -> None:
             append(commits, counts)  # type: ignore[arg-type]
 
         store._log.append = counting  # type: ignore[method-assign, assignment]
-        with store._writer._lock:  # a commit that takes its time
+        with store._committer.lock:  # a commit that takes its time
             threads = [
                 threading.Thread(
                     target=store.apply,

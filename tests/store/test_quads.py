@@ -331,16 +331,16 @@ def test_a_closed_store_says_so(store: QuadStore) -> None:
 
 
 def test_a_store_in_memory_is_renewed_when_most_of_it_was_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quadrill.store.quads.writer._RENEW_REMOVED", 100)
+    monkeypatch.setattr("quadrill.store.quads.committer._RENEW_REMOVED", 100)
     store = QuadStore.open(None)
-    first = store._writer.store
+    first = store._committer.store
     node = BlankNode("kept")
     store.apply(add=[quad(node, 1, G)], create=[H])
     open_result = store.query("SELECT * { GRAPH ?g { ?s ?p ?o } }")
     for number in range(120):
         store.apply(add=[quad(A, number)])
         store.apply(remove=[quad(A, number)])
-    assert store._writer.store is not first
+    assert store._committer.store is not first
     assert store.quads_for_pattern() == [quad(node, 1, G)]
     assert store.graph_counts() == {DefaultGraph(): 0, G: 1, H: 0} and store.graph_exists(H)
     assert len(store.solutions("SELECT * { GRAPH ?g { ?s ?p ?o } }")[1]) == len(list(open_result.rows())) == 1
@@ -350,7 +350,7 @@ def test_a_store_in_memory_is_renewed_when_most_of_it_was_deleted(monkeypatch: p
 def test_trouble_in_upkeep_does_not_fail_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("quadrill.store.quads.writer._CHECKPOINT_COMMITS", 1)
+    monkeypatch.setattr("quadrill.store.quads.committer._CHECKPOINT_COMMITS", 1)
 
     def full(version: int) -> None:
         raise StoreUnwritableError("no space")

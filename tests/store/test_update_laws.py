@@ -54,7 +54,7 @@ def native(before: State, text: str) -> State | None:
 
 
 def check_request(quads: QuadStore, text: str) -> None:
-    raw = quads._writer.store
+    raw = quads._committer.store
     before, version = state(raw), quads.version
     expected = native(before, text)
     told = []
@@ -103,7 +103,7 @@ def replay_rebuilds(quads: QuadStore) -> None:
     for commit in quads.commits_after(0):
         rebuilt.apply(add=commit.added, remove=commit.removed, create=commit.created, drop=commit.dropped)
         assert rebuilt.version == commit.version
-    assert state(rebuilt._writer.store) == state(quads._writer.store)
+    assert state(rebuilt._committer.store) == state(quads._committer.store)
 
 
 # A regression seen while this was written is pinned as an example.

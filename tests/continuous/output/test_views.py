@@ -311,7 +311,7 @@ def test_the_engine_does_not_wait_for_a_writer_that_takes_long() -> None:
         busy.set()
         assert free.wait(20)
 
-    writer = threading.Thread(target=bench.store._writer.exclusively, args=(long,))
+    writer = threading.Thread(target=bench.store._committer.exclusively, args=(long,))
     writer.start()
     assert busy.wait(5)
     for at in range(1_000, 1_010):

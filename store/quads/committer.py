@@ -1,0 +1,386 @@
+"""Makes commits: logged first, then applied to the quads in one transaction, then visible to readers.
+
+After any end of the process opening makes once more what the log has and the quads may lack.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Protocol
+
+from pyoxigraph import DefaultGraph, Store
+
+from ..changes.apply import apply_change
+from ..changes.commit import Commit, NetChange, graph_key
+from ..changes.counts import (
+    Counts,
+    bulk_commit,
+    count_store,
+    counts_after,
+    counts_of_keys,
+    keys_of_counts,
+    take_counts,
+)
+from ..changes.pending import Pending, StoreView
+from ..errors import StoreError, UnsupportedError
+from ..logs.change_log import ChangeLog
+from ..sparql.query import Querier
+from .gate import Gate
+from .subscribers import Subscribers
+
+_CHECKPOINT_COMMITS = 5_000
+_CHECKPOINT_QUADS = 500_000
+_RENEW_REMOVED = 50_000
+
+logger = logging.getLogger(__name__)
+
+
+class ApplyError(StoreError):
+    """A commit is in the log but could not be made in the quads; it will be before the next write."""
+
+    code = "apply-failed"
+
+
+class Observer(Protocol):
+    """Looks at the dataset before and after each single commit, with no other commit between."""
+
+    def watching(self, commit: Commit) -> AbstractContextManager[None] | None:
+        """Entered when the dataset is at the version before the commit, left when it is at the commit's.
+
+        Called in a writer's thread under the writer lock, so it must be quick and may not write. It may not
+        raise. Left with an exception when the commit could not be made. None: this one is of no interest.
+        """
+        ...
+
+    def loading(self) -> AbstractContextManager[None]:
+        """Entered before a bulk load touches the dataset, left behind its commit; what it raises refuses it.
+
+        The dataset of a bulk load's commit is there before `watching` is entered. Called under the writer
+        lock.
+        """
+        ...
+
+
+def system_clock_ms() -> int:
+    """The wall clock in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def no_crash_point(point: str) -> None:
+    """The default of ``reached``: tests of crashes put something else here."""
+
+
+class Committer:
+    """Commits changes to one Oxigraph store and its change log.
+
+    Attributes:
+        lock: held by whoever commits; methods that do not take it are called under it.
+        store: the database; others only read it, and must not keep it: in memory it is renewed now and then.
+        version: the version that readers see.
+        turn: odd while a commit is becoming visible; readers compare it before and after taking a snapshot.
+        counts: the quads of each listed graph.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        log: ChangeLog,
+        querier: Querier,
+        gate: Gate,
+        subscribers: Subscribers,
+        *,
+        clock_ms: Callable[[], int],
+        reached: Callable[[str], None],
+    ) -> None:
+        """Open what was logged before, and finish what a crash cut off.
+
+        Args:
+            store: the database.
+            log: of the same dataset.
+            querier: asks the database, and is told when there is a new one.
+            gate: closed to readers while a commit becomes visible.
+            subscribers: told of each commit.
+            clock_ms: the wall clock.
+            reached: told the name of each step of a commit.
+        """
+        self.lock = threading.Lock()
+        self.store = store
+        self.version = log.version
+        self.turn = 0
+        self.counts: Counts = {DefaultGraph(): 0}
+        self._log = log
+        self._querier = querier
+        self._gate = gate
+        self._subscribers = subscribers
+        self._clock_ms = clock_ms
+        self._reached = reached
+        self._observers: tuple[Observer, ...] = ()
+        self._removed = 0  # quads removed since the store was new
+        self._since_checkpoint = [0, 0]  # commits, quads
+        self._closed = False
+        self._recover()
+        subscribers.begin_at(self.version)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Let ``observer`` watch each later commit; gives back the way to stop."""
+        with self.lock:
+            self._observers = (*self._observers, observer)
+
+        def stop() -> None:
+            with self.lock:
+                self._observers = tuple(each for each in self._observers if each is not observer)
+
+        return stop
+
+    def exclusively(self, work: Callable[[], None]) -> None:
+        """Run ``work`` while no commit is under way; used by backups."""
+        with self.lock:
+            self.prepare()
+            work()
+
+    # --- commits ------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make what is logged and was not made, after a failed apply; called before each commit.
+
+        Raises:
+            StoreError: the store is closed.
+            ApplyError: the quads can still not be written.
+        """
+        self._require_open()
+        behind = self.version
+        if behind < self._log.version:
+            commits = list(self._log.after(behind))
+            self._replay(behind)
+            self.counts = counts_of_keys(self._log.counts())
+            self._subscribers.enqueue(commits)
+
+    def commit(self, commits: list[Commit], change: NetChange) -> None:
+        """Log and make a group of commits; ``change`` is all of them together.
+
+        Raises:
+            StoreUnwritableError: the log cannot be written; nothing changed.
+            ApplyError: logged, not yet made.
+        """
+        counts = counts_after(self.counts, commits)
+        self._reached("before-log")
+        self._log.append(commits, {graph_key(name): count for name, count in counts.items()})
+        self._reached("after-log")
+        if self._observers:
+            for commit in commits:
+                self._make_watched(commit)
+        else:
+            self._make(change, commits[-1].version)
+        self._reached("after-apply")
+        take_counts(self.counts, counts)
+        self._subscribers.enqueue(commits)
+        self._since_checkpoint[0] += len(commits)
+        self._since_checkpoint[1] += len(change.added) + len(change.removed)
+        self._removed += len(change.removed)
+        try:
+            self._upkeep(commits[-1].at_ms)
+        except StoreError as error:  # the commits are made; the next one tries again
+            logger.warning("upkeep after version %d: %s", self.version, error.message)
+
+    def _upkeep(self, now_ms: int) -> None:
+        if self._since_checkpoint[0] >= _CHECKPOINT_COMMITS or self._since_checkpoint[1] >= _CHECKPOINT_QUADS:
+            self._checkpoint()
+        self._log.trim(now_ms)
+        if not self._log.on_disk and self._removed >= max(_RENEW_REMOVED, 2 * sum(self.counts.values())):
+            self._renew()
+
+    def _renew(self) -> None:
+        """Copy the live quads into a new store: one in memory never frees what was deleted."""
+        fresh = Store()
+        fresh.extend(self.store)
+        for name in self.store.named_graphs():
+            fresh.add_graph(name)
+        with self._gate.writing():
+            self.turn += 1
+            self.store = fresh
+            self._querier.use(fresh)
+            self.turn += 1
+        self._removed = 0
+
+    def _make_watched(self, commit: Commit) -> None:
+        with self._watched(commit):
+            self._make(commit.net(), commit.version)
+
+    def _watched(self, commit: Commit) -> ExitStack:
+        """Every observer that wants to look at a commit, entered."""
+        with ExitStack() as entered:
+            for observer in self._observers:
+                watching = observer.watching(commit)
+                if watching is not None:
+                    entered.enter_context(watching)
+            return entered.pop_all()
+
+    def _make(self, change: NetChange, version: int) -> None:
+        with self._gate.writing():
+            self.turn += 1
+            try:
+                apply_change(self.store, change)
+                self.version = version
+            except (OSError, RuntimeError, ValueError, SyntaxError) as error:
+                raise ApplyError(
+                    f"version {version} is logged but the quads could not be written: {error}",
+                    hint="the commit will be made before the next write, or at the next start",
+                ) from error
+            finally:
+                self.turn += 1
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreError("the store is closed")
+
+    # --- recovery -----------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Bring quads and counts in line with the log, after any end of the process."""
+        log = self._log
+        self._replay(log.checkpoint)
+        if not log.bulk_pending:
+            self.counts = counts_of_keys(log.counts())
+            return
+        self.counts = count_store(self.store)
+        commit = bulk_commit(
+            log.version + 1, self._clock_ms(), log.counts(), self.counts, "recovered bulk load"
+        )
+        if commit is None:
+            log.end_bulk()
+        else:
+            log.replace_counts(keys_of_counts(self.counts))
+            log.append([commit], {})
+            self.version = log.version
+
+    def _replay(self, version: int, until: int | None = None) -> None:
+        """Make every logged commit after ``version`` once more: what is there already does not change."""
+        if version >= self._log.version:
+            return
+        pending = Pending(StoreView(self.store))
+        last = version
+        for commit in self._log.after(version):
+            if until is not None and commit.version > until:
+                break
+            self._reached("in-recovery")
+            if self._observers:
+                # Only a failed apply and the replay after `rewind` come here with observers: what was not
+                # made then is made now, so each commit's own change is what there is to do.
+                self._make_watched(commit)
+                continue
+            pending.replay(commit.net())
+            last = commit.version
+        if not self._observers:
+            self._make(pending.net(), last)
+
+    def rewind(self, version: int) -> None:
+        """Take the commits after ``version`` back in the quads; the log keeps them.
+
+        The log is told first, so that a process that is killed meanwhile makes them again when it starts.
+
+        Raises:
+            GoneError: history does not reach back so far.
+            UnsupportedError: a bulk load, whose quads are not in the log, lies between, or the store is in
+                memory.
+        """
+        with self.lock:
+            if version >= self.version:
+                return
+            if not self._log.on_disk:
+                raise UnsupportedError("rewinding a store in memory")
+            commits = [commit for commit in self._log.after(version) if commit.version <= self.version]
+            if not all(commit.exact for commit in commits):
+                raise UnsupportedError("rewinding over a bulk load")
+            if self._log.checkpoint > version:
+                self._log.mark_checkpoint(version)
+            pending = Pending(StoreView(self.store))
+            for commit in reversed(commits):
+                pending.replay(commit.net().inverse())
+            self._make(pending.net(), version)
+
+    def forward(self, version: int) -> None:
+        """Make what `rewind` took back again, up to ``version``."""
+        with self.lock:
+            if version > self.version:
+                self._replay(self.version, version)
+
+    def checkpoint(self) -> None:
+        """Flush the quads to disk and let the log forget what recovery needed."""
+        with self.lock:
+            self._require_open()
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        if self._log.checkpoint < self.version:
+            try:
+                self.store.flush()
+            except OSError as error:
+                raise StoreError(f"the quads could not be flushed: {error}") from error
+            self._reached("after-flush")
+            self._log.mark_checkpoint(self.version)
+        self._since_checkpoint = [0, 0]
+
+    def close(self) -> None:
+        """Checkpoint and close the log; later writes are refused."""
+        with self.lock:
+            if self._closed:
+                return
+            try:
+                if self.version == self._log.version:
+                    self._checkpoint()
+            finally:
+                self._closed = True
+                self._log.close()
+
+    # --- bulk loads ---------------------------------------------------------------------------
+
+    def bulk(self, load: Callable[[Store], None], *, cause: str | None) -> Commit:
+        """Run a bulk load, which bypasses derivation: its commit has counts and no quads.
+
+        Raises:
+            ConflictError: an observer refuses it.
+            StoreError: the load failed; what Oxigraph had made of it is counted in a commit of its own.
+        """
+        failure: Exception | None = None
+        with self.lock, ExitStack() as told:
+            self.prepare()
+            for observer in self._observers:
+                told.enter_context(observer.loading())
+            log, before = self._log, dict(self.counts)
+            log.begin_bulk()
+            try:
+                with self._gate.writing():
+                    self.turn += 1
+                    try:
+                        load(self.store)
+                        self._reached("after-bulk")
+                        if log.on_disk:
+                            self.store.flush()
+                    finally:
+                        self.turn += 1
+            except Exception as error:
+                failure = error
+            self.counts = count_store(self.store)
+            commit = bulk_commit(
+                self.version + 1, self._clock_ms(), keys_of_counts(before), self.counts, cause
+            )
+            if commit is None:
+                log.end_bulk()
+            else:
+                gone: dict[str, int | None] = {
+                    graph_key(name): None for name in before if name not in self.counts
+                }
+                log.append([commit], gone | keys_of_counts(self.counts))
+                # What a bulk load changed is not known, so nobody need look at the dataset before it.
+                with self._watched(commit):
+                    self.version = commit.version
+                self._subscribers.enqueue([commit])
+                log.mark_checkpoint(self.version)
+        self._subscribers.drain()
+        if failure is not None:
+            raise failure
+        return commit or Commit(self.version, self._clock_ms(), cause=cause, changed=False)
