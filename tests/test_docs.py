@@ -144,3 +144,23 @@ def test_every_page_is_reached_from_the_readme() -> None:
                 waiting.append((document.parent / target).resolve())
     pages = {path for path in DOCS.glob("*.md")}
     assert sorted(path.name for path in pages - seen) == []
+
+
+def test_the_index_of_the_decisions_has_a_line_for_each() -> None:
+    line = re.compile(r"^- \[(\d{4})\]\((\1-[a-z0-9-]+\.md)\) \S", re.MULTILINE)
+    listed = line.findall(page("decisions/README.md"))
+    there = sorted(path.name for path in (DOCS / "decisions").glob("0*.md"))
+    assert sorted(name for _, name in listed) == there
+
+
+def test_code_names_decisions_that_are_there() -> None:
+    numbers = {path.name[:4] for path in (DOCS / "decisions").glob("0*.md")}
+    dead = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for folder in (*CODE_FOLDERS, "benchmarks", "tests", "docs")
+        for ending in ("*.py", "*.lark", "*.md")
+        for path in (ROOT / folder).rglob(ending)
+        for name in re.findall(r"decisions/(\d{4}(?:-[a-z0-9-]+\.md)?)", path.read_text("utf-8"))
+        if (name not in numbers if len(name) == 4 else not (DOCS / "decisions" / name).is_file())
+    }
+    assert sorted(dead) == []

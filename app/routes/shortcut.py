@@ -5,7 +5,7 @@
 Each step but the first and the last is the one that Flask's views take as well (sparql.py); here is only
 what Flask does around them. What is not a plain query over a plain connection is declined: nothing has been
 sent or changed then, and the same bytes go the ordinary way, which also tells every error of a request.
-docs/decisions/0140-short-cut.md has the reasons and the figures.
+docs/decisions/0050-server.md has the reasons and the figures.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A policy reads sizes and gives, for the changes of one input, the order in which the other inputs are looked
 up: one of the left-deep flows that start at that input, products included. No policy changes an answer, since
 a join keeps no intermediate result. The join's own way, the fewest expected rows next and products last, is
-the default; these are there to be compared with it (`benchmarks/routing.py`, docs/decisions/0161).
+the default; these are there to be compared with it (`benchmarks/routing.py`, docs/decisions/0090).
 """
 
 from __future__ import annotations
