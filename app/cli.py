@@ -1,4 +1,4 @@
-"""The command ``quadrill``: one sub-command per module of :mod:`quadrill.app.commands`.
+"""The command ``quadrill``: its sub-commands, each in a module of :mod:`quadrill.app.commands`.
 
 Exit codes: 0 done, 1 failed (one sentence on standard error), 2 wrong usage.
 """
@@ -9,19 +9,29 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 from quadrill.store.errors import QuadrillError
 
-from .commands import client, mirror, offline, serve, tokens
 from .commands.given import UsageError
 
 OK, FAILED, USAGE = 0, 1, 2
+MODULES = {
+    "serve": ("serve", "demo"),
+    "client": ("query", "update", "push", "register", "queries", "watch", "replay", "drop"),
+    "load": ("load",),
+    "mirror": ("mirror",),
+    "offline": ("explain", "migrate", "backup", "restore", "export", "run"),
+    "tokens": ("token",),
+}
+"""Modules of the package ``commands`` and what they have, in the order of the help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    options, unknown = build_parser().parse_known_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options, unknown = build_parser(arguments[0] if arguments else "").parse_known_args(arguments)
     if unknown:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
@@ -41,19 +51,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser with all sub-commands."""
+def build_parser(asked: str) -> argparse.ArgumentParser:
+    """The parser of the module that has the command that is asked for, else of all.
+
+    A client needs no store and no engine, and importing them takes longer than its work.
+    """
     parser = argparse.ArgumentParser(
         prog="quadrill",
         description="A SPARQL triple store whose queries can stay open.",
     )
     parser.add_argument("--version", action="version", version=f"quadrill {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    serve.add_commands(commands)
-    client.add_commands(commands)
-    mirror.add_commands(commands)
-    offline.add_commands(commands)
-    tokens.add_commands(commands)
+    for module in [name for name, has in MODULES.items() if asked in has] or MODULES:
+        import_module(f".commands.{module}", __package__).add_commands(commands)
     for command in commands.choices.values():
         # What a command does not know is told with its own usage, not with the list of all commands.
         command.set_defaults(parser=command)

@@ -1,4 +1,4 @@
-"""Clients of a running server: query, update, load, push, register, queries, watch, explain, replay, drop."""
+"""Clients of a running server: query, update, push, register, queries, watch, explain, replay, drop."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from quadrill.store.formats import guess_rdf_format
-
-from . import bulk, tables
+from . import tables
 from .connection import ServerConnection, add_server_options, connect, events
-from .given import OfflineError, UsageError, read_text
+from .given import OfflineError, UsageError, media_type_of, read_text
 
 ACCEPT = {
     "json": "application/sparql-results+json, application/ld+json;q=0.5",
@@ -40,13 +38,6 @@ def add_commands(commands: Any) -> None:
     query.add_argument("--timeout", type=float, metavar="SECONDS", help="stop it after that time")
     update = _command(commands, "update", _update, "run a SPARQL update")
     _add_text(update)
-    load = _command(commands, "load", _load, "load RDF files into the store")
-    load.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="files; folders and globs the server can read"
-    )
-    load.add_argument("--graph", metavar="IRI", help="the graph to load into (default: as the file says)")
-    load.add_argument("--type", metavar="MEDIA_TYPE", help="media type, when the file name does not tell")
-    bulk.add_load_options(load)
     push = _command(commands, "push", _push, "push elements to a stream")
     push.add_argument("stream", help="the stream's name or IRI")
     push.add_argument("file", help="a file, or - for standard input")
@@ -124,56 +115,12 @@ def _update(options: argparse.Namespace) -> int:
     return 0
 
 
-def _load(options: argparse.Namespace) -> int:
-    if options.data:
-        return bulk.load_offline(options)
-    code = 0
-    with connect(options) as server:
-        for file in options.files:
-            there = bulk.load_there(server, file, options)
-            if there is not None:
-                code = max(code, there)
-                continue
-            bulk.require_upload(file, options)
-            media_type = options.type or _media_type(file)
-            parameters = {} if options.graph is None else {"graph": options.graph}
-            if options.graph is None and media_type not in _DATASETS:
-                parameters = {"default": ""}
-            with file.open("rb") as stream:
-                server.call(
-                    "POST",
-                    "store",
-                    params=parameters,
-                    content=_blocks(stream),
-                    headers={"Content-Type": media_type},
-                )
-            print(f"loaded {file}", file=sys.stderr)
-    return code
-
-
-_DATASETS = ("application/n-quads", "application/trig", "application/ld+json")
-
-
-def _media_type(file: Path) -> str:
-    kind = guess_rdf_format(file.name)
-    if kind is None:
-        raise UsageError(
-            f"the name of {file} does not tell its format", hint="Give --type, for instance text/turtle."
-        )
-    return kind.media_type
-
-
-def _blocks(stream: Any) -> Iterator[bytes]:
-    while block := stream.read(1 << 20):
-        yield block
-
-
 def _push(options: argparse.Namespace) -> int:
     data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
     media_type = (
         options.type
         or PUSH_TYPES.get(Path(options.file).suffix)
-        or ("application/n-quads" if options.file == "-" else _media_type(Path(options.file)))
+        or ("application/n-quads" if options.file == "-" else media_type_of(Path(options.file)))
     )
     parameters: dict[str, str] = {name: value for name in ("at", "each") if (value := getattr(options, name))}
     parameters |= {name: "true" for name in ("partial", "wait") if getattr(options, name)}

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from quadrill.store.errors import QuadrillError
+from quadrill.store.formats import guess_rdf_format
 
 
 class UsageError(QuadrillError):
@@ -26,3 +27,13 @@ def read_text(file: Path | None) -> str:
         return sys.stdin.read() if file is None else file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise OfflineError(f"{file or 'standard input'} is not UTF-8") from error
+
+
+def media_type_of(file: Path) -> str:
+    """The media type that a file's name tells; raises UsageError when it tells none."""
+    kind = guess_rdf_format(file.name)
+    if kind is None:
+        raise UsageError(
+            f"the name of {file} does not tell its format", hint="Give --type, for instance text/turtle."
+        )
+    return kind.media_type

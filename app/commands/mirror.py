@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from typing import Any
 
-from quadrill.store.bulk.load import MIRROR, require_mirror
-from quadrill.store.bulk.upkeep import compact_mirror, make_mirror
-from quadrill.store.errors import UnsupportedError
-
-from ..config import load_settings
-from ..upkeep.jobs import progress_of
-from ..upkeep.mirror import describe_mirror
-from ..wiring import open_store
 from .connection import ServerError, add_server_options, connect
 from .given import UsageError
-from .progress import ProgressLine, followed
+from .progress import followed
 
 
 def add_commands(commands: Any) -> None:
@@ -37,7 +28,14 @@ def add_commands(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     if options.data:
-        return _offline(options)
+        # Only this way needs the store; a client starts without it.
+        from . import offline_mirror
+
+        if options.show:
+            _show(offline_mirror.shown(options.data))
+        else:
+            _tell(*offline_mirror.made(options.data, options.master, compact=options.compact))
+        return 0
     if options.master:
         raise UsageError("--master is for --data", hint="A server has the setting spark_master.")
     with connect(options) as server:
@@ -49,39 +47,6 @@ def _run(options: argparse.Namespace) -> int:
     if job["state"] != "done":
         raise ServerError(f"there is no new mirror: {job.get('error', job['state'])}")
     _tell(job["progress"]["rows"], job["progress"]["version"])
-    return 0
-
-
-def _offline(options: argparse.Namespace) -> int:
-    settings = load_settings(overrides={"data": options.data})
-    folder = settings.data_folder
-    if folder is None:
-        raise UnsupportedError("a mirror of a store in memory", hint="Name a data folder with --data.")
-    if options.show:
-        with open_store(settings) as store:
-            _show(describe_mirror(store, folder / MIRROR, settings.mirror_compact_ratio))
-        return 0
-    require_mirror(on_disk=True)
-    line, stage, started = ProgressLine(), "dump", time.monotonic()
-
-    def staged(name: str) -> None:
-        nonlocal stage
-        stage = name
-
-    try:
-        with open_store(settings) as store:
-            make = compact_mirror if options.compact else make_mirror
-            made = make(
-                store,
-                folder / MIRROR,
-                master=options.master or settings.spark_master or None,
-                memory=settings.spark_memory,
-                advance=lambda rows, size, bad: line.show(progress_of(stage, rows, size, started)),
-                staged=staged,
-            )
-    finally:
-        line.end()
-    _tell(sum(facts.rows for facts in made.predicates.values()), made.version)
     return 0
 
 

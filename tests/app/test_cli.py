@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from quadrill.app.cli import main
+from quadrill.app.commands import load
+from quadrill.store.bulk.load import ENGINES
 from tests.app.conftest import Start
 
 COMMAND = [sys.executable, "-m", "quadrill.app.cli"]
@@ -111,6 +113,16 @@ def test_usage_errors_are_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert told.startswith("usage: quadrill register ") and "unrecognized arguments: --file" in told
     assert main(["serve", "--port", "99999"]) == 1
     assert "setting port given must be from 0 to 65535, it is 99999" in capsys.readouterr().err
+
+
+def test_loads_offer_the_engines_of_the_store() -> None:
+    assert load.ENGINES == ENGINES
+
+
+def test_a_client_starts_without_store_and_engine() -> None:
+    code = "import sys; from quadrill.app.cli import build_parser; build_parser('query'); print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"quadrill.app.wiring", "quadrill.continuous.engine", "flask"} & set(told.split())
 
 
 def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:

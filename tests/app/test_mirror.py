@@ -42,7 +42,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
 
         return make
 
-    for module in ("quadrill.app.upkeep.jobs", "quadrill.app.commands.mirror"):
+    for module in ("quadrill.app.upkeep.jobs", "quadrill.app.commands.offline_mirror"):
         monkeypatch.setattr(f"{module}.make_mirror", maker("make"))
         monkeypatch.setattr(f"{module}.compact_mirror", maker("compact"))
     monkeypatch.setattr("quadrill.app.upkeep.mirror.spark_missing", lambda: None)

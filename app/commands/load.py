@@ -1,32 +1,34 @@
-"""``quadrill load``: by a server that can read the files, or offline into a data folder."""
+"""``quadrill load``: by a server that can read the files or gets them sent, or offline into a data folder."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pyoxigraph import NamedNode
+from .connection import ServerConnection, ServerError, add_server_options, connect
+from .given import OfflineError, UsageError, media_type_of
+from .progress import followed
 
-from quadrill.store.bulk import BulkLoader, LoadOptions
-from quadrill.store.bulk.load import ENGINES
-from quadrill.store.formats import RdfType, guess_rdf_format, rdf_format
-
-from ..config import load_settings
-from ..upkeep.loads import shown
-from ..wiring import open_store
-from .connection import ServerConnection, ServerError
-from .given import OfflineError, UsageError
-from .progress import ProgressLine, followed
-
+ENGINES = ("auto", "oxigraph", "spark")
 BAD_LINES = 1
 """The exit code of a load that left bad lines out: not everything that was asked for was done."""
+_DATASETS = ("application/n-quads", "application/trig", "application/ld+json")
 
 
-def add_load_options(parser: argparse.ArgumentParser) -> None:
-    """The options of bulk loads."""
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    summary = "load RDF files into the store"
+    parser: argparse.ArgumentParser = commands.add_parser("load", help=summary, description=summary)
+    add_server_options(parser)
+    parser.set_defaults(run=_load)
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="files; folders and globs the server can read"
+    )
+    parser.add_argument("--graph", metavar="IRI", help="the graph to load into (default: as the file says)")
+    parser.add_argument("--type", metavar="MEDIA_TYPE", help="media type, when the file name does not tell")
     parser.add_argument("--engine", choices=ENGINES, default="auto", help="what prepares the files")
     parser.add_argument("--strict", action="store_true", help="load nothing when there is a bad line")
     parser.add_argument("--max-bad", type=int, metavar="N", help="load nothing above so many bad lines")
@@ -35,38 +37,43 @@ def add_load_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", metavar="URL", help="Spark master (with --data; a server has a setting)")
 
 
-def load_offline(options: argparse.Namespace) -> int:
-    """Load all files as one commit into a data folder that no server holds."""
-    settings = load_settings(overrides={"data": options.data})
-    folder = settings.data_folder
-    if folder is None:
-        raise OfflineError("a load into memory would be lost", hint="Name a data folder with --data.")
-    asked = LoadOptions(
-        sources=tuple(map(str, options.files)),
-        kind=_kind(options.type),
-        graph=_graph(options.graph),
-        engine=options.engine,
-        max_bad=0 if options.strict else options.max_bad,
-        direct_bytes=settings.load_direct_bytes,
-        master=options.master or settings.spark_master or None,
-        memory=settings.spark_memory,
-        mirror=options.mirror,
-    )
-    line = ProgressLine()
-    try:
-        with open_store(settings) as store:
-            summary = BulkLoader(store, folder / "loads").run(
-                asked, report=lambda progress: line.show(shown(progress))
-            )
-    finally:
-        line.end()
-    return _tell(
-        f"{summary.files} {'file' if summary.files == 1 else 'files'}",
-        {"rows": summary.rows, "bad_lines": summary.bad, "quarantine": summary.quarantine},
-    )
+def _load(options: argparse.Namespace) -> int:
+    if options.data:
+        # Only this way needs the store; a client starts without it.
+        from .offline_load import load_offline
+
+        figures = load_offline(options)
+        return _tell("1 file" if figures["files"] == 1 else f"{figures['files']} files", figures)
+    code = 0
+    with connect(options) as server:
+        for file in options.files:
+            there = _load_there(server, file, options)
+            if there is not None:
+                code = max(code, there)
+                continue
+            _require_upload(file, options)
+            media_type = options.type or media_type_of(file)
+            parameters = {} if options.graph is None else {"graph": options.graph}
+            if options.graph is None and media_type not in _DATASETS:
+                parameters = {"default": ""}
+            with file.open("rb") as stream:
+                server.call(
+                    "POST",
+                    "store",
+                    params=parameters,
+                    content=_blocks(stream),
+                    headers={"Content-Type": media_type},
+                )
+            print(f"loaded {file}", file=sys.stderr)
+    return code
 
 
-def load_there(server: ServerConnection, file: Path, options: argparse.Namespace) -> int | None:
+def _blocks(stream: Any) -> Iterator[bytes]:
+    while block := stream.read(1 << 20):
+        yield block
+
+
+def _load_there(server: ServerConnection, file: Path, options: argparse.Namespace) -> int | None:
     """Let the server read the file itself; None when it does not lie below one of its load folders."""
     if options.master:
         raise UsageError(
@@ -95,7 +102,7 @@ def load_there(server: ServerConnection, file: Path, options: argparse.Namespace
     return _tell(str(file), job["progress"])
 
 
-def require_upload(file: Path, options: argparse.Namespace) -> None:
+def _require_upload(file: Path, options: argparse.Namespace) -> None:
     """Refuse what only a load by the server can do.
 
     Raises: OfflineError, UsageError.
@@ -118,21 +125,3 @@ def _tell(what: str, figures: Mapping[str, Any]) -> int:
     lines = "1 bad line was" if bad == 1 else f"{bad} bad lines were"
     print(f"{lines} left out; see {figures['quarantine']}", file=sys.stderr)
     return BAD_LINES
-
-
-def _kind(given: str | None) -> RdfType | None:
-    if given is None:
-        return None
-    kind = rdf_format(given) or guess_rdf_format(f"x.{given}")
-    if kind is None:
-        raise UsageError(
-            f"the format {given} is not known", hint="Give a media type, for instance text/turtle."
-        )
-    return kind
-
-
-def _graph(given: str | None) -> NamedNode | None:
-    try:
-        return None if given is None else NamedNode(given)
-    except ValueError as error:
-        raise UsageError(f"--graph {given} is not an IRI") from error

@@ -1,0 +1,68 @@
+"""``quadrill load --data``: without a server, into a data folder that none holds."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.bulk import BulkLoader, LoadOptions
+from quadrill.store.formats import RdfType, guess_rdf_format, rdf_format
+
+from ..config import load_settings
+from ..upkeep.loads import shown
+from ..wiring import open_store
+from .given import OfflineError, UsageError
+from .progress import ProgressLine
+
+
+def load_offline(options: argparse.Namespace) -> dict[str, Any]:
+    """Load all files as one commit; how many there were, their rows, and what became of bad lines."""
+    settings = load_settings(overrides={"data": options.data})
+    folder = settings.data_folder
+    if folder is None:
+        raise OfflineError("a load into memory would be lost", hint="Name a data folder with --data.")
+    asked = LoadOptions(
+        sources=tuple(map(str, options.files)),
+        kind=_kind(options.type),
+        graph=_graph(options.graph),
+        engine=options.engine,
+        max_bad=0 if options.strict else options.max_bad,
+        direct_bytes=settings.load_direct_bytes,
+        master=options.master or settings.spark_master or None,
+        memory=settings.spark_memory,
+        mirror=options.mirror,
+    )
+    line = ProgressLine()
+    try:
+        with open_store(settings) as store:
+            summary = BulkLoader(store, folder / "loads").run(
+                asked, report=lambda progress: line.show(shown(progress))
+            )
+    finally:
+        line.end()
+    return {
+        "files": summary.files,
+        "rows": summary.rows,
+        "bad_lines": summary.bad,
+        "quarantine": summary.quarantine,
+    }
+
+
+def _kind(given: str | None) -> RdfType | None:
+    if given is None:
+        return None
+    kind = rdf_format(given) or guess_rdf_format(f"x.{given}")
+    if kind is None:
+        raise UsageError(
+            f"the format {given} is not known", hint="Give a media type, for instance text/turtle."
+        )
+    return kind
+
+
+def _graph(given: str | None) -> NamedNode | None:
+    try:
+        return None if given is None else NamedNode(given)
+    except ValueError as error:
+        raise UsageError(f"--graph {given} is not an IRI") from error

@@ -1,0 +1,57 @@
+"""``quadrill mirror --data``: without a server, of a data folder that none holds."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from quadrill.store.bulk.load import MIRROR, require_mirror
+from quadrill.store.bulk.upkeep import compact_mirror, make_mirror
+from quadrill.store.errors import UnsupportedError
+
+from ..config import Settings, load_settings
+from ..upkeep.jobs import progress_of
+from ..upkeep.mirror import describe_mirror
+from ..wiring import open_store
+from .progress import ProgressLine
+
+
+def shown(data: str) -> dict[str, Any]:
+    """The mirror of a data folder, and how far the store is ahead of it."""
+    settings, folder = _folder(data)
+    with open_store(settings) as store:
+        return describe_mirror(store, folder / MIRROR, settings.mirror_compact_ratio)
+
+
+def made(data: str, master: str | None, *, compact: bool) -> tuple[int, int]:
+    """Make the mirror, or compact it; its quads and its version."""
+    settings, folder = _folder(data)
+    require_mirror(on_disk=True)
+    line, stage, started = ProgressLine(), "dump", time.monotonic()
+
+    def staged(name: str) -> None:
+        nonlocal stage
+        stage = name
+
+    try:
+        with open_store(settings) as store:
+            make = compact_mirror if compact else make_mirror
+            mirror = make(
+                store,
+                folder / MIRROR,
+                master=master or settings.spark_master or None,
+                memory=settings.spark_memory,
+                advance=lambda rows, size, bad: line.show(progress_of(stage, rows, size, started)),
+                staged=staged,
+            )
+    finally:
+        line.end()
+    return sum(facts.rows for facts in mirror.predicates.values()), mirror.version
+
+
+def _folder(data: str) -> tuple[Settings, Path]:
+    settings = load_settings(overrides={"data": data})
+    if settings.data_folder is None:
+        raise UnsupportedError("a mirror of a store in memory", hint="Name a data folder with --data.")
+    return settings, settings.data_folder
