@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pyoxigraph import NamedNode
-
 from quadrill.continuous.element import Element
+from quadrill.continuous.evaluate.evaluator import Evaluator
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.inputs import Arrival, StreamTime
@@ -49,33 +48,30 @@ class Driver:
         self.query = parse(text, parameters=parameters)
         self._store = store
 
-    def timeline(self) -> QueryTimeline:
+    def timeline(self, evaluator: Evaluator) -> QueryTimeline:
         """A fresh timeline of the query, evaluated whenever a window's content changes."""
-        return QueryTimeline(self.query.windows, Report("on-content-change"))
+        report = Report("on-content-change")
+        return QueryTimeline(self.query.windows, report, content_of=evaluator.content_of)
 
     def native(
         self, elements: Iterable[Element], *, warm_up: int = 0, evaluator: NativeEvaluator | None = None
     ) -> Timing:
         """Changes of the windows in, change of the answer out."""
         evaluator = evaluator or NativeEvaluator(self.query, self._store, EvaluationOptions())
-        timeline = self.timeline()
-        timeline.track_changes(lambda window: evaluator.content_of(NamedNode(window)))
-        contents = [
-            ((NamedNode(window), None), operator.live) for (window, _), operator in timeline.operators.items()
-        ]
+        timeline = self.timeline(evaluator)
 
         def step(at: int) -> int:
-            return len(evaluator.advance(at, contents).inserted)  # type: ignore[arg-type]
+            return len(evaluator.advance(at, timeline.windows).inserted)
 
         return _run(timeline, elements, step, warm_up)
 
     def recompute(self, elements: Iterable[Element], *, warm_up: int = 0) -> Timing:
         """The whole answer again at every instant, by Oxigraph."""
         evaluator = ReferenceEvaluator(self.query, self._store, EvaluationOptions())
-        timeline = self.timeline()
+        timeline = self.timeline(evaluator)
 
         def step(at: int) -> int:
-            return len(evaluator.answer(at, timeline.contents()).rows)
+            return len(evaluator.advance(at, timeline.windows).rows)
 
         return _run(timeline, elements, step, warm_up)
 

@@ -41,9 +41,8 @@ def measure(things: int, slides: int) -> tuple[int, int, float, float]:
         "WHERE { WINDOW :w { ?x :value ?v } } GROUP BY ?x"
     )
     evaluator = NativeEvaluator(query, QuadStore.open(None), EvaluationOptions())
-    timeline = QueryTimeline(query.windows, Report("on-window-close"))
-    timeline.track_changes(lambda window: evaluator.content_of(NamedNode(window)))
-    contents = [((NamedNode(name), None), each.live) for (name, _), each in timeline.operators.items()]
+    report = Report("on-window-close")
+    timeline = QueryTimeline(query.windows, report, content_of=evaluator.content_of)
     seen, numbers = StreamTime(), count(1)
     whole = inside = 0.0
     for slide in range(slides + 3 + TIMED):
@@ -57,7 +56,7 @@ def measure(things: int, slides: int) -> tuple[int, int, float, float]:
             for step in timeline.handle(arrival):
                 if isinstance(step, Evaluation):
                     start = time.thread_time()
-                    evaluator.advance(step.at, contents)  # type: ignore[arg-type]
+                    evaluator.advance(step.at, timeline.windows)
                     inside += (time.thread_time() - start) * timed
             whole += (time.thread_time() - begin) * timed
             seen = after

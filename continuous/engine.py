@@ -18,10 +18,11 @@ from .clock import Clock
 from .durable.journal import Journal
 from .durable.recovery import Recovery
 from .errors import InputError
+from .evaluate.evaluator import Evaluator
 from .figures import EngineFigures, figures_of
 from .parts import EngineParts, MakeEvaluator
 from .queries.lifecycle import QueryLifecycle
-from .queries.prepare import Evaluator, PreparedQuery
+from .queries.prepare import PreparedQuery
 from .queries.registration import Registration
 from .query_side import QuerySide
 from .settings import EngineSettings

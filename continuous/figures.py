@@ -86,7 +86,7 @@ def figures_of(parts: EngineParts) -> EngineFigures:
     with parts.loop.pause():
         queries = [_of_query(entry) for entry in parts.catalogue.entries()]
         running = [each for entry in parts.catalogue.entries() if (each := entry.running) is not None]
-        lookups = sum(len(each.looked_up()) for each in running)
+        lookups = sum(len(each.static.looked_up()) for each in running)
     return EngineFigures(
         parts.stages.items(),
         parts.loop.waiting,

@@ -21,12 +21,13 @@ from quadrill.store.shelf import Shelf
 from .clock import Clock
 from .durable.journal import Journal
 from .errors import EngineStoppedError
+from .evaluate.evaluator import Evaluator
 from .inputs import StreamInput
 from .meters import Stages
 from .output.view_registry import ViewRegistry
 from .queries.catalogue import Entry, QueryCatalogue
 from .queries.evaluator_choice import EvaluatorChoice
-from .queries.prepare import Evaluator, PreparedQuery
+from .queries.prepare import PreparedQuery
 from .queries.running import RunningQuery
 from .remote.source_registry import SourceRegistry
 from .scheduler.loop import Ticket, WorkLoop

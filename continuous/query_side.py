@@ -122,9 +122,10 @@ class QuerySide:
             document[member] = shown[member]
         document["static_parts"] = shown["static_parts"]
         document["algebra"] = describe.algebra_text(prepared.query)
-        document["plan"] = trial.plan()
+        plan = trial.explained
+        document["plan"] = None if plan is None else plan.explain()
         if code:
-            document["code"] = describe.code_text(document, trial.code)
+            document["code"] = describe.code_text(document, None if plan is None else plan.code)
         text = describe.query_text(prepared.query)
         document["plan"] = describe.explain_text(document, document["algebra"], text)
         return document
@@ -191,9 +192,11 @@ class QuerySide:
         with self.parts.loop.pause():
             running = entry.running
             if running is not None:
-                document["plan"] = running.plan(analyze=analyze)
-                document |= running.measured()
-                source = running.code
+                plan = running.explained
+                document["plan"] = None if plan is None else plan.explain(analyze=analyze)
+                none = {"operators": [], "steps": 0, "timed_steps": 0}
+                document |= none if plan is None else plan.measured()
+                source = None if plan is None else plan.code
         if running is not None:
             query = running.prepared.query
             algebra, text = describe.algebra_text(query), describe.query_text(query)

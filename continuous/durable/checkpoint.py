@@ -13,9 +13,8 @@ import os
 import pickle
 import struct
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyoxigraph import Quad
 
@@ -23,9 +22,6 @@ from quadrill.store.errors import StoreFormatError
 
 from .journal import from_lines, to_lines
 from .packing import TERMS, Table, packed
-
-if TYPE_CHECKING:
-    from ..queries.running import RunningQuery
 
 FORMAT = 6
 _HEAD = struct.Struct("<8sIIQQ")
@@ -154,39 +150,4 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
         raise StoreFormatError(f"the checkpoint {path} cannot be used: {error}") from error
 
 
-# --- one query --------------------------------------------------------------------------------------
-
-_RUNNING_KEPT = (
-    "state", "error", "_seen_version", "_stale", "_vars", "_previous", "_previous_quads", "_boolean",
-    "_last_answer_id", "evaluations", "rows_inserted", "rows_deleted", "answers", "last_result",
-    "last_refresh", "refreshes", "last_step", "last_version",
-)  # fmt: skip
-
-
-def query_state(running: RunningQuery) -> dict[str, Any]:
-    """What a query has become since its registration: windows, waiting elements, last answer, counts."""
-    running.settle()
-    kept = {name: getattr(running, name) for name in _RUNNING_KEPT}
-    return {
-        "running": kept,
-        "timeline": running.timeline_state(),
-        "static_version": running.evaluated_version,
-        "pins": running.prepared.pins(),
-        "looked_up": running.looked_up(),
-        "totals": (running.inputs.total, running.results.total),
-    }
-
-
-def restore_query(running: RunningQuery, state: Mapping[str, Any]) -> None:
-    """Bring a query that was just made to a state.
-
-    Its evaluator is given the contents that it had at the last evaluation, so that it goes on from there.
-    """
-    running.timeline.restore(state["timeline"])
-    for name in _RUNNING_KEPT:
-        setattr(running, name, state["running"][name])
-    running.inputs.total, running.results.total = state["totals"]
-    running.continue_evaluation()
-
-
-__all__ = ["publish", "query_state", "read_checkpoint", "restore_query", "write_draft"]
+__all__ = ["publish", "read_checkpoint", "write_draft"]

@@ -25,10 +25,11 @@ from ..errors import EngineStoppedError
 from ..parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.lifecycle import members_of
+from ..queries.snapshot import query_state
 from ..remote.source_registry import SourceMoment
 from ..streams.retained import MemoryLog
 from ..streams.stream import StreamState
-from .checkpoint import publish, query_state, write_draft
+from .checkpoint import publish, write_draft
 from .journal import Journal
 from .process_copy import COPIES, Copy
 
@@ -145,7 +146,7 @@ class Checkpointer:
 
     def _keep_tables(self, *, at_end: bool = False) -> None:
         running = [entry.running for entry in self._parts.catalogue.entries()]
-        evaluated = {each.name: each.evaluated_version for each in running if each is not None}
+        evaluated = {each.name: each.static.evaluated_version for each in running if each is not None}
         self._parts.statics.keep(evaluated, at_end=at_end)
 
     @property

@@ -58,9 +58,9 @@ def packed(item: Any, table: Table, anchor: object) -> tuple[Any, ...] | None:
         anchor: stands for the list of quads where the function is called.
     """
     if type(item) is LiveQuads:
-        counts, newest, changes = item.parts()
+        counts, newest = item.parts()
         numbers = table.numbers(counts)
-        return _live, (anchor, numbers, _whole(counts.values()), _whole(newest.values()), changes)
+        return _live, (anchor, numbers, _whole(counts.values()), _whole(newest.values()), None)
     if type(item) is EncodedContent or type(item) is TimedContent:
         stored = item.stored()
         numbers = table.numbers(stored.counts)
@@ -84,13 +84,12 @@ def packed(item: Any, table: Table, anchor: object) -> tuple[Any, ...] | None:
 
 
 def _live(
-    quads: list[Quad], numbers: bytes, counts: bytes, latest: bytes, changes: dict[Quad, int] | None
+    quads: list[Quad], numbers: bytes, counts: bytes, latest: bytes, _: object = None
 ) -> LiveQuads:
     found = [quads[number >> 1] for number in _array("Q", numbers)]
     return LiveQuads.of(
         dict(zip(found, _array("q", counts), strict=True)),
         dict(zip(found, _array("q", latest), strict=True)),
-        changes,
     )
 
 

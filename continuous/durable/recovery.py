@@ -26,15 +26,17 @@ from quadrill.store.errors import (
     UnsupportedError,
 )
 
+from ..evaluate.evaluator import Evaluator
 from ..parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.lifecycle import QueryLifecycle, sentence_of
-from ..queries.prepare import Evaluator, PreparedQuery
+from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
+from ..queries.snapshot import restore_query
 from ..static.commit_delta import Past
 from ..streams.retained import MemoryLog
-from .checkpoint import read_checkpoint, restore_query
+from .checkpoint import read_checkpoint
 from .checkpointer import Checkpointer
 from .journal import Journal, JournalRecord
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from ..element import Solution
+from ..output.emission import difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +89,29 @@ class AnswerChange:
             counted.update(later.deleted)
             later = later.later
         return list(counted.elements())
+
+
+class RecomputedAnswer:
+    """An answer that was computed anew, and the one before; what changed is worked out when asked for."""
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        before: Sequence[Solution],
+        rows: Sequence[Solution],
+        boolean: bool | None,
+    ) -> None:
+        self.vars = names
+        self.rows = rows
+        self.boolean = boolean
+        self._before = before
+
+    @cached_property
+    def deleted(self) -> list[Solution]:
+        """The rows that are not there any more."""
+        return difference(self._before, self.rows)
+
+    @cached_property
+    def inserted(self) -> list[Solution]:
+        """The rows that are new."""
+        return difference(self.rows, self._before)

@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
 
 
+_UNKNOWN = Answer(())
+
+
 class NativeEvaluator:
     """Evaluates one continuous query incrementally; not thread-safe.
 
@@ -119,7 +122,7 @@ class NativeEvaluator:
             self._start_plan()
             release = self._terms.dictionary.hold(weakly(self._held_rows))
         # Also an evaluator that was only made to check a query lets go of its terms.
-        self.close = weakref.finalize(self, _let_go, release, self.statics, self._closers)
+        self._finalizer = weakref.finalize(self, _let_go, release, self.statics, self._closers)
         self.statics.open(self._unkeyed, options.static_tables, options.looked_up)
         self._running.look_up(self.statics)
         if self.statics.has_own or not self._parts:
@@ -194,6 +197,20 @@ class NativeEvaluator:
             name = self._parts[place].name
             taken = self._running.take(name, change.delta, afresh=bool(change.renewals)) or taken
         return taken
+
+    @property
+    def incremental(self) -> NativeEvaluator:
+        """Itself: it keeps the answer by changes."""
+        return self
+
+    @property
+    def kept(self) -> Sequence[Solution]:
+        """Nothing: the answer follows from the windows."""
+        return ()
+
+    def close(self) -> None:
+        """The query has ended."""
+        self._finalizer()
 
     @property
     def static_version(self) -> int:
@@ -294,7 +311,7 @@ class NativeEvaluator:
         self._unchanged = change if not delta else None
         return change
 
-    def go_on(self, at: int, contents: Encoded) -> AnswerChange:
+    def go_on(self, at: int, contents: Encoded, kept: Answer = _UNKNOWN) -> AnswerChange:
         """The first step after a restart: over what the windows held at the last evaluation before it.
 
         What has changed in them since is left to the next step.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
@@ -33,7 +33,8 @@ from ..static.facts import StaticPart, TableFacts
 from ..static.options import EvaluationOptions
 from ..uncertainty import custom_functions
 from ..windows.encoded import WindowKey
-from .answer import Answer
+from ..windows.live import LiveQuads
+from .answer import Answer, RecomputedAnswer
 from .static_evaluator import StaticEvaluator, merged_background, projected
 from .static_rows import described, streams_of_variable
 from .window_graphs import GraphNames, WindowPlan, windows_with_graphs
@@ -65,11 +66,20 @@ class ReferenceEvaluator:
         store: QuadStore,
         options: EvaluationOptions,
         make_statics: MakeStatics | None = None,
+        *,
+        engine: str = "reference",
     ) -> None:
-        """With ``make_statics`` the static parts are shared tables that follow the store from `begin` on.
+        """Prepare the evaluation and evaluate the static parts.
 
-        Without it `refresh` evaluates them: the oracle keeps nothing up to date.
+        Args:
+            query: what to evaluate.
+            store: where its static parts are.
+            options: of the registration.
+            make_statics: makes shared tables of the static parts, which follow the store from `begin` on.
+                Without it `refresh` evaluates them: the oracle keeps nothing up to date.
+            engine: the word for it in descriptions.
         """
+        self.engine = engine
         if query.form == "describe":
             raise UnsupportedError(
                 "DESCRIBE",
@@ -103,14 +113,32 @@ class ReferenceEvaluator:
         self._texts: dict[object, str] = {}
         self._version = -1
         self.statics: StaticInputs | None = None
+        self._finalizer: weakref.finalize[..., ReferenceEvaluator] | None = None
+        # The rows of the last `advance`.
+        self.kept: Sequence[Solution] = ()
         whole = bool(self._parts) and self._is_whole(0)
         if make_statics is not None and not (whole and triggers(self._root) is None):
             self.statics = make_statics(self._parts, whole)
-            self.close = weakref.finalize(self, self.statics.abandon)
+            self._finalizer = weakref.finalize(self, self.statics.abandon)
             self.statics.open()
         if self.statics is None or self.statics.has_own:
             self.refresh()
         self.answer(0, {})
+
+    @property
+    def vars(self) -> tuple[str, ...]:
+        """The columns of its answers."""
+        return () if self._query.form == "ask" else tuple(var.name for var in self._columns)
+
+    @property
+    def incremental(self) -> None:
+        """It computes the answer anew."""
+        return
+
+    def close(self) -> None:
+        """The query has ended."""
+        if self._finalizer is not None:
+            self._finalizer()
 
     @property
     def static_version(self) -> int:
@@ -174,6 +202,29 @@ class ReferenceEvaluator:
         if self._query.form == "ask":
             return self._shape([()] if self._workspace.boolean(text, self._functions) else [])
         return self._shape(self._workspace.solutions(text, len(self._columns), self._functions))
+
+    def content_of(self, window: NamedNode) -> LiveQuads:
+        """Windows hold quads."""
+        return LiveQuads()
+
+    def advance(self, at: int, windows: Iterable[tuple[WindowKey, LiveQuads]]) -> RecomputedAnswer:
+        """The answer over what the windows hold now, beside the one of the last call."""
+        contents: dict[NamedNode, Any] = {}
+        for (name, stream), live in windows:
+            if stream is None:
+                contents[name] = live.content
+            else:
+                contents.setdefault(name, {})[stream] = live.content
+        found = self.answer(at, contents)
+        before, self.kept = self.kept, found.rows
+        return RecomputedAnswer(self.vars, before, found.rows, found.boolean)
+
+    def go_on(
+        self, at: int, windows: Iterable[tuple[WindowKey, LiveQuads]], kept: Answer
+    ) -> RecomputedAnswer:
+        """The answer of the last evaluation before a restart: it is not computed again."""
+        self.kept = kept.rows
+        return RecomputedAnswer(self.vars, kept.rows, kept.rows, kept.boolean)
 
     def construct(self, rows: Sequence[Solution], at: int) -> list[Quad]:
         """The template over some rows of an answer at ``at``: distinct quads in the order of the rows."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from json.encoder import encode_basestring as _quoted
+from typing import Any, Protocol
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
@@ -60,23 +61,54 @@ def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, A
     return {"head": {"vars": list(variables)}, "results": {"bindings": bindings(variables, rows)}}
 
 
-def solutions_line(head: dict[str, Any], variables: Sequence[str], rows: Iterable[Solution]) -> str:
-    """`one_line` of the members of ``head``, at least one, and of `solutions` behind them.
+class Bounds(Protocol):
+    """The bounds of a window, in milliseconds of event time."""
 
-    The same terms come again and again, in one answer after the other, so their text is remembered.
-    """
-    keys = [f"{_JSON.encode(name)}:" for name in variables]
-    found = [
-        ",".join([key + _term_text(term) for key, term in zip(keys, row, strict=True) if term is not None])
-        for row in rows
-    ]
-    listed = "{" + "},{".join(found) + "}" if found else ""
-    names = _JSON.encode(list(variables))
-    return f'{_JSON.encode(head)[:-1]},"head":{{"vars":{names}}},"results":{{"bindings":[{listed}]}}}}'
+    @property
+    def open(self) -> int: ...  # noqa: D102
+    @property
+    def close(self) -> int: ...  # noqa: D102
+
+
+def event_head(at: int, version: int, window: Bounds | None, revises: int | None, sources: Any) -> str:
+    """The members that an event of a feed begins with, as the beginning of a JSON object."""
+    text = f'{{"at":{at},"version":{version}'
+    if window is not None:
+        text += f',"window":{{"open":{window.open},"close":{window.close}}}'
+    if revises is not None:
+        text += f',"revises":{revises}'
+    return text if sources is None else f'{text},"sources":{one_line(sources)}'
+
+
+class SolutionLines:
+    """Writes answers of SELECT over the same variables, each as one line: `one_line` of `solutions`."""
+
+    def __init__(self, variables: Sequence[str]) -> None:
+        self._keys = [f"{_quoted(name)}:" for name in variables]
+        self._vars = f',"head":{{"vars":{one_line(list(variables))}}},"results":{{"bindings":['
+
+    def line(self, head: str, rows: Iterable[Solution]) -> str:
+        """The rows behind the members of ``head`` (see `event_head`)."""
+        found = []
+        for row in rows:
+            cells = []
+            for key, term in zip(self._keys, row, strict=True):
+                if term is not None:
+                    cells.append(key + _term_text(term))
+            found.append(",".join(cells))
+        listed = "{" + "},{".join(found) + "}" if found else ""
+        return f"{head}{self._vars}{listed}]}}}}"
 
 
 @lru_cache(maxsize=8192)
 def _term_text(term: Term) -> str:
+    """`term_json` as text; the same terms come again and again, in one answer after the other."""
+    if isinstance(term, NamedNode):
+        return f'{{"type":"uri","value":{_quoted(term.value)}}}'
+    if isinstance(term, Literal) and term.language is None:
+        datatype = term.datatype.value
+        kind = "" if datatype == _XSD_STRING else f',"datatype":{_quoted(datatype)}'
+        return f'{{"type":"literal","value":{_quoted(term.value)}{kind}}}'
     return _JSON.encode(term_json(term))
 
 
@@ -96,6 +128,6 @@ def quads_text(quads: Iterable[Quad]) -> str:
     return (data or b"").decode()
 
 
-def one_line(document: dict[str, Any]) -> str:
-    """A JSON document on one line (JSON escapes every line break inside strings)."""
+def one_line(document: Any) -> str:
+    """A JSON document, or a value in one, on one line (JSON escapes every line break inside strings)."""
     return _JSON.encode(document)

@@ -154,18 +154,18 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
     timeline = query.timeline
     query.settle()
     taken, late, behind = query.counts()
-    static_parts = query.static_parts
-    parts = describe_static(static_parts, query.last_refresh, now_ms)
+    static_parts = list(query.evaluator.static_parts())
+    parts = describe_static(static_parts, query.static.last_refresh, now_ms)
     refresh = query.prepared.refresh
     sources = query.prepared.sources
     document = describe_prepared(query.prepared, find)
     document.update(
         name=query.name,
-        engine=query.engine,
+        engine=query.evaluator.engine,
         state=query.state,
         error=query.error,
         created=query.created_ms,
-        version=query.version,
+        version=query.static.version,
         instant=timeline.instant,
         watermark=timeline.watermark,
         streams=[_stream_of(query, iri, find) for iri in timeline.streams],
@@ -173,7 +173,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         static_parts=parts,
         static_age_ms=max((part["age_ms"] or 0 for part in parts), default=None),
         refresh={"every": show_duration(refresh)} if isinstance(refresh, int) else refresh,
-        last_refresh=query.last_refresh,
+        last_refresh=query.static.last_refresh,
         view=None if query.view is None else query.view.describe(),
         sources=[] if sources is None else sources.describe(),
         sharing_group=query.sharing_group,
@@ -185,12 +185,12 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
             "late": late,
             "behind": behind,
             "evaluations": query.evaluations,
-            "refreshes": query.refreshes,
+            "refreshes": query.static.refreshes,
             "events": query.feed.last_id,
-            "rows": query.rows_inserted + query.rows_deleted,
-            "rows_inserted": query.rows_inserted,
-            "rows_deleted": query.rows_deleted,
-            "answers": query.answers,
+            "rows": query.emission.counts.rows_inserted + query.emission.counts.rows_deleted,
+            "rows_inserted": query.emission.counts.rows_inserted,
+            "rows_deleted": query.emission.counts.rows_deleted,
+            "answers": query.emission.counts.answers,
         },
         rates={
             "elements_per_second": query.inputs.per_second(now_ms),

@@ -10,6 +10,7 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.static import StaticPattern
+from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
 from ..evaluate.static_evaluator import StaticEvaluator
@@ -20,7 +21,7 @@ from ..static.static_inputs import StaticInputs
 from ..static.table_registry import TableRegistry
 from ..uncertainty import custom_functions
 from ..windows.engine_terms import EngineTerms
-from .prepare import Evaluator, PreparedQuery
+from .prepare import PreparedQuery
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
@@ -66,7 +67,8 @@ class EvaluatorChoice:
             shared = self.statics if follows else None
             return NativeEvaluator(prepared.query, store, options, self.terms, statics=shared)
         except UnsupportedError as reason:
-            return _Recomputed(prepared, store, options, statics, reason.construct)
+            engine = f"reference (not native: {reason.construct})"
+            return ReferenceEvaluator(prepared.query, store, options, statics, engine=engine)
 
     def _statics(
         self, prepared: PreparedQuery, store: QuadStore, options: EvaluationOptions
@@ -83,18 +85,3 @@ class EvaluatorChoice:
 
     def _columnar_parts(self, wish: str | None) -> ColumnarParts | None:
         return None if self._columnar is None else ColumnarParts(self._columnar, wish)
-
-
-class _Recomputed(ReferenceEvaluator):
-    """The reference evaluator of a query that has no native plan."""
-
-    def __init__(
-        self,
-        prepared: PreparedQuery,
-        store: QuadStore,
-        options: EvaluationOptions,
-        make_statics: Callable[[Sequence[StaticPattern], bool], StaticInputs] | None,
-        construct: str,
-    ) -> None:
-        super().__init__(prepared.query, store, options, make_statics)
-        self.engine = f"reference (not native: {construct})"

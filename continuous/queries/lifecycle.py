@@ -14,6 +14,7 @@ from quadrill.store.registry.records import QueryRecord, QueryState
 
 from ..algebra.rewrites import prepare as rewritten
 from ..errors import EngineStoppedError
+from ..evaluate.evaluator import Evaluator
 from ..inputs import StreamInput
 from ..output.feed import Feed
 from ..output.results import one_line
@@ -27,7 +28,7 @@ from ..remote.spec import SourceSpec, remote_graphs_of, services_of, specs_of
 from ..streams.retained import LogRecord
 from .catalogue import Entry
 from .pending_registration import Making, Pending
-from .prepare import Evaluator, PreparedQuery, prepare
+from .prepare import PreparedQuery, prepare
 from .registration import Registration
 from .running import RunningQuery
 
@@ -138,7 +139,7 @@ class QueryLifecycle:
         registration = prepared.registration
         start = registration.start_from if replay_from is None else replay_from
         members = {**members_of(entry, prepared), "paused": paused, "reset": reset}
-        members["looked_up"] = running.looked_up()
+        members["looked_up"] = running.static.looked_up()
         if replay_from is not None:
             members["from"] = replay_from
         kept: dict[str, list[LogRecord]] = {}
@@ -172,13 +173,12 @@ class QueryLifecycle:
             self.parts.settings,
             created_ms=entry.created_ms,
             emit_element=emit,
+            notes=self.parts.sequencer,
         )
         self.read_sources(entry.name, prepared)
         if prepared.into_graph is not None:
             content = ViewContent(prepared.into_graph, evaluator.construct)
             running.view = View(entry.name, prepared.into_graph, content)
-        running.before_refresh = self.parts.sequencer.before_refresh
-        running.after_refresh = self.parts.sequencer.after_refresh
         if paused:
             running.state = "paused"
         entry.running = running
@@ -366,7 +366,7 @@ class QueryLifecycle:
             self.parts.views.close(entry.name)
             self.parts.sequencer.drop_feed(entry.feed)
             if running is not None:
-                running.close()
+                running.evaluator.close()
 
     def restore(
         self, record: QueryRecord, before: tuple[int, int, int] | None = None, feed: Feed | None = None

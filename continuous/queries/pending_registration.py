@@ -20,10 +20,11 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import LimitError
 from quadrill.store.sparql.big_stack import start_with_big_stack
 
+from ..evaluate.evaluator import Evaluator
 from ..inputs import Arrival, StreamInput
 from ..static.progress import Progress, entered
 from ..streams.retained import LogRecord
-from .prepare import Evaluator, PreparedQuery, streams_read
+from .prepare import PreparedQuery, streams_read
 
 
 class Making:

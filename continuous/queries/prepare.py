@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode
 
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
 from ..algebra.query import ContinuousQuery, Output, WindowDeclaration, WindowSpec
-from ..element import Solution
 from ..errors import InputError
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
@@ -29,94 +28,6 @@ _REPORT_WORDS = {
     "NON_EMPTY_CONTENT": "non-empty",
     "PERIODIC": "periodic",
 }
-
-
-class AnswerLike(Protocol):
-    """An answer: its columns, rows and, for ASK, its truth."""
-
-    @property
-    def vars(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def rows(self) -> list[Solution]: ...  # noqa: D102
-    @property
-    def boolean(self) -> bool | None: ...  # noqa: D102
-
-
-class Evaluator(Protocol):
-    """What gives the answer of a query over window contents and the dataset at one version."""
-
-    @property
-    def static_version(self) -> int:
-        """The version of the dataset that the static parts reflect."""
-        ...
-
-    def streams_of_variable(self, window_name: NamedNode) -> Any:
-        """The stream IRIs to which a window's variable is bound; None for any."""
-        ...
-
-    def refresh(self) -> bool:
-        """Bring the static parts to the newest version; True when a row changed."""
-        ...
-
-    def answer(self, at: int, contents: Any) -> AnswerLike:
-        """The answer at an instant."""
-        ...
-
-    def construct(self, rows: Any, at: int) -> list[Quad]:
-        """The CONSTRUCT template over rows."""
-        ...
-
-    def static_parts(self) -> Any:
-        """The static parts."""
-        ...
-
-
-class ChangedAnswer(Protocol):
-    """An answer that knows what the last step changed in it."""
-
-    deleted: list[Solution]
-    inserted: list[Solution]
-
-    @property
-    def vars(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def rows(self) -> list[Solution]: ...  # noqa: D102
-    @property
-    def boolean(self) -> bool | None: ...  # noqa: D102
-
-
-class IncrementalEvaluator(Evaluator, Protocol):
-    """An evaluator that takes the changes of the windows instead of their contents."""
-
-    @property
-    def pool(self) -> Any:
-        """Where windows of queries meet that have become the same."""
-        ...
-
-    @property
-    def template(self) -> Hashable | None:
-        """Equal for queries that can be evaluated together, differing in constants; None for others."""
-        ...
-
-    def sleep(self) -> None:
-        """Others evaluate the query."""
-        ...
-
-    def wake(self) -> None:
-        """They do no longer."""
-        ...
-
-    def content_of(self, window: NamedNode) -> Any:
-        """What a window is to hold its content in."""
-        ...
-
-    def advance(self, at: int, contents: Any) -> AnswerLike:
-        """The answer at an instant, given the contents of the windows with what changed in them."""
-        ...
-
-    def go_on(self, at: int, contents: Any) -> AnswerLike:
-        """The first answer after a restart, over what the windows held at the last evaluation."""
-        ...
 
 
 Parse = Callable[..., ContinuousQuery]

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 from typing import Literal as OneOf
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
 
 from ..algebra.rewrites import has_order
 from ..element import Solution
+from ..evaluate.answer import Answer
+from ..evaluate.evaluator import Evaluator, Explained, IncrementalEvaluator
 from ..groups.membership import Membership
 from ..inputs import StreamInput
 from ..meters import Meter
-from ..output.feed import EventKind, Feed
-from ..output.r2s import difference, emit, emit_change
-from ..output.results import in_fixed_order, one_line, quads_text, solutions, solutions_line
+from ..output.emission import (
+    AskEmission,
+    ChangedAnswer,
+    ConstructEmission,
+    Emission,
+    EmitElement,
+    Moment,
+    SelectEmission,
+)
+from ..output.feed import Feed
+from ..output.results import one_line
 from ..output.view_registry import View
 from ..rows import negate
 from ..settings import EngineSettings
@@ -27,26 +36,15 @@ from ..static.changes import TableChange
 from ..static.static_inputs import StaticInputs
 from ..static.steps import StaticStep
 from ..windows.encoded import HeldWindow, WindowKey
-from ..windows.live import LiveContent
-from ..windows.operator import Interval
 from ..windows.reports import Evaluation, Skipped
 from ..windows.sharing import WindowSharing
 from ..windows.timeline import SLIDING, QueryTimeline
-from .prepare import AnswerLike, ChangedAnswer, Evaluator, IncrementalEvaluator, PreparedQuery
+from .prepare import PreparedQuery
+from .static_state import RefreshNotes, StaticState
 
 State = OneOf["running", "paused", "failed"]
-EmitElement = Callable[[int, list[Quad], bool], None]
 _MOST_NAMES = 20
 """Of a template's members at most so many are named."""
-
-
-@dataclass(frozen=True, slots=True)
-class _KeptAnswer:
-    """The answer of the last evaluation, kept over a restart."""
-
-    vars: tuple[str, ...]
-    rows: list[Solution]
-    boolean: bool | None
 
 
 class RunningQuery:
@@ -54,6 +52,15 @@ class RunningQuery:
 
     Everything but the description is called in the engine's thread. ``emit_element`` is called with the
     quads of each evaluation of a query whose output is a stream, before anything later happens.
+
+    Attributes:
+        static: how far its static parts are.
+        emission: what it tells of each evaluation.
+        view: the graph of the store that is kept equal to the answer.
+        repeats: True while retained elements are evaluated once more.
+        membership: its part in a template group, while others evaluate it.
+        last_step: the last evaluation; ``last_version`` is the version of the dataset that it reflected.
+        last_answer_id: the id of the last event that it gave, None where it gave none.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class RunningQuery:
         *,
         created_ms: int,
         emit_element: EmitElement | None = None,
+        notes: RefreshNotes | None = None,
     ) -> None:
         self.name = name
         self.prepared = prepared
@@ -74,57 +82,41 @@ class RunningQuery:
         self.created_ms = created_ms
         self.state: State = "running"
         self.error: str | None = None
-        # The graph of the store that is kept equal to the answer.
+        self.static = StaticState(name, evaluator, notes)
+        self.emission = _emission_of(prepared, evaluator, emit_element)
         self.view: View | None = None
-        self._settings = settings
-        self._emit_element = emit_element
-        # True while retained elements are evaluated once more.
         self.repeats = False
-        # Its part in a template group, while others evaluate it.
         self.membership: Membership | None = None
-        self._own_timeline = self.new_timeline()
-        # The windows by the keys of the evaluator, once there are any.
-        self._windows: list[tuple[WindowKey, LiveContent]] = []
-        self._built = -1
-        # The tables of the static parts; None where the evaluator reads the store by itself.
-        statics: StaticInputs | None = getattr(evaluator, "statics", None)
-        self.statics = statics if statics is not None and statics.shares else None
-        takes_changes = hasattr(evaluator, "advance")
-        self._incremental = cast(IncrementalEvaluator, evaluator) if takes_changes else None
-        if self._incremental is not None:
-            self._track(self._incremental)
-        self._sharing: WindowSharing | None = None
-        self._seen_version = evaluator.static_version
-        # The commit after which the static parts have not been looked at yet, without tables.
-        self._stale = False
-        # The version before the first change of static rows that no evaluation has seen; None for none.
-        self._unseen_from: int | None = None
-        self._has_order = has_order(prepared.query.root)
-        self._vars: tuple[str, ...] = tuple(v.name for v in prepared.query.columns)
-        self._previous: Sequence[Solution] = ()
-        self._previous_quads: Sequence[Quad] = ()
-        self._boolean: bool | None = None
-        self._last_answer_id: int | None = None
-        # The last evaluation and the version that it reflected.
         self.last_step: Evaluation | None = None
         self.last_version = 0
-        # Called before and after static parts are refreshed: the journal notes what was read.
-        self.before_refresh: Callable[[str], None] = _nothing
-        self.after_refresh: Callable[[str, int], None] = _nothing
         self.evaluations = 0
-        self.rows_inserted = 0
-        self.rows_deleted = 0
-        self.answers = 0
         self.results = Meter()
         self.inputs = Meter()
         self.last_result: dict[str, Any] | None = None
-        self.last_refresh: dict[str, Any] | None = None
-        self.refreshes = 0
+        self.last_answer_id: int | None = None
+        self._settings = settings
+        self._sharing: WindowSharing | None = None
+        self._own_timeline = self.new_timeline()
 
     @property
     def timeline(self) -> QueryTimeline:
         """Its time; that of the group while it is a member of one."""
         return self._own_timeline if self.membership is None else self.membership.group.timeline
+
+    def new_timeline(self) -> QueryTimeline:
+        """A timeline of the same windows, without inputs so far."""
+        prepared = self.prepared
+        return QueryTimeline(
+            prepared.windows,
+            prepared.report,
+            t0_ms=prepared.t0_ms,
+            open_closed=prepared.open_closed,
+            non_empty=prepared.non_empty,
+            max_empty_windows=self._settings.max_empty_windows,
+            lateness_ms=prepared.registration.lateness,
+            content_of=self.evaluator.content_of,
+            variable_streams=self._streams_of_variable,
+        )
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -134,50 +126,29 @@ class RunningQuery:
         if not self.prepared.windows and self.state == "running":
             self._evaluate(Evaluation(now_ms, "tick"), now_ms)
 
-    def share(self) -> None:
-        """Its windows may join those of others from now on."""
-        if self._incremental is not None:
-            self._sharing = WindowSharing(self._incremental.pool, self.timeline, self.name)
-
-    def stop_sharing(self) -> None:
-        """It gets no more inputs."""
-        if self._sharing is not None:
-            self._sharing.leave()
-            self._sharing = None
-
-    def close(self) -> None:
-        """The query was dropped: what its evaluator holds is let go of now, not when memory is tidied."""
-        close: Callable[[], None] = getattr(self.evaluator, "close", _nothing)
-        close()
-
-    @property
-    def sharing_group(self) -> list[str] | None:
-        """The queries that share a window with this one, itself included; None when none does."""
-        if self.membership is not None:
-            return self.membership.group.names(_MOST_NAMES)
-        names = [] if self._sharing is None else self._sharing.group()
-        return names if len(names) > 1 else None
-
     def handle(self, event: StreamInput, now_ms: int) -> None:
         """Take one input of a stream."""
-        before = self.timeline.taken
-        for step in self.timeline.handle(event):
+        timeline = self._own_timeline
+        memory = self.prepared.registration.memory
+        before = timeline.taken
+        for step in timeline.handle(event):
             if self.state == "paused":
                 continue
             if isinstance(step, Skipped):
                 self.tell_skipped(step)
-            else:
-                self._evaluate(step, now_ms)
+                continue
+            self._evaluate(step, now_ms)
+            if memory is not None:
                 # One push may carry many times: the windows are looked at after each of them.
-                self._check_memory(self.timeline.window_size)
+                self._check_memory(memory, timeline.window_size())
         if self._sharing is not None:
             self._sharing.meet(event)
-        self.inputs.add(now_ms, self.timeline.taken - before)
-        self._check_memory(self.timeline.state_size)
+        self.inputs.add(now_ms, timeline.taken - before)
+        if memory is not None:
+            self._check_memory(memory, timeline.state_size())
 
-    def _check_memory(self, size_of: Callable[[], int]) -> None:
-        memory = self.prepared.registration.memory
-        if memory is not None and (size := size_of()) > memory:
+    def _check_memory(self, memory: int, size: int) -> None:
+        if size > memory:
             raise LimitError(
                 f"the windows of {self.name} hold {size} quads, its limit (memory) is {memory}; "
                 "make a window smaller or the limit greater",
@@ -188,35 +159,30 @@ class RunningQuery:
         """The store has a new version, which may have changed static parts."""
         if self.statics is not None:
             self.take_steps(now_ms)
-            return
-        self._seen_version = max(self._seen_version, commit.version)
-        if self.prepared.refresh != "trigger" or self.evaluator.static_version >= commit.version:
-            return
-        if not self._on_commit or self.state == "paused":
-            self._stale = True
-            return
-        if self.refresh(now_ms, "trigger"):
-            self._after_refresh(commit.at_ms, now_ms)
+        elif self.static.is_behind(commit) and self.prepared.refresh == "trigger":
+            self._changed_outside("trigger", commit.at_ms, now_ms)
 
     def sources_changed(self, now_ms: int) -> None:
         """What the query reads from elsewhere was fetched anew and is different."""
-        if self.prepared.refresh == "manual":
-            return
+        if self.prepared.refresh != "manual":
+            self._changed_outside("timer", now_ms, now_ms)
+
+    def _changed_outside(self, cause: str, at_ms: int, now_ms: int) -> None:
+        """Read static parts again, now or with the next evaluation."""
         if not self._on_commit or self.state == "paused":
-            self._stale = True
-        elif self.refresh(now_ms, "timer"):
-            self._after_refresh(now_ms, now_ms)
+            self.static.stale = True
+        elif self.refresh(now_ms, cause):
+            self._after_refresh(at_ms, now_ms)
 
     def take_steps(self, now_ms: int) -> None:
         """Static parts that follow the store may have moved on: each version is a transaction of its own."""
-        if self.statics is None or self.prepared.refresh != "trigger":
-            return
-        for step in self.statics.ready():
-            self.take_step(step, now_ms)
+        if self.prepared.refresh == "trigger":
+            for step in self.static.steps():
+                self.take_step(step, now_ms)
 
     def take_step(self, step: StaticStep, now_ms: int) -> None:
         """Static parts move to a version."""
-        if not self._take(step):
+        if not self.static.take(step):
             return
         self.note_step(now_ms)
         if self._on_commit and self.state == "running":
@@ -224,23 +190,14 @@ class RunningQuery:
 
     def note_step(self, now_ms: int) -> None:
         """The rows of static parts have changed with a commit."""
-        self._refreshed(now_ms, "trigger", changed=True)
+        self.static.note(now_ms, "trigger", changed=True)
+        self._read_bound_streams()
 
     def absorb_steps(self) -> None:
         """Take the steps that there are without an evaluation: the next one tells what follows."""
-        if self.statics is not None and self.prepared.refresh == "trigger":
-            for step in self.statics.ready():
-                self._take(step)
-
-    def looked_up(self) -> dict[int, str | None]:
-        """For a restart: the places of static parts that are looked up, and why where nobody asked for it."""
-        return {} if self.statics is None else dict(self.statics.looked_up)
-
-    def _take(self, step: StaticStep) -> bool:
-        changed: bool = cast(Any, self.evaluator).take(step.changes)
-        if changed and self._unseen_from is None:
-            self._unseen_from = step.before
-        return changed
+        if self.prepared.refresh == "trigger":
+            for step in self.static.steps():
+                self.static.take(step)
 
     def refresh_and_tell(self, now_ms: int, cause: str) -> bool:
         """Refresh now, by hand or timer, and emit what follows from it."""
@@ -251,39 +208,10 @@ class RunningQuery:
 
     def refresh(self, now_ms: int, cause: str) -> bool:
         """Bring the static parts to the newest version; True when a row changed."""
-        self._stale = False
-        changed = False
-        if self.statics is not None:
-            changed = self._catch_up(self.statics)
-            # The other parts are read from other servers, whose answers are inputs themselves.
-            changed = (self.statics.has_own and self.evaluator.refresh()) or changed
-        else:
-            self.before_refresh(self.name)
-            changed = self.evaluator.refresh()
-            self.after_refresh(self.name, self.evaluator.static_version)
-            self._seen_version = max(self._seen_version, self.evaluator.static_version)
-        self._refreshed(now_ms, cause, changed=changed)
-        return changed
-
-    def _catch_up(self, statics: StaticInputs) -> bool:
-        """All steps that there are, as one; the first time all rows."""
-        if not statics.begun:
-            statics.held = self.prepared.refresh != "trigger"
-            changed: bool = cast(Any, self.evaluator).begin()
-            return changed
-        return any([self._take(step) for step in statics.ready()])
-
-    def _refreshed(self, now_ms: int, cause: str, *, changed: bool) -> None:
-        self.refreshes += 1
-        self.last_refresh = {"at": now_ms, "cause": cause, "version": self.version, "changed": changed}
+        changed = self.static.refresh(now_ms, cause, held=self.prepared.refresh != "trigger")
         if changed:
-            for stream in self.variable_streams():
-                self.timeline.add_stream(stream)
-
-    @property
-    def evaluated_version(self) -> int:
-        """A version whose static rows are those of the last evaluation."""
-        return self.version if self._unseen_from is None else self._unseen_from
+            self._read_bound_streams()
+        return changed
 
     def resume(self, now_ms: int) -> None:
         """Running again: an on-content-change query tells what changed since its last event."""
@@ -300,33 +228,34 @@ class RunningQuery:
         document = {"at": self.timeline.instant, "error": message, "code": code}
         self.feed.publish([("error", one_line(document))])
 
-    def plan(self, *, analyze: bool = False) -> str | None:
-        """The operators that keep the answer up to date, as text; None where it is recomputed."""
-        if self.membership is not None:
-            return self.membership.group.explain(analyze=analyze)
-        show = getattr(self.evaluator, "explain", None)
-        return None if show is None else str(show(analyze=analyze))
+    # --- windows that others share --------------------------------------------------------------
 
-    def measured(self) -> dict[str, Any]:
-        """Live figures of the operators; none where the answer is recomputed."""
-        if self.membership is not None:
-            return self.membership.group.measured()
-        measured: Callable[[], dict[str, Any]] | None = getattr(self.evaluator, "measured", None)
-        return {"operators": [], "steps": 0, "timed_steps": 0} if measured is None else measured()
+    def share(self) -> None:
+        """Its windows may join those of others from now on."""
+        evaluator = self.evaluator.incremental
+        if evaluator is not None:
+            self._sharing = WindowSharing(evaluator.pool, self.timeline, self.name)
+
+    def stop_sharing(self) -> None:
+        """It gets no more inputs."""
+        if self._sharing is not None:
+            self._sharing.leave()
+            self._sharing = None
 
     @property
-    def code(self) -> str | None:
-        """The generated function that keeps the answer up to date; None where it is recomputed."""
+    def sharing_group(self) -> list[str] | None:
+        """The queries that share a window with this one, itself included; None when none does."""
         if self.membership is not None:
-            return self.membership.group.code
-        return getattr(self.evaluator, "code", None)
+            return self.membership.group.names(_MOST_NAMES)
+        names = [] if self._sharing is None else self._sharing.group()
+        return names if len(names) > 1 else None
 
     # --- evaluated with others ------------------------------------------------------------------
 
     @property
     def template(self) -> Hashable | None:
         """Equal for queries that can be evaluated together, differing in constants; None for others."""
-        prepared, evaluator = self.prepared, self._incremental
+        prepared, evaluator = self.prepared, self.evaluator.incremental
         registration = prepared.registration
         if (
             evaluator is None
@@ -353,30 +282,26 @@ class RunningQuery:
             self._sharing is not None
             and self.membership is None
             and self.state == "running"
-            and not self._stale
-            and self._unseen_from is None
             and self.last_step is not None
-            and self.statics is not None
-            and self.statics.is_settled
-            and not self.statics.looked_up
+            and self.static.settled
             and self.timeline.shared_windows() is not None
         )
 
-    def join(self, membership: Membership, answer: AnswerLike) -> None:
+    def join(self, membership: Membership, answer: ChangedAnswer) -> None:
         """Others evaluate it from now on; ``answer`` is the present one, as they have it."""
-        assert self._incremental is not None
+        evaluator = self._incremental
         assert self.statics is not None
         self.stop_sharing()
         self._own_timeline.let_go()
         self.membership = membership
         self.statics.before_news = membership.settle
-        self._incremental.sleep()
+        evaluator.sleep()
         self.answered_by(answer)
 
-    def answered_by(self, answer: AnswerLike) -> None:
+    def answered_by(self, answer: ChangedAnswer) -> None:
         """The answer is the same as it was, and known here from now on."""
         assert self.last_step is not None
-        self.feed.publish([], self._current(self.last_step, answer))
+        self.feed.publish([], CurrentAnswer(self, self.last_step, self.last_version, answer).line)
 
     def settle(self, told: int | None = None) -> None:
         """Bring its figures to the newest evaluation of its group; the one numbered ``told`` is told next."""
@@ -387,7 +312,7 @@ class RunningQuery:
     def settled(self, evaluations: int, step: Evaluation, version: int) -> None:
         """There were evaluations that gave it no rows, the last one at this step and version."""
         self.evaluations += evaluations
-        self.last_step, self.last_version, self._last_answer_id = step, version, None
+        self.last_step, self.last_version, self.last_answer_id = step, version, None
 
     def timeline_state(self) -> dict[str, Any]:
         """What its timeline has become, for a checkpoint."""
@@ -420,16 +345,16 @@ class RunningQuery:
             windows: what the windows held at the last evaluation; by default as they say themselves.
             undone: a step of its static parts that the last evaluation had not seen.
         """
-        assert self._incremental is not None
+        evaluator = self._incremental
         self.end_membership()
         assert self.last_step is not None
-        self._built = -1
-        self._incremental.wake()
+        evaluator.wake()
         if undone is not None:
             back = {place: TableChange(negate(each.delta)) for place, each in undone.changes.items()}
-            cast(Any, self.evaluator).take(back)
-        answer = self._incremental.go_on(self.last_step.at, self._contents() if windows is None else windows)
-        self.feed.publish([], self._current(self.last_step, answer))
+            evaluator.take(back)
+        held = self._own_timeline.windows if windows is None else windows
+        answer = evaluator.go_on(self.last_step.at, held, Answer(()))
+        self.answered_by(answer)
         self.share()
 
     def stand(self, state: Mapping[str, Any]) -> None:
@@ -437,41 +362,26 @@ class RunningQuery:
         self.stop_sharing()
         self._own_timeline.let_go()
         self._own_timeline.restore(state)
-        self._built = -1
         self.share()
 
-    def new_timeline(self) -> QueryTimeline:
-        """A timeline of the same windows, without inputs so far."""
-        prepared = self.prepared
-        return QueryTimeline(
-            prepared.windows,
-            prepared.report,
-            t0_ms=prepared.t0_ms,
-            open_closed=prepared.open_closed,
-            non_empty=prepared.non_empty,
-            max_empty_windows=self._settings.max_empty_windows,
-            lateness_ms=prepared.registration.lateness,
-            variable_streams=self._streams_of_variable,
-        )
+    @property
+    def _incremental(self) -> IncrementalEvaluator:
+        """Its evaluator, of a query that may be evaluated with others."""
+        evaluator = self.evaluator.incremental
+        assert evaluator is not None
+        return evaluator
 
     # --- what others ask ------------------------------------------------------------------------
 
     @property
-    def version(self) -> int:
-        """The version of the dataset that the answer reflects: any seen will do without static parts."""
-        if self.statics is not None:
-            return self.statics.version
-        return self.evaluator.static_version if self.evaluator.static_parts() else self._seen_version
+    def statics(self) -> StaticInputs | None:
+        """The static parts that follow the store; None where the evaluator reads it by itself."""
+        return self.static.statics
 
     @property
-    def engine(self) -> str:
-        """The word for the evaluator at work: ``reference`` unless it says another one."""
-        return str(getattr(self.evaluator, "engine", "reference"))
-
-    @property
-    def static_parts(self) -> list[Any]:
-        """The static parts as they are now."""
-        return list(self.evaluator.static_parts())
+    def explained(self) -> Explained | None:
+        """The plan that keeps the answer up to date; None where the answer is recomputed."""
+        return self.evaluator.incremental if self.membership is None else self.membership.group
 
     def variable_streams(self) -> list[str]:
         """The streams that windows on variables read now."""
@@ -484,6 +394,11 @@ class RunningQuery:
     def _streams_of_variable(self, window: str) -> list[str] | None:
         bound = self.evaluator.streams_of_variable(NamedNode(window))
         return None if bound is None else sorted(stream.value for stream in bound)
+
+    def _read_bound_streams(self) -> None:
+        """Static data may bind a window's stream to others now."""
+        for stream in self.variable_streams():
+            self.timeline.add_stream(stream)
 
     @property
     def _on_commit(self) -> bool:
@@ -500,222 +415,111 @@ class RunningQuery:
             self._evaluate(Evaluation(self.timeline.instant, "tick"), now_ms)
 
     def _evaluate(self, step: Evaluation, now_ms: int = 0) -> None:
-        if self._stale:
+        if self.static.stale:
             self.refresh(now_ms, "trigger")
-        if self._incremental is not None:
-            answer: AnswerLike = self._incremental.advance(step.at, self._contents())
-        else:
-            answer = self.evaluator.answer(step.at, self.timeline.contents())
-        self.tell(step, answer, now_ms)
+        self.tell(step, self.evaluator.advance(step.at, self._own_timeline.windows), now_ms)
 
-    def tell(self, step: Evaluation, answer: AnswerLike, now_ms: int) -> None:
+    def tell(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
         """Publish what follows from an answer."""
-        self._take_view(step, answer)
-        self._unseen_from = None
-        self.last_step, self.last_version = step, self.version
-        self.evaluations += 1
-        if not step.revises:
-            revised = None
-        else:
-            revised = self._last_answer_id
-        match self.prepared.query.form:
-            case "ask":
-                events = self._ask(step, answer)
-            case "construct":
-                events = self._construct(step, answer, revised)
-            case _:
-                events = self._select(step, answer, revised)
-        ids = self.feed.publish(events, self._current(step, answer))
-        self._last_answer_id = ids[-1] if ids else (None if not step.revises else self._last_answer_id)
-        if ids:
-            self.results.add(now_ms, len(ids))
-            self.last_result = {"id": ids[-1], "at": step.at, "version": self.version, "emitted": now_ms}
-
-    def _take_view(self, step: Evaluation, answer: AnswerLike) -> None:
-        if self.view is None:
-            return
-        if self._incremental is not None:
-            changed = cast(ChangedAnswer, answer)
-            self.view.take(changed.deleted, changed.inserted, step.at)
-        else:
-            self.view.replace(answer.rows, step.at)
-
-    def _track(self, evaluator: IncrementalEvaluator) -> None:
-        """Let the windows hold what the evaluator takes changes from."""
-        self.timeline.track_changes(lambda window: evaluator.content_of(NamedNode(window)))
-
-    def _contents(self) -> list[tuple[WindowKey, LiveContent]]:
-        """The contents of the windows by the keys of the evaluator: no stream where the window names it."""
-        operators = self.timeline.operators
-        if self._built != self.timeline.rebuilds:
-            self._built = self.timeline.rebuilds
-            fixed = {w.name.value for w in self.prepared.windows if isinstance(w.stream, NamedNode)}
-            self._windows = [
-                ((NamedNode(name), None if name in fixed else NamedNode(stream)), operator.live)
-                for (name, stream), operator in operators.items()
-            ]
-        return self._windows
-
-    def _head(self, at: int, window: Interval | None = None, revised: int | None = None) -> dict[str, Any]:
-        document: dict[str, Any] = {"at": at, "version": self.version}
-        if window is not None:
-            document["window"] = {"open": window.open, "close": window.close}
-        if revised is not None:
-            document["revises"] = revised
-        if self.prepared.sources is not None:
-            document["sources"] = self.prepared.sources.marks()
-        return document
-
-    def _select(
-        self, step: Evaluation, answer: AnswerLike, revised: int | None
-    ) -> list[tuple[EventKind, str]]:
-        self._vars = answer.vars
-        if self._incremental is not None:
-            change = cast(ChangedAnswer, answer)
-            if not change.inserted and not change.deleted and self.prepared.output != "rstream":
-                return []
-            emission = emit_change(self.prepared.output, change)
-        else:
-            emission = emit(self.prepared.output, self._previous, answer.rows)
-            self._previous = answer.rows
-        events: list[tuple[EventKind, str]] = []
-        signs: tuple[tuple[EventKind, Sequence[Solution] | None], ...] = (
-            ("delete", emission.delete), ("insert", emission.insert), ("answer", emission.answer),
-        )  # fmt: skip
-        for kind, rows in signs:
-            if rows is None or (kind == "answer" and self._silent(step, bool(rows))):
-                continue
-            self._count(kind, len(rows))
-            head = self._head(step.at, step.window, revised)
-            events.append((kind, solutions_line(head, answer.vars, self._listed(rows))))
-        return events
-
-    def _ask(self, step: Evaluation, answer: AnswerLike) -> list[tuple[EventKind, str]]:
-        if answer.boolean == self._boolean:
-            return []
-        self._boolean = answer.boolean
-        self.answers += 1
-        document = self._head(step.at, step.window) | {"head": {}, "boolean": answer.boolean}
-        return [("answer", one_line(document))]
-
-    def _construct(
-        self, step: Evaluation, answer: AnswerLike, revised: int | None
-    ) -> list[tuple[EventKind, str]]:
-        signs = self._quads_of(step, answer)
-        events: list[tuple[EventKind, str]] = []
-        for kind, quads in signs:
-            if (kind == "answer" and self._silent(step, bool(quads))) or (kind != "answer" and not quads):
-                continue
-            self._count(kind, len(quads))
-            document = self._head(step.at, step.window, revised) | {"quads": quads_text(quads)}
-            events.append((kind, one_line(document)))
-        streamed = [quad for kind, quads in signs if kind != "delete" for quad in quads]
-        if self.prepared.output == "dstream":
-            streamed = [quad for _, quads in signs for quad in quads]
-        if streamed and self._emit_element is not None and not step.skipped:
-            self._emit_element(step.at, list(dict.fromkeys(streamed)), self.repeats)
-        return events
-
-    def _quads_of(self, step: Evaluation, answer: AnswerLike) -> list[tuple[EventKind, Sequence[Quad]]]:
-        """The quads to emit by kind.
-
-        ISTREAM and RSTREAM instantiate the rows emitted; where quads can be deleted the sets of quads are
-        compared, so that one goes only when no solution yields it any more.
-        """
-        output, previous = self.prepared.output, self._previous
-        if output == "istream" and self._incremental is not None:
-            inserted = cast(ChangedAnswer, answer).inserted
-            return [("insert", self.evaluator.construct(self._listed(inserted), step.at))]
-        self._previous = answer.rows
-        if output == "rstream":
-            return [("answer", self.evaluator.construct(self._listed(answer.rows), step.at))]
-        if output == "istream":
-            new = difference(answer.rows, previous)
-            return [("insert", self.evaluator.construct(self._listed(new), step.at))]
-        before = self._previous_quads
-        now = list(dict.fromkeys(self.evaluator.construct(self._listed(answer.rows), step.at)))
-        self._previous_quads = now
-        gone, come = difference(before, now), difference(now, before)
-        return [("delete", gone)] if output == "dstream" else [("delete", gone), ("insert", come)]
-
-    def _listed(self, rows: Sequence[Solution]) -> Sequence[Solution]:
-        """The rows in the query's order, else in a fixed one: how they were found depends on the past."""
-        return rows if self._has_order else in_fixed_order(rows)
-
-    def _silent(self, step: Evaluation, has_rows: bool) -> bool:
-        """True for an empty answer that is not to be told."""
-        return not has_rows and (step.skipped or self.prepared.non_empty)
-
-    def _count(self, kind: EventKind, rows: int) -> None:
-        if kind == "delete":
-            self.rows_deleted += rows
-        elif kind == "insert":
-            self.rows_inserted += rows
-        else:
-            self.answers += 1
-
-    def continue_evaluation(self) -> None:
-        """Go on after a restart from the last evaluation: the timeline was read from a checkpoint."""
-        if self.statics is not None:
-            self._catch_up(self.statics)
-        if self._incremental is not None:
-            self._track(self._incremental)
-            self._built = -1
-        step = self.last_step
-        if step is None:
-            return
-        if self._incremental is not None:
-            answer: AnswerLike = self._incremental.go_on(step.at, self._contents())
-        else:
-            answer = _KeptAnswer(self._vars, list(self._previous), self._boolean)
         if self.view is not None:
-            self.view.replace(answer.rows, step.at)
-        self.feed.answer_again(self._current(step, answer))
+            self.view.take(answer.deleted, answer.inserted, step.at)
+        version = self.static.version
+        self.static.unseen_from = None
+        self.last_step, self.last_version = step, version
+        self.evaluations += 1
+        revised = self.last_answer_id if step.revises else None
+        moment = Moment(
+            step.at, version, step.window, revised, self._marks(), step.skipped, self.repeats
+        )
+        events = self.emission.events(moment, answer)
+        ids = self.feed.publish(events, CurrentAnswer(self, step, version, answer).line)
+        if ids:
+            self.last_answer_id = ids[-1]
+            self.results.add(now_ms, len(ids))
+            self.last_result = {"id": ids[-1], "at": step.at, "version": version, "emitted": now_ms}
+        elif not step.revises:
+            self.last_answer_id = None
 
-    def _current(self, step: Evaluation, answer: AnswerLike) -> Callable[[], str]:
-        """The line of the current answer, made when somebody asks and then remembered."""
-        told, version, membership = step, self.last_version, self.membership
-        number = 0 if membership is None else membership.seen
-        made: dict[tuple[Evaluation, int], str] = {}
+    def _marks(self) -> Any:
+        """What the answer reflects of other servers; None when it reads nothing there."""
+        sources = self.prepared.sources
+        return None if sources is None else sources.marks()
 
-        def line() -> str:
-            newest = None if membership is None else membership.shown_after(number)
-            step, reflects = newest or (told, version)
-            if (step, reflects) not in made:
-                made.clear()
-                made[step, reflects] = self._line(step, reflects, answer)
-            return made[step, reflects]
-
-        return line
-
-    def _line(self, step: Evaluation, version: int, answer: AnswerLike) -> str:
-        """An answer as it stands at an evaluation."""
-        head = self._head(step.at, step.window) | {"version": version}
-        match self.prepared.query.form:
-            case "ask":
-                return one_line(head | {"head": {}, "boolean": answer.boolean})
-            case "construct":
-                quads = self.evaluator.construct(self._listed(answer.rows), step.at)
-                return one_line(head | {"quads": quads_text(quads)})
-            case _:
-                return solutions_line(head, answer.vars, self._listed(answer.rows))
+    def line(self, step: Evaluation, version: int, answer: ChangedAnswer) -> str:
+        """An answer as it stands at an evaluation, as the current one."""
+        return self.emission.current(
+            Moment(step.at, version, step.window, None, self._marks()), answer
+        )
 
     def empty_answer(self) -> dict[str, Any]:
         """The current answer before the first evaluation."""
-        head: dict[str, Any] = {"at": None, "version": self.version}
-        match self.prepared.query.form:
-            case "ask":
-                return head | {"head": {}, "boolean": False}
-            case "construct":
-                return head | {"quads": ""}
-            case _:
-                return head | solutions(self._vars, [])
+        return {"at": None, "version": self.static.version, **self.emission.before_first()}
 
     def tell_skipped(self, step: Skipped) -> None:
         """A run of empty reports."""
         document = {"from": step.start, "to": step.end, "skipped": step.skipped}
         self.feed.publish([("progress", one_line(document))])
 
+    def go_on(self, kept: Sequence[Solution], boolean: bool | None) -> None:
+        """Go on after a restart from the last evaluation: everything else was read from a checkpoint.
 
-def _nothing(*_: object) -> None:
-    """Nobody wants to know."""
+        Args:
+            kept: what the evaluator `kept` then.
+            boolean: the answer of ASK.
+        """
+        self.static.catch_up(held=self.prepared.refresh != "trigger")
+        self._own_timeline.renew_contents()
+        step = self.last_step
+        if step is None:
+            return
+        last = Answer(self.evaluator.vars, list(kept), boolean=boolean)
+        answer = self.evaluator.go_on(step.at, self._own_timeline.windows, last)
+        if self.view is not None:
+            self.view.replace(answer.rows, step.at)
+        self.feed.answer_again(CurrentAnswer(self, step, self.last_version, answer).line)
+
+
+class CurrentAnswer:
+    """The current answer of a query after one evaluation; its line is made when somebody asks, and kept."""
+
+    def __init__(
+        self, running: RunningQuery, step: Evaluation, version: int, answer: ChangedAnswer
+    ) -> None:
+        self._running = running
+        self._told = step, version
+        self._answer = answer
+        self._membership = running.membership
+        self._number = 0 if self._membership is None else self._membership.seen
+        self._made: tuple[tuple[Evaluation, int], str] | None = None
+
+    def line(self) -> str:
+        """The answer, at the newest evaluation that left it as it is. Called in any thread."""
+        told = self._told
+        if self._membership is not None:
+            # Evaluations of a group that gave this member no rows were not told here.
+            told = self._membership.shown_after(self._number) or told
+        made = self._made
+        if made is None or made[0] != told:
+            made = self._made = told, self._running.line(*told, self._answer)
+        return made[1]
+
+
+def _emission_of(
+    prepared: PreparedQuery, evaluator: Evaluator, emit_element: EmitElement | None
+) -> Emission:
+    query = prepared.query
+    ordered = has_order(query.root)
+    match query.form:
+        case "ask":
+            return AskEmission()
+        case "construct":
+            return ConstructEmission(
+                prepared.output, evaluator.construct, ordered, prepared.non_empty, emit_element
+            )
+        case _:
+            names = tuple(each.name for each in query.columns)
+            return SelectEmission(prepared.output, names, ordered, prepared.non_empty)
+
+
+def _nothing() -> None:
+    """Static parts of a query that is evaluated alone tell nobody of their news."""

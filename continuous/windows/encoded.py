@@ -304,13 +304,6 @@ class EncodedContent:
     def __len__(self) -> int:
         return len(self._counts)
 
-    def track_changes(self) -> None:
-        """Changes are always kept."""
-
-    def take_changes(self) -> Delta:
-        """The keys that entered (+1) and left (-1) since the last call."""
-        return self.take().keys
-
     def take(self) -> Taken:
         """The change since the last call, as triples and as quads of named graphs."""
         changes = self._changes

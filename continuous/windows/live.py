@@ -48,14 +48,6 @@ class LiveContent(Protocol):
         """The live keys."""
         ...
 
-    def track_changes(self) -> None:
-        """From now on keep the changes of the set."""
-        ...
-
-    def take_changes(self) -> dict[Any, int]:
-        """The keys that entered (+1) and left (-1) since the last call, consolidated."""
-        ...
-
 
 class LiveQuads:
     """The RDF merge of some elements: each live quad once, however many elements carry it.
@@ -65,12 +57,11 @@ class LiveQuads:
     so that time never has to be recomputed: an occurrence that leaves is never newer than one that stays.
     """
 
-    __slots__ = ("_changes", "_counts", "_latest", "occurrences")
+    __slots__ = ("_counts", "_latest", "occurrences")
 
     def __init__(self) -> None:
         self._counts: dict[Quad, int] = {}
         self._latest: dict[Quad, int] = {}
-        self._changes: dict[Quad, int] | None = None
         self.occurrences = 0
 
     def keys(self, element: Element) -> Sequence[Quad]:
@@ -94,7 +85,6 @@ class LiveQuads:
         self._counts[key] = count + 1
         if count == 0:
             self._latest[key] = event_time
-            self._note(key, 1)
         elif self._latest[key] < event_time:
             self._latest[key] = event_time
 
@@ -107,7 +97,6 @@ class LiveQuads:
         else:
             del self._counts[key]
             del self._latest[key]
-            self._note(key, -1)
 
     @property
     def content(self) -> WindowContent:
@@ -117,41 +106,17 @@ class LiveQuads:
     def __len__(self) -> int:
         return len(self._latest)
 
-    def track_changes(self) -> None:
-        """From now on keep the changes of the set for `take_changes`."""
-        if self._changes is None:
-            self._changes = {}
-
-    def take_changes(self) -> dict[Quad, int]:
-        """The quads that entered (+1) and left (-1) the set since the last call, consolidated."""
-        if not self._changes:
-            return {}
-        changes = self._changes
-        self._changes = {}
-        return changes
-
-    def parts(self) -> tuple[dict[Quad, int], dict[Quad, int], dict[Quad, int] | None]:
-        """For a checkpoint: occurrences and greatest event time by quad, in one order, and the changes."""
-        return self._counts, self._latest, self._changes
+    def parts(self) -> tuple[dict[Quad, int], dict[Quad, int]]:
+        """For a checkpoint: occurrences and greatest event time by quad, in one order."""
+        return self._counts, self._latest
 
     @classmethod
-    def of(
-        cls, counts: dict[Quad, int], latest: dict[Quad, int], changes: dict[Quad, int] | None
-    ) -> LiveQuads:
+    def of(cls, counts: dict[Quad, int], latest: dict[Quad, int]) -> LiveQuads:
         """The content again from its `parts`."""
         live = cls()
-        live._counts, live._latest, live._changes = counts, latest, changes
+        live._counts, live._latest = counts, latest
         live.occurrences = sum(counts.values())
         return live
-
-    def _note(self, quad: Quad, weight: int) -> None:
-        if self._changes is None:
-            return
-        # A set changes by at most one per quad, so +1 and -1 always cancel.
-        if quad in self._changes:
-            del self._changes[quad]
-        else:
-            self._changes[quad] = weight
 
 
 class Holding:
@@ -171,22 +136,15 @@ class Holding:
         return not self.live.occurrences
 
     def keep_in(self, content: LiveContent) -> None:
-        """Use this empty content from now on and keep its changes for `take_changes`.
-
-        After a restart it is filled with what the window held.
-        """
+        """Use this empty content from now on; after a restart it takes over what the window held."""
         stored = self.live
-        content.track_changes()
+        if isinstance(stored, LiveQuads) and isinstance(content, LiveQuads):
+            return
         if isinstance(stored, StoredContent) and isinstance(content, EncodedContent):
             content.fill(stored)
         elif isinstance(stored, LiveQuads) and isinstance(content, EncodedContent):
-            counts, latest, _ = stored.parts()
-            content.take_over(counts, latest)
+            content.take_over(*stored.parts())
         self.live = content
-
-    def take_changes(self) -> dict[Any, int]:
-        """What entered (+1) and left (-1) the visible content since the last call."""
-        return self.live.take_changes()
 
 
 def occurrences_of(elements: Iterable[Element]) -> int:

@@ -82,9 +82,5 @@ class WindowOperator(Protocol):
         ...
 
     def keep_in(self, content: Any) -> None:
-        """Use this empty content from now on and keep its changes for `take_changes`."""
-        ...
-
-    def take_changes(self) -> dict[Any, int]:
-        """What entered (+1) and left (-1) the visible content since the last call."""
+        """Use this empty content from now on; after a restart it takes over what the window held."""
         ...

@@ -215,10 +215,6 @@ class SharedView:
         """Quads held as this reader sees it: others may have moved the window further already."""
         return self._size
 
-    def take_changes(self) -> dict[IdRow, int]:
-        """What entered and left since the last call."""
-        return self.live.take().keys
-
     def keep_in(self, content: Any) -> None:
         """Use what the window holds; after a restart, fill this empty content with it."""
         if isinstance(self.window.operator.live, StoredContent):

@@ -16,17 +16,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, groupby
-from operator import attrgetter
+from itertools import count
 from typing import Any
 
 from pyoxigraph import NamedNode
 
 from ..algebra.query import WindowDeclaration
-from ..element import Element, WindowContent
+from ..element import Element
 from ..inputs import Advance, Arrival, Idle, StreamInput, StreamTime
 from .build import build_window
-from .encoded import NOTHING, EncodedContent
+from .encoded import NOTHING, EncodedContent, WindowKey
 from .grid import GridWindow
 from .live import LiveContent, LiveQuads
 from .operator import Interval, WindowOperator
@@ -43,10 +42,7 @@ _KEPT = (
 """What it has become since the registration."""
 
 
-_event_time = attrgetter("event_time")
-
-
-def _quads(window: str) -> LiveContent:
+def _quads(window: NamedNode) -> LiveContent:
     return LiveQuads()
 
 
@@ -81,6 +77,7 @@ class QueryTimeline:
         non_empty: bool = False,
         max_empty_windows: int = 1000,
         lateness_ms: int = 0,
+        content_of: Callable[[NamedNode], LiveContent] = _quads,
         variable_streams: Callable[[str], Sequence[str] | None] | None = None,
     ) -> None:
         """Make the timeline of a query that has just been registered.
@@ -93,6 +90,7 @@ class QueryTimeline:
             non_empty: no report while every window is empty.
             max_empty_windows: a longer run of empty reports is one `Skipped`.
             lateness_ms: what the registration waits for disordered elements on every stream.
+            content_of: gives an empty content of the kind that a window is to hold.
             variable_streams: for a window on a stream variable, the stream IRIs that static data binds it
                 to, None for every stream; called by window name.
         """
@@ -107,10 +105,10 @@ class QueryTimeline:
         self._views: dict[str, _View] = {}
         # Operators by (window, stream) in text order; a window on a variable has one per stream.
         self._operators: dict[tuple[str, str], WindowOperator] = {}
-        # How often an operator was added or replaced.
-        self.rebuilds = 0
+        # What the evaluator reads: the contents by window, and stream where the window is on a variable.
+        self.windows: list[tuple[WindowKey, Any]] = []
         self._by_order: list[list[WindowOperator]] = []
-        self._tracking: Callable[[str], LiveContent] | None = None
+        self._content_of = content_of
         self._pending: list[tuple[int, int, int, int, Element]] = []
         self._pushes = count()
         self._slides = report.kind == "on-content-change" and all(
@@ -132,35 +130,24 @@ class QueryTimeline:
 
     # --- what the evaluator reads ---------------------------------------------------------------
 
-    def contents(self) -> dict[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]:
-        """The content of each window by name; for a window on a variable stream, by stream IRI."""
-        found: dict[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]] = {}
-        for declaration in self._windows:
-            name = declaration.name.value
-            if isinstance(declaration.stream, NamedNode):
-                found[declaration.name] = self._operators[(name, declaration.stream.value)].content
-            else:
-                found[declaration.name] = {
-                    NamedNode(stream): operator.content
-                    for (window, stream), operator in self._operators.items()
-                    if window == name
-                }
-        return found
-
     @property
     def operators(self) -> Mapping[tuple[str, str], WindowOperator]:
-        """The window operators by (window name, stream IRI): an incremental engine takes changes here."""
+        """The window operators by (window name, stream IRI)."""
         return self._operators
 
-    def track_changes(self, content_of: Callable[[str], LiveContent] = _quads) -> None:
-        """Let every operator, later ones too, keep the changes of its content.
-
-        Args:
-            content_of: gives an empty content for a window's name, which its operator is to use.
-        """
-        self._tracking = content_of
+    def renew_contents(self) -> None:
+        """After a restart: contents of the evaluator's kind take over what the windows held."""
         for (window, _), operator in self._operators.items():
-            operator.keep_in(content_of(window))
+            operator.keep_in(self._content_of(NamedNode(window)))
+        self._list_windows()
+
+    def _list_windows(self) -> None:
+        """An operator was added or replaced."""
+        fixed = {each.name.value for each in self._windows if isinstance(each.stream, NamedNode)}
+        self.windows = [
+            ((NamedNode(name), None if name in fixed else NamedNode(stream)), operator.live)
+            for (name, stream), operator in self._operators.items()
+        ]
 
     def sliding(self) -> Iterator[tuple[Hashable, tuple[str, str]]]:
         """The windows that may be shared: shape, and key in `operators`.
@@ -205,12 +192,13 @@ class QueryTimeline:
             setattr(self, name, state[name])
         # Only the order of pushes matters: later ones come behind those that wait.
         self._pushes = count(1 + max((entry[3] for entry in self._pending), default=-1))
-        self.rebuilds += 1
+        self._list_windows()
 
     def let_go(self) -> None:
         """Another timeline stands for this one, until `restore`: its windows are left."""
         self.leave_windows()
         self._operators, self._by_order, self._pending = {}, [], []
+        self._list_windows()
 
     def leave_windows(self) -> None:
         """Read no shared window any more."""
@@ -247,7 +235,7 @@ class QueryTimeline:
         old = self._operators[key]
         self._operators[key] = operator
         self._by_order[0] = [operator if each is old else each for each in self._by_order[0]]
-        self.rebuilds += 1
+        self._list_windows()
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -318,10 +306,13 @@ class QueryTimeline:
         """Take one input; evaluate at each `Evaluation` before drawing the next."""
         view = self._views.get(event.stream)
         if view is None:
-            return
+            return iter(())
         if isinstance(event, Arrival) and self._in_order(view, event):
-            yield from self._slide(view, event)
-            return
+            return self._slide(view, event)
+        return self._order(view, event)
+
+    def _order(self, view: _View, event: StreamInput) -> Iterator[Step]:
+        """Any input: elements wait for the watermark, those that come too late correct what was told."""
         late: list[Element] = []
         match event:
             case Arrival():
@@ -360,38 +351,41 @@ class QueryTimeline:
         return event.after.watermark(view.lateness) == at
 
     def _slide(self, view: _View, event: Arrival) -> Iterator[Step]:
-        """`_accept` and `_advance` for an arrival that is `_in_order`."""
+        """`_order` for an arrival that is `_in_order`: elements enter one instant after the other.
+
+        Before each of them come the instants at which elements leave.
+        """
         view.active, view.idle, view.time = True, False, event.after
         operators = self._by_order[0]
-        for at, elements in groupby(event.elements, _event_time):
-            yield from self._expire(operators, at)
+        elements, end = event.elements, len(event.elements)
+        place = 0
+        while place < end:
+            at = elements[place].event_time
+            while True:
+                due = at
+                for operator in operators:
+                    leaves = operator.next_due()
+                    if leaves is not None and leaves < due:
+                        due = leaves
+                if due == at:
+                    break
+                self.instant = due
+                changed = False
+                for operator in operators:
+                    changed = operator.advance(due) or changed
+                if changed:
+                    self._last_at, self._last_window = due, None
+                    yield Evaluation(due, "time")
             self.instant = at
             for operator in operators:
                 operator.advance(at)
-            for element in elements:
-                self.taken += 1
+            while place < end and elements[place].event_time == at:
                 for operator in operators:
-                    operator.add(element)
+                    operator.add(elements[place])
+                place += 1
+                self.taken += 1
             self._last_at, self._last_window = at, None
             yield Evaluation(at, "elements")
-
-    def _expire(self, operators: Sequence[WindowOperator], until: int) -> Iterator[Step]:
-        """Work off the instants before ``until`` at which elements leave windows that only slide."""
-        while True:
-            due = until
-            for operator in operators:
-                leaves = operator.next_due()
-                if leaves is not None and leaves < due:
-                    due = leaves
-            if due == until:
-                return
-            self.instant = due
-            changed = False
-            for operator in operators:
-                changed = operator.advance(due) or changed
-            if changed:
-                self._last_at, self._last_window = due, None
-                yield Evaluation(due, "time")
 
     def _accept(self, view: _View, event: Arrival) -> list[Element]:
         """Sort an arrival's elements into waiting and late ones, the late ones in time order."""
@@ -645,13 +639,12 @@ class QueryTimeline:
             self._by_order.append([])
         view.lateness = max(view.lateness, declaration.lateness_ms or 0)
         operator = build_window(declaration.spec, t0_ms=self._t0_ms, open_closed=self._open_closed)
-        if self._tracking is not None:
-            operator.keep_in(self._tracking(declaration.name.value))
+        operator.keep_in(self._content_of(declaration.name))
         if self.instant is not None:
             operator.start(self.instant)
         self._operators[key] = operator
         self._by_order[view.order].append(operator)
-        self.rebuilds += 1
+        self._list_windows()
 
 
 def _close_next(operators: Sequence[WindowOperator]) -> bool:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from quadrill.continuous.output.results import one_line, solutions, solutions_line
+from quadrill.continuous.output.results import SolutionLines, event_head, one_line, solutions
+from quadrill.continuous.windows.operator import Interval
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 literals = st.one_of(
@@ -24,18 +25,29 @@ terms = st.recursive(
     lambda inner: inner.map(lambda term: Triple(NamedNode("http://e/s"), NamedNode("http://e/p"), term)),
     max_leaves=3,
 )
-heads = st.one_of(
-    st.builds(lambda at, version: {"at": at, "version": version}, st.none() | st.integers(), st.integers(0)),
-    st.just({"at": 1, "version": 2, "window": {"open": 0, "close": 1}, "revises": 3}),
+heads = st.tuples(
+    st.integers(),
+    st.integers(0),
+    st.none() | st.builds(Interval, st.integers(), st.integers()),
+    st.none() | st.integers(1),
+    st.none() | st.dictionaries(texts, texts, max_size=2),
 )
 
 
 @given(heads, st.lists(texts, min_size=1, max_size=3, unique=True), st.data())
 def test_a_line_of_solutions_is_the_document_on_one_line(
-    head: dict[str, Any], names: list[str], data: st.DataObject
+    head: tuple[int, int, Interval | None, int | None, Any], names: list[str], data: st.DataObject
 ) -> None:
     rows = data.draw(st.lists(st.tuples(*(st.none() | terms for _ in names)), max_size=4))
-    line = solutions_line(head, names, rows)
-    assert line == one_line(head | solutions(names, rows))
+    at, version, window, revises, sources = head
+    document: dict[str, Any] = {"at": at, "version": version}
+    if window is not None:
+        document["window"] = {"open": window.open, "close": window.close}
+    if revises is not None:
+        document["revises"] = revises
+    if sources is not None:
+        document["sources"] = sources
+    line = SolutionLines(names).line(event_head(*head), rows)
+    assert line == one_line(document | solutions(names, rows))
     assert json.loads(line)["head"] == {"vars": names}
     assert "\n" not in line

@@ -5,7 +5,7 @@ from decimal import ROUND_DOWN, ROUND_FLOOR, Decimal, localcontext
 from pathlib import Path
 
 import pytest
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import Literal
 
 from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, Trip, element_of, trips
@@ -51,9 +51,7 @@ def route(trip: Trip) -> tuple[int, int, int, int]:
 def test_the_most_frequent_routes_are_those_of_a_plain_recomputation() -> None:
     driver = Driver(Q1, QuadStore.open(None))
     evaluator = NativeEvaluator(driver.query, QuadStore.open(None), EvaluationOptions())
-    timeline = driver.timeline()
-    timeline.track_changes(lambda window: evaluator.content_of(NamedNode(window)))
-    (name,) = {window.name for window in driver.query.windows}
+    timeline = driver.timeline(evaluator)
     window: deque[tuple[int, tuple[int, int, int, int]]] = deque()
     routes: Counter[tuple[int, int, int, int]] = Counter()
     seen = StreamTime()
@@ -63,8 +61,7 @@ def test_the_most_frequent_routes_are_those_of_a_plain_recomputation() -> None:
         after = StreamTime(element.event_time)
         for step in timeline.handle(Arrival(timeline.streams[0], (element,), seen, after)):
             assert isinstance(step, Evaluation)
-            (operator,) = timeline.operators.values()
-            evaluator.advance(step.at, [((name, None), operator.live)])
+            evaluator.advance(step.at, timeline.windows)
         seen = after
         window.append((element.event_time, route(trip)))
         routes[route(trip)] += 1

@@ -9,7 +9,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadrill.continuous.element import Element
 from quadrill.continuous.rows import IdRow
 from quadrill.continuous.windows.counting import BatchWindow, ElementsWindow, TriplesWindow
-from quadrill.continuous.windows.encoded import ElementCoder
+from quadrill.continuous.windows.encoded import ElementCoder, EncodedContent
 from quadrill.continuous.windows.grid import GridWindow
 from quadrill.continuous.windows.live import LiveQuads
 from quadrill.continuous.windows.operator import WindowOperator
@@ -57,9 +57,8 @@ def test_a_timed_content_gives_the_latest_occurrence_of_each_triple(
         inside.append(element)
         if taken_over and number == len(items) // 2:
             content = TimedContent(coder)
-            counts, latest, _ = live.parts()
-            content.take_over(counts, latest)
-            assert not content.take_changes() and not content.take_times()
+            content.take_over(*live.parts())
+            assert not content.take().keys and not content.take_times()
             told = content.times()
         else:
             content.add(element)
@@ -76,16 +75,36 @@ def test_a_timed_content_gives_the_latest_occurrence_of_each_triple(
         assert content.occurrences == live.occurrences
 
 
+class Both(LiveQuads):
+    """A content as quads that also lets occurrences enter and leave one of term ids."""
+
+    __slots__ = ("coder", "encoded")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.coder = ElementCoder(TermDictionary())
+        self.encoded = EncodedContent(self.coder)
+
+    def enter(self, key: Quad, event_time: int) -> None:
+        super().enter(key, event_time)
+        self.encoded.enter(self.coder.key(key), event_time)
+
+    def leave(self, key: Quad) -> None:
+        super().leave(key)
+        self.encoded.leave(self.coder.key(key))
+
+
 class Follower:
     """Keeps a copy of a window's content from its changes alone."""
 
     def __init__(self, window: WindowOperator) -> None:
         self.window = window
-        window.keep_in(LiveQuads())
+        self.live = window.live = Both()  # type: ignore[misc]
         self.quads: set[Quad] = set()
 
     def check(self) -> None:
-        for one, weight in self.window.take_changes().items():
+        for key, weight in self.live.encoded.take().keys.items():
+            one = self.live.coder.quad(key)
             assert weight in (1, -1)
             assert (one in self.quads) == (weight == -1)
             if weight == 1:

@@ -1,0 +1,253 @@
+"""Step 6 of 8: relation to stream. What a query's feed is told of each evaluation, and its current answer.
+
+    istream  the rows that came      dstream  the rows that went      changes  both      rstream  all rows
+
+Rows are a multiset: duplicates count. Rows without an order of their own are told in a fixed one, since how
+they were found depends on the past.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from pyoxigraph import Quad
+
+from ..algebra.query import Output
+from ..element import Solution
+from .feed import EventKind
+from .results import Bounds, SolutionLines, event_head, in_fixed_order, one_line, quads_text
+
+T = TypeVar("T", bound=Hashable)
+Event: TypeAlias = tuple[EventKind, str]
+Construct: TypeAlias = Callable[[Sequence[Solution], int], list[Quad]]
+EmitElement: TypeAlias = Callable[[int, list[Quad], bool], None]
+
+
+class ChangedAnswer(Protocol):
+    """An answer that knows what the last evaluation changed in it."""
+
+    @property
+    def deleted(self) -> Sequence[Solution]:
+        """The rows that went, as often as they did."""
+        ...
+
+    @property
+    def inserted(self) -> Sequence[Solution]:
+        """The rows that came."""
+        ...
+
+    @property
+    def rows(self) -> Sequence[Solution]:
+        """All rows after the evaluation."""
+        ...
+
+    @property
+    def boolean(self) -> bool | None:
+        """The answer of ASK."""
+        ...
+
+
+class Moment(NamedTuple):
+    """What an event says of its evaluation: instant, version of the dataset, window, revised event, sources.
+
+    ``skipped``: the report is of a run of empty ones, in which only what leaves is news. ``repeats``:
+    retained elements are evaluated once more.
+    """
+
+    at: int
+    version: int
+    window: Bounds | None = None
+    revises: int | None = None
+    sources: Any = None
+    skipped: bool = False
+    repeats: bool = False
+
+    def head(self) -> str:
+        """The members that every event begins with."""
+        return event_head(self.at, self.version, self.window, self.revises, self.sources)
+
+
+@dataclass(slots=True)
+class EmissionCounts:
+    """How many rows were told as new and as gone, and how many whole answers."""
+
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+    answers: int = 0
+
+    def add(self, kind: EventKind, rows: int) -> None:
+        """An event of this kind tells so many rows."""
+        if kind == "insert":
+            self.rows_inserted += rows
+        elif kind == "delete":
+            self.rows_deleted += rows
+        else:
+            self.answers += 1
+
+
+class Emission(Protocol):
+    """The relation-to-stream operator of one query."""
+
+    counts: EmissionCounts
+
+    def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
+        """The kinds and lines of the events that an evaluation gives."""
+        ...
+
+    def current(self, moment: Moment, answer: ChangedAnswer) -> str:
+        """The whole answer as one line."""
+        ...
+
+    def before_first(self) -> dict[str, Any]:
+        """The members of the current answer before the first evaluation."""
+        ...
+
+
+def difference(rows: Sequence[T], minus: Sequence[T]) -> list[T]:
+    """Multiset difference, in the order of ``rows``: without as many copies of each row as ``minus`` has.
+
+    >>> difference(["a", "b", "a"], ["a", "c"])
+    ['b', 'a']
+    """
+    if not minus:
+        return list(rows)
+    counts = Counter(minus)
+    left = []
+    for row in rows:
+        if counts.get(row, 0):
+            counts[row] -= 1
+        else:
+            left.append(row)
+    return left
+
+
+@dataclass(slots=True)
+class SelectEmission:
+    """Rows as SPARQL Results JSON; ``ordered``: they have an order of their own."""
+
+    output: Output
+    names: tuple[str, ...]
+    ordered: bool
+    non_empty: bool = False
+    counts: EmissionCounts = field(default_factory=EmissionCounts)
+    lines: SolutionLines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lines = SolutionLines(self.names)
+
+    def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
+        """One event for each sign that has rows; RSTREAM tells an empty answer too."""
+        output = self.output
+        found: list[Event] = []
+        signs: tuple[tuple[EventKind, Sequence[Solution]], ...]
+        if output == "rstream":
+            signs = (("answer", answer.rows),)
+        elif output == "istream":
+            signs = (("insert", answer.inserted),)
+        elif output == "dstream":
+            signs = (("delete", answer.deleted),)
+        else:
+            signs = (("delete", answer.deleted), ("insert", answer.inserted))
+        for kind, rows in signs:
+            if rows or (kind == "answer" and not (moment.skipped or self.non_empty)):
+                self.counts.add(kind, len(rows))
+                if len(rows) > 1 and not self.ordered:
+                    rows = in_fixed_order(rows)
+                found.append((kind, self.lines.line(moment.head(), rows)))
+        return found
+
+    def current(self, moment: Moment, answer: ChangedAnswer) -> str:
+        """All rows."""
+        rows = answer.rows
+        return self.lines.line(moment.head(), rows if self.ordered else in_fixed_order(rows))
+
+    def before_first(self) -> dict[str, Any]:
+        """No rows."""
+        return {"head": {"vars": list(self.names)}, "results": {"bindings": []}}
+
+
+@dataclass(slots=True)
+class AskEmission:
+    """The boolean whenever it changes; ``told`` is the one told last."""
+
+    told: bool | None = None
+    counts: EmissionCounts = field(default_factory=EmissionCounts)
+
+    def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
+        """One answer event where the boolean is another."""
+        if answer.boolean == self.told:
+            return []
+        self.told = answer.boolean
+        self.counts.answers += 1
+        return [("answer", self.current(moment._replace(revises=None), answer))]
+
+    def current(self, moment: Moment, answer: ChangedAnswer) -> str:
+        """The boolean."""
+        return f'{moment.head()},"head":{{}},"boolean":{one_line(answer.boolean)}}}'
+
+    def before_first(self) -> dict[str, Any]:
+        """False."""
+        return {"head": {}, "boolean": False}
+
+
+@dataclass(slots=True)
+class ConstructEmission:
+    """Quads of the template as N-Quads; also the elements of the stream that the query makes.
+
+    ISTREAM and RSTREAM instantiate the rows emitted; where quads can be deleted the sets of quads are
+    compared, so that one goes only when no solution yields it any more.
+    """
+
+    output: Output
+    construct: Construct
+    ordered: bool
+    non_empty: bool = False
+    emit_element: EmitElement | None = None
+    told: Sequence[Quad] = ()
+    """The quads of the last evaluation, where sets are compared."""
+    counts: EmissionCounts = field(default_factory=EmissionCounts)
+
+    def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
+        """One event for each sign that has quads; RSTREAM tells an empty answer too."""
+        signs = self._signs(moment.at, answer)
+        events: list[Event] = []
+        for kind, quads in signs:
+            if quads or (kind == "answer" and not (moment.skipped or self.non_empty)):
+                self.counts.add(kind, len(quads))
+                events.append((kind, self._line(moment, quads)))
+        if self.emit_element is not None and not moment.skipped:
+            # What is new or all there is; of DSTREAM what went.
+            streamed = dict.fromkeys(signs[-1][1])
+            if streamed:
+                self.emit_element(moment.at, list(streamed), moment.repeats)
+        return events
+
+    def current(self, moment: Moment, answer: ChangedAnswer) -> str:
+        """The quads of all rows."""
+        return self._line(moment, self._quads(answer.rows, moment.at))
+
+    def before_first(self) -> dict[str, Any]:
+        """No quads."""
+        return {"quads": ""}
+
+    def _signs(self, at: int, answer: ChangedAnswer) -> list[tuple[EventKind, list[Quad]]]:
+        if self.output == "istream":
+            return [("insert", self._quads(answer.inserted, at))]
+        if self.output == "rstream":
+            return [("answer", self._quads(answer.rows, at))]
+        before, now = self.told, list(dict.fromkeys(self._quads(answer.rows, at)))
+        self.told = now
+        gone = difference(before, now)
+        if self.output == "dstream":
+            return [("delete", gone)]
+        return [("delete", gone), ("insert", difference(now, before))]
+
+    def _quads(self, rows: Sequence[Solution], at: int) -> list[Quad]:
+        return self.construct(rows if self.ordered else in_fixed_order(rows), at)
+
+    @staticmethod
+    def _line(moment: Moment, quads: Sequence[Quad]) -> str:
+        return f'{moment.head()},"quads":{one_line(quads_text(quads))}}}'
