@@ -1,1 +1,1 @@
-"""What users meet: HTTP, the admin page and the command line."""
+"""The interfaces for users: HTTP, the admin page and the command line."""

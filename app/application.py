@@ -61,7 +61,7 @@ class PartConverter(BaseConverter):
 def create_app(
     config: Settings | Mapping[str, Any] | None = None, *, services: Services | None = None
 ) -> Flask:
-    """The WSGI application.
+    """Make the WSGI application with all routes.
 
     Args:
         config: settings, or values for :func:`quadrill.app.config.load_settings`; environment when None.
@@ -101,7 +101,7 @@ def _observe(app: Flask) -> None:
 
 
 def _finish(app: Flask, services: Services) -> None:
-    """What every answer carries: the store's version, and protection against guessing browsers."""
+    """Put the headers on an answer that all carry: the store's version, and no guessing of types."""
 
     @app.after_request
     def _headers(response: Response) -> Response:

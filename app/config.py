@@ -361,7 +361,7 @@ def _convert(row: Setting, value: Any, place: str) -> Any:
 
 
 def _out_of_range(row: Setting, value: float) -> str | None:
-    """What a number must be and is not."""
+    """The words behind "must" for a number that is out of its range; None when it is within."""
     if not 0 <= value < float("inf"):
         return "not be negative or infinite"
     if row.unit == "port" and value > _LAST_PORT:

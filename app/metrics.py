@@ -20,7 +20,7 @@ from .feeds.fanout import Fanout
 
 
 class ServiceFigures(Collector):
-    """What store, engine and fan-out say of themselves; nothing here counts quads one by one."""
+    """The figures of store, engine and fan-out; nothing here counts quads one by one."""
 
     def __init__(self, store: QuadStore, engine: Engine, endpoint: SparqlEndpoint, fanout: Fanout) -> None:
         self._store = store

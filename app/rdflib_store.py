@@ -204,7 +204,7 @@ class QuadrillStore(Store):
     def triples(
         self, triple_pattern: Pattern, context: Any = None
     ) -> Iterator[tuple[Pattern, Iterator[Graph]]]:
-        """What matches, with the graphs that hold it; without ``context`` from all graphs."""
+        """The matching triples, with the graphs that hold them; without ``context`` from all graphs."""
         pattern = _pattern(triple_pattern)
         where = _everywhere(pattern) if context is None else _within(pattern, context)
         found: dict[Pattern, list[Graph]] = {}
@@ -223,7 +223,7 @@ class QuadrillStore(Store):
             yield triple, iter(graphs)
 
     def __len__(self, context: Any = None) -> int:
-        """How many triples a graph holds, or all graphs together."""
+        """The number of triples in a graph, or in all graphs together."""
         where = _everywhere("?s ?p ?o") if context is None else _within("?s ?p ?o", context)
         text = f"SELECT (COUNT(*) AS ?n) {{ SELECT DISTINCT ?s ?p ?o {{ {where} }} }}"
         return int(str(self._ask(text).bindings[0][Variable("n")]))

@@ -1,4 +1,4 @@
-"""Who may do what: loopback by default, bearer tokens with roles, and the page's login cookie.
+"""Access control: loopback by default, bearer tokens with roles, and the page's login cookie.
 
     role    may
     read    query, read graphs, streams and feeds
@@ -71,7 +71,7 @@ class TokenStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a request is from: its role and a label for the log."""
+    """The sender of a request: its role and a label for the log."""
 
     role: str
     label: str = ""
@@ -95,7 +95,7 @@ def needs(role: str) -> Callable[[View], View]:
 
 
 def hash_token(token: str) -> str:
-    """What is stored of a token. Tokens are long and random, so that a plain digest cannot be searched."""
+    """The digest that is stored of a token; tokens are long and random, so a plain one cannot be searched."""
     return hashlib.sha256(token.encode("utf-8")).hexdigest()
 
 

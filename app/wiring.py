@@ -40,7 +40,7 @@ log = logging.getLogger("quadrill.app")
 
 @dataclass(slots=True)
 class Services:
-    """What the routes speak for; made by :func:`open_services`."""
+    """The parts of a running server that routes use; made by :func:`open_services`."""
 
     settings: Settings
     store: QuadStore
@@ -154,7 +154,7 @@ def open_store(settings: Settings, clock: Clock | None = None) -> QuadStore:
 
 
 def open_journal(settings: Settings) -> Journal | None:
-    """What keeps streams, windows and feeds over restarts; None in memory.
+    """The journal that keeps streams, windows and feeds over restarts; None in memory.
 
     Raises:
         SettingsError: an unknown word for when to sync.
@@ -215,7 +215,7 @@ def make_folder(folder: Path) -> None:
 
 
 def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSettings:
-    """What the engine needs of the settings."""
+    """The engine's part of the settings."""
     return EngineSettings(
         base_iri=settings.base_iri,
         lateness_ms=duration_ms(settings.lateness, "the setting lateness"),

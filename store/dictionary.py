@@ -204,7 +204,7 @@ class TermDictionary:
             self._sweep_at = max(SWEEP_FLOOR, 2 * self._to_sweep())
 
     def _to_sweep(self) -> int:
-        """How many ids a sweep looks at: not those that are pinned, however many there are."""
+        """The number of ids that a sweep looks at; pinned ones are not among them."""
         return len(self._young) + len(self._by_id.inline)
 
     def take_inline(self) -> list[int]:
@@ -251,7 +251,7 @@ class Pins:
         self._ids: list[int] = []
 
     def pin(self, term_ids: Iterable[int]) -> None:
-        """`TermDictionary.pin`."""
+        """Pin ids in the dictionary until `release`."""
         pinned = list(term_ids)
         self._ids += pinned
         self._terms.pin(pinned)
@@ -281,7 +281,7 @@ class _IdsByTerm(dict[Term, int]):
 
 
 class _MarkingIdsByTerm(_IdsByTerm):
-    """What ``ids`` is while a sweep is under way: every id that is given is marked.
+    """The class of ``ids`` while a sweep is under way: every id that is given is marked.
 
     The object stays the same, since everybody keeps it; only its class changes, so that a look-up costs
     nothing more while there is no sweep.

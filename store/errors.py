@@ -22,7 +22,7 @@ from typing import Any
 
 
 class QuadrillError(Exception):
-    """What went wrong, where, and how to mend it.
+    """The base of all errors that users see: what went wrong, where, and how to mend it.
 
     Attributes:
         code: stable machine-readable word, for instance ``unknown-stream``.

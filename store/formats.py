@@ -143,7 +143,7 @@ def rdf_error(error: SyntaxError, kind: RdfType) -> RdfSyntaxError:
 
 
 def advice(message: str) -> tuple[str, str | None]:
-    """What a parser says, in words for whoever sent the document, and a hint where one is known."""
+    """A parser's message in words for whoever sent the document, and a hint where one is known."""
     if "LoadDocumentCallback" in message:
         return "a context of another server is not fetched", "Put the context itself in place of its address."
     if "IRI" in message and "scheme" in message:

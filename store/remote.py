@@ -1,4 +1,4 @@
-"""What is fetched over HTTP from allowed hosts: RDF documents (LOAD, FROM) and answers of SPARQL endpoints.
+"""HTTP fetches from allowed hosts: RDF documents (LOAD, FROM) and answers of SPARQL endpoints.
 
 Every request checks the host, also at each step of a redirect, and ends at a deadline and at a size. Requests
 never use proxies or credentials of the environment.

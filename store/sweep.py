@@ -27,7 +27,7 @@ Holder: TypeAlias = Callable[[], Iterable[Iterable[int]]]
 
 
 class Entries(Protocol):
-    """What a sweep asks of the dictionary that it sweeps."""
+    """The dictionary as a sweep uses it."""
 
     def holders(self) -> list[Holder]:
         """The holders, in the order in which they were registered."""

@@ -1,4 +1,4 @@
-"""What a command line gives: texts in files or on standard input, and what cannot be meant."""
+"""Reading of arguments: texts in files or on standard input, and errors for what cannot be meant."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from .progress import followed
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command."""
+    """Add the command ``mirror``."""
     summary = "make the Parquet mirror that Spark reads, or compact it"
     parser: argparse.ArgumentParser = commands.add_parser("mirror", help=summary, description=summary)
     what = parser.add_mutually_exclusive_group()

@@ -41,7 +41,7 @@ class ProgressLine:
 
 
 def _bar(progress: Mapping[str, Any]) -> str:
-    """How much of the sources is parsed; nothing for work whose end is not known."""
+    """A bar of how much of the sources is parsed; empty for work whose end is not known."""
     total = progress.get("total_bytes")
     if progress["stage"] != "parse" or not total:
         return ""

@@ -30,7 +30,7 @@ class NothingToReplayError(QuadrillError):
 
 
 class Api(Protocol):
-    """What the replay needs of a server."""
+    """The server as the replay uses it."""
 
     def push(self, stream: str, lines: Sequence[str]) -> None:
         """Send elements, one line of NDJSON each, as one push."""
@@ -44,7 +44,7 @@ class Api(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """What is replayed: the rows with start <= event time < end, and when the watch list changes.
+    """The plan of a replay: the rows with start <= event time < end, and when the watch list changes.
 
     ``change_ms`` is the event time of the middle departure: all before it are sent before the change.
     """

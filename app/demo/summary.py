@@ -20,7 +20,7 @@ CELL_WIDTH = 34
 
 @dataclass(slots=True)
 class FeedTally:
-    """What has come over one feed so far: rows added and taken away, and the newest row."""
+    """The tally of one feed so far: rows added and taken away, and the newest row."""
 
     name: str
     added: int = 0

@@ -62,7 +62,7 @@ class SlowTexts:
 
 @dataclass(slots=True)
 class Shape:
-    """What a text asks of the store, as far as tokens tell.
+    """The shape of a query's patterns, as far as tokens tell it.
 
     Attributes:
         patterns: triple patterns.

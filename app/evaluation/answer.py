@@ -31,13 +31,13 @@ COMPRESSION_LEVEL = 1
 
 
 class Sink(Protocol):
-    """What a serialiser writes to. An exception from ``write`` stops the evaluation behind it."""
+    """The target of a serialiser. An exception from ``write`` stops the evaluation behind it."""
 
     def write(self, data: bytes) -> int: ...  # noqa: D102
 
 
 class AnswerLimits(NamedTuple):
-    """What one answer may cost: ``seconds`` of evaluation and sending, bytes and rows, 0 for no limit."""
+    """The limits of one answer: ``seconds`` of evaluation and sending, bytes and rows, 0 for no limit."""
 
     seconds: float
     max_bytes: int = 0
@@ -64,7 +64,7 @@ class Headers(Protocol):
 
 
 class Client(NamedTuple):
-    """What the request says of the answer; the same for all requests of a client with the same headers.
+    """The wishes of a client about answers; the same for all requests of a client with the same headers.
 
     Attributes:
         accept: the formats that are liked.
@@ -82,7 +82,7 @@ class Client(NamedTuple):
 def client_of(
     settings: Settings, accept: str | None, accept_encoding: str | None, *, head_only: bool = False
 ) -> Client:
-    """What the headers of a request say of its answer."""
+    """The client's wishes in the headers of a request."""
     return Client(
         accept,
         {"Content-Type": negotiation.JSON_RESULTS.header, "Vary": "Accept, Accept-Encoding"},
@@ -287,7 +287,7 @@ class AnswerSink:
                 raise self._stop(error) from error
 
     def _refusal(self) -> BaseException:
-        """What the answer ends with: it was stopped, or it took too long, or it is too large."""
+        """The error that ends an answer: it was stopped, took too long, or is too large."""
         if self.process.error is not None:
             return self._stop(self.process.error)
         if time.monotonic() > self._deadline:

@@ -99,7 +99,7 @@ class Transcoder:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held that could go out earlier."""
+        """Do nothing: no bytes are held back."""
 
     def finish(self) -> None:
         """Write what was collected."""

@@ -63,7 +63,7 @@ class SparqlEndpoint:
         self._counted: tuple[int, int] = (-1, 0)
 
     def quads(self) -> int:
-        """How many quads the store holds; added up once per version, since there may be many graphs."""
+        """The number of quads in the store; added up once per version, since there may be many graphs."""
         version = self.store.version
         if self._counted[0] != version:
             self._counted = (version, self.store.quad_count)

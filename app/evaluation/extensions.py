@@ -1,4 +1,4 @@
-"""What one-shot queries can call beyond SPARQL: the rspu functions and the aggregates for measurements."""
+"""Functions that one-shot queries can call beyond SPARQL: rspu functions and statistical aggregates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where heavy queries are evaluated: worker processes on copies of the store, killed when a query must stop.
+"""Worker processes that evaluate heavy queries on copies of the store, and are killed to stop a query.
 
 docs/decisions/0052-queries-that-can-be-stopped.md tells why and when. The pool keeps at most ``size``
 processes; each opens the copy of the newest version when a query needs it, so that a time without writes

@@ -25,7 +25,7 @@ COMMITS_AT_A_TIME = 256
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a reader wants: these graphs (all when empty), with or without the exact change set."""
+    """The selection of one reader: these graphs (all when empty), with or without the exact change set."""
 
     graphs: frozenset[str]
     patch: bool

@@ -39,7 +39,7 @@ _SHORT_LIVES = 3
 
 
 class Channel(Protocol):
-    """What many subscribers get alike. It is told when one of its clients has left or the writer ended."""
+    """One sequence of events for many subscribers; told when a client has left or the writer ended."""
 
     def gone(self) -> None: ...  # noqa: D102
 
@@ -70,7 +70,7 @@ class Fanout:
         process: bool = PROCESSES,
         script: str = broadcast.__file__,
     ) -> None:
-        """Nothing runs before the first subscriber.
+        """Make a fan-out; nothing runs before the first subscriber.
 
         Args:
             heartbeat: seconds between heartbeats.
@@ -104,7 +104,7 @@ class Fanout:
 
     @property
     def clients(self) -> int:
-        """How many subscribers there are."""
+        """The number of subscribers."""
         return len(self._sources) + len(self._members)
 
     @property

@@ -1,4 +1,4 @@
-"""What an event stream is read from, its frames, and a generator of them for servers without hand-over."""
+"""Sources of event streams, their frames, and a generator of them for servers without hand-over."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _POLL_S = 1.0
 
 
 class Listener(Protocol):
-    """Who a writer works for; called in the writer's thread."""
+    """The owner of a writer as the writer calls it, in the writer's thread."""
 
     def pump(self, writer: StreamWriter) -> None:
         """Send what is ready."""

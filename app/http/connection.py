@@ -97,7 +97,7 @@ class Request(cheroot_server.HTTPRequest):
     """A request that cheroot reads."""
 
     def parse_request(self) -> None:
-        """Read the head."""
+        """Read the head of the next request."""
         self.conn.start_request(self)
         super().parse_request()
 
@@ -235,7 +235,7 @@ class Connection(cheroot_server.HTTPConnection):
         return False
 
     def _rest(self, data: bytes, size: int) -> bytes:
-        """What follows of a request: many clients send head and body in two pieces."""
+        """The rest of a request's bytes: many clients send head and body in two pieces."""
         until = time.monotonic() + REST_SECONDS
         while len(data) < size and time.monotonic() < until:
             try:

@@ -18,7 +18,7 @@ _MAX_AGE = "3600"
 
 
 class Policy:
-    """Who may call; false when nobody of another site may."""
+    """The origins that may call; false when no other site may."""
 
     def __init__(self, settings: Settings) -> None:
         self._listed = frozenset(settings.cors_origins)
@@ -27,7 +27,7 @@ class Policy:
         return bool(self._listed)
 
     def headers(self, origin: str | None, *, preflight: bool = False) -> list[tuple[str, str]]:
-        """What an answer to a page of ``origin`` carries."""
+        """The headers of an answer to a page of ``origin``."""
         if origin is None or not (origin in self._listed or "*" in self._listed):
             return []
         named = origin in self._listed

@@ -138,7 +138,7 @@ def choose(accept: str | None, offers: tuple[Offer, ...]) -> Offer:
 
 
 def best_offer(accept: str | None, offers: Sequence[Offer]) -> Offer | None:
-    """As :func:`choose`, with None instead of an error."""
+    """The best offer for an ``Accept`` header, None when none fits."""
     return _best_of(accept, tuple(offers))
 
 

@@ -157,7 +157,7 @@ def graph_iri(text: str, parameter: str) -> NamedNode:
 
 
 class DatasetScope(NamedTuple):
-    """What the parameters say beside the text: the dataset, and the time in ``seconds``."""
+    """The parameters beside the text: the dataset, and the time in ``seconds``."""
 
     seconds: float
     default_graphs: list[NamedNode] | None = None

@@ -58,7 +58,7 @@ class WireRequest:
         self.body = body
 
     def read(self, limit: int, what: str) -> bytes:
-        """The body.
+        """The body of the request, read once.
 
         Raises: HttpError 413 when it has more than ``limit`` bytes.
         """
@@ -68,7 +68,7 @@ class WireRequest:
 
     @property
     def cookies(self) -> dict[str, str]:
-        """The cookies."""
+        """The cookies of the request by name."""
         return dict(parse_cookie(self.headers.get("Cookie")))
 
 

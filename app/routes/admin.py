@@ -108,7 +108,7 @@ def jobs() -> AnyResponse:
 @blueprint.get("/ui/processes")
 @needs(PUBLIC)
 def processes() -> AnyResponse:
-    """What is running right now."""
+    """The page of what is running right now."""
     return _page("processes", "processes.html")
 
 
@@ -144,7 +144,7 @@ def _protect(response: AnyResponse) -> AnyResponse:
 
 
 def local_target(asked: str | None) -> str:
-    """Where to go after signing in: a path of this server, else the first page.
+    """The target after signing in: a path of this server, else the first page.
 
     A target that begins with two slashes, or holds a backslash, would lead away from here.
     """

@@ -39,7 +39,7 @@ def results(name: str) -> Response:
 
 
 def _position() -> tuple[int | None, bool]:
-    """Where a feed is to begin: after which event, and whether with the current answer."""
+    """The place where a feed is to begin: behind which event, and whether with the current answer."""
     after = request.args.get("from")
     snapshot = incoming.flag("snapshot")
     # A browser keeps the address when it connects again: the header is the newer of the two.

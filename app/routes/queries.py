@@ -47,7 +47,7 @@ def register_by_name(name: str) -> Response:
 @blueprint.post("/queries:validate")
 @needs("read")
 def validate() -> Response:
-    """What registering would give, without doing it; with ``?code=true`` also the plan's source."""
+    """Tell what registering would give, without doing it; with ``?code=true`` also the plan's source."""
     incoming.known_parameters({"name", "code"})
     registration = _registration(request.args.get("name"))
     return incoming.json_response(services().engine.validate(registration, code=incoming.flag("code")))

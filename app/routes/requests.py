@@ -1,4 +1,4 @@
-"""What every route needs of a request: its body within limits, its parameters, its JSON."""
+"""Reading of requests for all routes: the body within limits, parameters, JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def services() -> Services:
 
 
 def client() -> Client:
-    """What the present request says of its answer."""
+    """The client's wishes in the present request."""
     headers = request.headers
     return client_of(
         services().settings,

@@ -55,7 +55,7 @@ def post_sparql() -> Response:
 
 
 def service_description() -> Response:
-    """What this service is, as RDF in the format that the client likes."""
+    """The description of this service as RDF, in the format that the client likes."""
     chosen = negotiation.choose(request.headers.get("Accept"), negotiation.GRAPH_OFFERS)
     assert chosen.rdf is not None
     settings = services().settings

@@ -265,7 +265,7 @@ class JobQueue:
         self._update(record.id, state="done", progress=done)
 
     def _end_leftovers(self) -> None:
-        """What an earlier server did not finish is to be asked for again; its finished parts are kept."""
+        """Mark as failed the jobs that an earlier server did not finish; their finished parts are kept."""
         for record in self._registry.list_jobs():
             if record.state in ("queued", "running"):
                 self._update(record.id, state="failed", error="the server ended before the job was done")

@@ -1,4 +1,4 @@
-"""What ``POST /loads`` may ask for: members checked, sources kept below the load folders."""
+"""Requests of ``POST /loads``: members checked, sources kept below the load folders."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def load_options(asked: Mapping[str, Any], settings: Settings) -> LoadOptions:
 
 
 def kept_loads(settings: Settings) -> Kept:
-    """How much of ended and abandoned loads the settings keep."""
+    """The limits in the settings on what is kept of ended and abandoned loads."""
     age_ms = duration_ms(settings.load_kept_age, "the setting load_kept_age")
     return Kept(age_ms / 1000, settings.load_kept_bytes)
 

@@ -47,7 +47,7 @@ _OPTIMIZE_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What a load is asked for.
+    """The options of a load: sources, graph, engine and limits.
 
     Attributes:
         sources: files, folders, globs.
@@ -78,7 +78,7 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a load is.
+    """The progress of a load, told while it runs.
 
     Attributes:
         stage: ``parse``, ``sort`` (Spark), ``commit``, ``optimize``, ``mirror``, ``done``.
@@ -101,7 +101,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class LoadSummary:
-    """What a load did; ``quarantine`` is the file of bad lines, None when there was none."""
+    """The result of a load; ``quarantine`` is the file of bad lines, None when there was none."""
 
     engine: str
     files: int
@@ -139,7 +139,7 @@ class BulkLoader:
         cancelled: Callable[[], bool] = lambda: False,
         cause: str = "load",
     ) -> LoadSummary:
-        """Load.
+        """Run the load to its end; its summary.
 
         Args:
             options: what.
@@ -269,7 +269,7 @@ def _never() -> bool:
 
 
 def choose_engine(options: LoadOptions, sources: list[Source]) -> str:
-    """``oxigraph`` or ``spark``.
+    """The engine for a load, ``oxigraph`` or ``spark``, by its options and its size.
 
     Raises:
         LoadError: no such engine.

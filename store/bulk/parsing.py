@@ -30,7 +30,7 @@ _DEPTH = RdfLimits().term_depth
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What holds for every chunk of a load.
+    """The rules by which every chunk of a load is parsed.
 
     Attributes:
         graph: the IRI of the graph for triples without one; None is the default graph. With it, named graphs

@@ -40,7 +40,7 @@ class PartsStream(io.RawIOBase):
         self._open: io.BufferedReader | None = None
 
     def readable(self) -> bool:
-        """It is."""
+        """True: the loader may read from it."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How much of loads is kept.
+    """The limits on what is kept of earlier loads.
 
     Attributes:
         seconds: the age up to which a folder stays, counted from the last change in it.
@@ -56,7 +56,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _age_and_size(folder: Path) -> tuple[float, int]:
-    """When something in it changed last, and its bytes."""
+    """The time of the newest change in a folder, and its size in bytes."""
     changed, size = folder.stat().st_mtime, 0
     for file in folder.rglob("*"):
         with contextlib.suppress(FileNotFoundError):

@@ -39,7 +39,7 @@ class Source:
 
     @property
     def kind(self) -> RdfType:
-        """The RDF format."""
+        """The RDF format of the source."""
         kind = rdf_format(self.media_type)
         assert kind is not None
         return kind
@@ -99,7 +99,7 @@ def cut(sources: Iterable[Source], chunk_bytes: int = CHUNK_BYTES) -> list[Chunk
 
 
 def open_source(source: Source) -> IO[bytes]:
-    """The unpacked bytes."""
+    """The unpacked bytes of a source, as an open file."""
     match source.packing:
         case "gz":
             return cast("IO[bytes]", gzip.open(source.path, "rb"))

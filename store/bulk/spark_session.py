@@ -1,4 +1,4 @@
-"""What every process of Spark's needs: its session, its reports, its end.
+"""The session, the reports and the end that every process of Spark's has.
 
 Reports are lines of JSON on standard output. The process ends when its standard input does: that is its
 parent's end. Only the DataFrame API is used, so a cluster does as well as local mode; its workers need this

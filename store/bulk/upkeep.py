@@ -64,7 +64,7 @@ class MirrorState:
 
 
 def state(store: QuadStore, folder: Path) -> MirrorState | None:
-    """How the mirror of a folder stands to its store; None when there is none.
+    """The state of a folder's mirror beside its store; None when there is no mirror.
 
     Raises: StoreFormatError when its description cannot be read.
     """

@@ -52,7 +52,7 @@ class Done:
 
 
 class Work:
-    """One load's folder.
+    """The work folder of one load: its plan, its parts, their figures and the bad lines.
 
     Attributes:
         folder: where it is.
@@ -180,7 +180,7 @@ class Work:
         shutil.rmtree(self.parts, ignore_errors=True)
 
     def remove(self) -> None:
-        """Let everything go."""
+        """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

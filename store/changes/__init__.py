@@ -1,1 +1,1 @@
-"""What a commit changes: the exact quads and graph names, changes not yet made, and how they are made."""
+"""Commits and their exact changes: quads and graph names, changes not yet made, and how they are made."""

@@ -1,4 +1,4 @@
-"""What a commit changed: the exact quads, the graph names, and RDF Patch as their text.
+"""Commits: the exact quads and graph names that were added and removed, and RDF Patch as their text.
 
 A `Commit` is the unit of everything that follows the store: triggers, caches, the change feed. Its quads are
 effective changes only (a quad that was there already is not added, one that is deleted and inserted again is
@@ -38,7 +38,7 @@ class NetChange:
 
 @dataclass(frozen=True, slots=True)
 class GraphChange:
-    """How many quads of one graph a commit added and removed."""
+    """The numbers of quads that a commit added to one graph and removed from it."""
 
     added: int
     removed: int

@@ -1,4 +1,4 @@
-"""How many quads each graph holds: kept along with every commit, counted anew only after bulk loads."""
+"""The number of quads of each graph: kept along with every commit, counted anew only after bulk loads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def counts_of_keys(stored: Mapping[str, int]) -> Counts:
 
 
 def keys_of_counts(counts: Counts) -> dict[str, int]:
-    """The inverse."""
+    """Counts as the log stores them: the inverse of `counts_of_keys`."""
     return {graph_key(name): count for name, count in counts.items()}
 
 

@@ -18,7 +18,7 @@ from .commit import GraphName, NetChange
 
 
 class View(Protocol):
-    """What a layer of changes needs to know of the dataset below it."""
+    """A dataset as a layer of changes reads it: the committed one, or one with further layers."""
 
     def contains(self, quad: Quad) -> bool:
         """True when the quad is there."""
@@ -38,7 +38,7 @@ class View(Protocol):
 
 
 class StoreView:
-    """The committed dataset."""
+    """The committed dataset as a view, below all layers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -154,7 +154,7 @@ class Pending:
             self.add(quad)
 
     def net(self) -> NetChange:
-        """What this layer changes."""
+        """The net change of this layer."""
         return NetChange(tuple(self._added), tuple(self._removed), tuple(self._created), tuple(self._dropped))
 
     def layers(self) -> list[NetChange]:

@@ -29,7 +29,7 @@ from ..errors import GoneError, StoreError, StoreFormatError, StoreUnwritableErr
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much history the change log keeps; the newest commit always stays.
+    """The limits on the history that the change log keeps; the newest commit always stays.
 
     Attributes:
         max_bytes: of stored change sets.
@@ -41,7 +41,10 @@ class Retention:
 
 
 class ChangeLog(Protocol):
-    """What the store asks of its log. Methods are called under the writer lock, `after` from any thread."""
+    """The change log as the store uses it, on disk or in memory.
+
+    Methods are called under the writer lock, `after` from any thread.
+    """
 
     on_disk: bool
     """True when commits survive the process; the quads must then be flushed before a checkpoint is noted."""

@@ -30,7 +30,7 @@ class MemoryChangeLog:
 
     @property
     def checkpoint(self) -> int:
-        """Nothing is ever behind."""
+        """The newest version: quads in memory are never behind their log."""
         return self.version
 
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
@@ -88,7 +88,7 @@ class MemoryChangeLog:
         return None
 
     def backup(self, target: Path) -> None:
-        """Refused."""
+        """Refuse: there are no files to copy."""
         raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
 
     def close(self) -> None:

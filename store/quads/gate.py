@@ -27,7 +27,7 @@ class Gate:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """No commit becomes visible inside."""
+        """Hold commits back while the block runs, so that several reads see one version."""
         depth: int = getattr(self._held, "depth", 0)
         with self._changed:
             while self._writing or (self._writers_waiting and not depth):
@@ -44,7 +44,7 @@ class Gate:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """No reader is inside."""
+        """Wait for the readers to leave, and keep new ones out while the block runs."""
         with self._changed:
             self._writers_waiting += 1
             try:

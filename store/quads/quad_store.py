@@ -270,7 +270,7 @@ class QuadStore(StoreWrites):
 
     @property
     def limits(self) -> Limits:
-        """Of texts that it is asked."""
+        """The limits on query and update texts."""
         return self._limits
 
     @property

@@ -1,4 +1,4 @@
-"""How often each graph changes and how much at a time, estimated from the commits.
+"""Change rates of graphs: how often each changes and how much at a time, estimated from the commits.
 
 A graph's commits are counted with weights that halve every hour, so that the estimate follows the present. A
 graph that is younger than that is measured over its age: one commit a minute is 60 an hour after an hour and

@@ -1,4 +1,4 @@
-"""What can be read from the store: queries, graphs, dumps, and several reads of one version."""
+"""The reading half of the store: queries, graphs, dumps, and several reads of one version."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class StoreReads:
         )
 
     def answer(self, request: QueryRequest) -> QueryResult:
-        """As `query`, for a request that is made already."""
+        """Answer a query request; see `query`."""
         querier, committer = self._querier or self._open_querier(), self._committer
         for _ in range(3):
             turn, version = committer.turn, committer.version
@@ -96,12 +96,12 @@ class StoreReads:
         return quad in self._database()
 
     def graph_counts(self) -> dict[GraphName, int]:
-        """How many quads each listed graph holds, the default graph always among them; kept, not counted."""
+        """The number of quads of each listed graph and the default graph; kept, not counted."""
         return self._committer.counts.copy()
 
     @property
     def quad_count(self) -> int:
-        """How many quads the store holds."""
+        """The number of quads in the store."""
         return sum(self._committer.counts.copy().values())
 
     def graph_names(self) -> list[NamedNode | BlankNode]:

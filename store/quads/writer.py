@@ -67,7 +67,7 @@ class Writer:
         clock_ms: Callable[[], int],
         grouped: bool,
     ) -> None:
-        """Make a line.
+        """Make a line without requests.
 
         Args:
             committer: makes the commits.

@@ -1,4 +1,4 @@
-"""What can be written to the store: updates, quads, graphs, documents, bulk loads."""
+"""The writing half of the store: updates, quads, graphs, documents, bulk loads."""
 
 from __future__ import annotations
 

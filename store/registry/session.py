@@ -53,7 +53,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """One read transaction."""
+        """Open a session for one read transaction."""
         with self._session("BEGIN") as session:
             yield session
 

@@ -1,4 +1,4 @@
-"""Saved SPARQL texts."""
+"""Stored queries: SPARQL texts that users keep under a name."""
 
 from __future__ import annotations
 

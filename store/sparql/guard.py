@@ -1,4 +1,4 @@
-"""What is checked before a text is handed to Oxigraph: nesting, and calls that would reach the network.
+"""Checks of a text before Oxigraph gets it: length, nesting, and calls that would reach the network.
 
 Oxigraph's parser and evaluator recurse: a text of 10 KB with 2,300 nested braces overflows a thread's 8 MB
 stack and ends the process, and so do long chains of UNION, OPTIONAL or ``||`` (they nest to one side). So the
@@ -40,7 +40,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class TextFacts:
-    """What the guard learnt: ``height`` (0: too short to matter), and the IRI tokens that SERVICE names."""
+    """The findings of the guard about a text.
+
+    Attributes:
+        height: nesting; 0 when the text is too short to matter.
+        services: the IRI tokens that SERVICE names.
+    """
 
     height: int
     services: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How high the tree of a text is that a recursive parser and evaluator would build."""
+"""The height of the tree that a recursive parser and evaluator would build for a text."""
 
 from __future__ import annotations
 

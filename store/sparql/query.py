@@ -261,7 +261,7 @@ _PLAIN = QueryRequest("")[2:]
 
 
 def _options(request: QueryRequest) -> dict[str, Any]:
-    """What Oxigraph is told beside the text and its base."""
+    """The arguments for Oxigraph beside the text and its base."""
     options: dict[str, Any] = {}
     if request.default_graphs is not None or request.named_graphs is not None:
         options["default_graph"] = list(request.default_graphs or ())

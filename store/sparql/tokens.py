@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kinds of tokens."""
 
     IRI = "iri"
     PNAME = "pname"

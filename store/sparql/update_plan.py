@@ -162,7 +162,7 @@ class UpdateEngine:
         return term
 
     def iri_text(self, prologue: str, token: str) -> str:
-        """The same, as text."""
+        """The text of the IRI that a token stands for."""
         return self.iri(token, prologue).value
 
     def parse(self, operation: Operation) -> None:
