@@ -33,7 +33,6 @@ from .nodes import (
     ZeroOrMore,
     ZeroOrOne,
 )
-from .query import WindowDeclaration
 from .variables import Names, certain, expression_variables, in_scope
 
 
@@ -100,14 +99,12 @@ def _matches_nothing(path: PathExpr) -> bool:
 
 
 _UNKNOWN = 1e6
-_PER_SECOND = 10.0
-_PER_ELEMENT = 4.0
 
 
 class JoinOrder:
-    """Orders the joins of one query; ``rows`` are the sizes of its static tables."""
+    """Orders the joins of one query by the sizes of its ``windows`` and of the ``rows`` of static tables."""
 
-    def __init__(self, windows: Mapping[NamedNode, WindowDeclaration], rows: Mapping[str, int]) -> None:
+    def __init__(self, windows: Mapping[NamedNode, float], rows: Mapping[str, int]) -> None:
         self._windows = windows
         self._rows = rows
 
@@ -142,7 +139,7 @@ class JoinOrder:
             case Values(_, rows):
                 return float(len(rows))
             case Window(name, inner, _):
-                return self._window_size(name) if _is_pattern(inner) else _UNKNOWN
+                return self._windows.get(name, _UNKNOWN) if _is_pattern(inner) else _UNKNOWN  # type: ignore[arg-type]
             case Join(left, right):
                 return max(self.size(left), self.size(right))
             case Union(left, right):
@@ -154,23 +151,6 @@ class JoinOrder:
             case Slice(_, _, limit) if limit is not None:
                 return float(limit)
             case _:
-                return _UNKNOWN
-
-    def _window_size(self, name: object) -> float:
-        declaration = self._windows.get(name) if isinstance(name, NamedNode) else None
-        if declaration is None:
-            return _UNKNOWN
-        spec = declaration.spec
-        match spec.kind:
-            case "now":
-                return 2.0
-            case "triples" | "batch":
-                return float(spec.count)
-            case "elements":
-                return spec.count * _PER_ELEMENT
-            case "range" | "grid":
-                return max(4.0, spec.width_ms / 1000 * _PER_SECOND)
-            case "all":
                 return _UNKNOWN
 
 

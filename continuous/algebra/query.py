@@ -12,7 +12,6 @@ from .nodes import Algebra, TermPattern, TriplePattern, Var
 Dialect = OneOf["cqels", "rspql", "csparql", "sparql"]
 Form = OneOf["select", "construct", "ask", "describe"]
 Output = OneOf["istream", "dstream", "rstream", "changes"]
-WindowKind = OneOf["now", "range", "grid", "triples", "batch", "elements", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +26,11 @@ class WindowSpec:
     batch      [RANGE TRIPLES n]             count
     elements   [ELEMENTS n STEP m]           count, step
     all        [ALL]                         -
+
+    Kinds from outside (docs/extending.md) use ``count`` and ``step`` for the numbers of their text.
     """
 
-    kind: WindowKind
+    kind: str
     width_ms: int = 0
     slide_ms: int = 0
     count: int = 0

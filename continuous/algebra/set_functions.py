@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal, localcontext
 from fractions import Fraction
 
@@ -89,6 +90,21 @@ class NotNumericError(ValueError):
     """A value that a numeric set function cannot take, or a result out of the range of its type."""
 
 
+@dataclass(frozen=True, slots=True)
+class SetFunction:
+    """A set function by its definition.
+
+    Attributes:
+        value: the result over all bound values of a group, distinct ones where DISTINCT was asked for; None
+        for
+            an error. GROUP_CONCAT takes a ``separator``, PERCENTILE a ``parameter``.
+        passes_over_errors: an error among the values does not make the result an error.
+    """
+
+    value: Callable[..., Term | None]
+    passes_over_errors: bool = False
+
+
 def set_function(
     name: str,
     values: Sequence[Term],
@@ -100,29 +116,12 @@ def set_function(
 
     ``values`` are already distinct where DISTINCT was asked for. ``parameter`` is PERCENTILE's.
     """
+    given = {"separator": separator, "parameter": parameter}
     try:
-        match name:
-            case "SUM":
-                return _sum(values)
-            case "AVG":
-                return _average(values)
-            case "MIN" | "SAMPLE":
-                return min(values, key=total_key) if values else None
-            case "MAX":
-                return max(values, key=total_key) if values else None
-            case "GROUP_CONCAT":
-                return _group_concat(values, " " if separator is None else separator)
-            case "MEDIAN":
-                return _percentile(values, 50.0)
-            case "PERCENTILE":
-                return _percentile(values, 50.0 if parameter is None else parameter)
-            case "VARIANCE":
-                return _double(_variance(values))
-            case "STDDEV":
-                return _double(math.sqrt(_variance(values)))
+        options = {key: value for key, value in given.items() if value is not None}
+        return FUNCTIONS[name].value(values, **options)
     except NotNumericError:
         return None
-    raise ValueError(f"unknown set function {name}")
 
 
 def numeric_value(term: Term) -> tuple[Number, NamedNode]:
@@ -211,6 +210,14 @@ def _quotient(dividend: Number, divisor: int) -> Decimal:
         return (Decimal(dividend) / divisor).quantize(_QUANTUM, rounding=ROUND_DOWN)
 
 
+def _least(values: Sequence[Term]) -> Term | None:
+    return min(values, key=total_key) if values else None
+
+
+def _greatest(values: Sequence[Term]) -> Term | None:
+    return max(values, key=total_key) if values else None
+
+
 def _sum(values: Sequence[Term]) -> Literal:
     numbers, datatype = promoted(values)
     return number_literal(_total(numbers, datatype), datatype)
@@ -229,7 +236,7 @@ def _mean_literal(numbers: Sequence[Number], datatype: NamedNode) -> Literal:
     return number_literal(_quotient(_total(numbers, datatype), len(numbers)), _DECIMAL)
 
 
-def _group_concat(values: Sequence[Term], separator: str) -> Literal:
+def _group_concat(values: Sequence[Term], separator: str = " ") -> Literal:
     """CONCAT's typing: strings only; a language tag is kept when all values share it."""
     ordered = sorted(values, key=total_key)
     languages = set()
@@ -245,13 +252,13 @@ def _group_concat(values: Sequence[Term], separator: str) -> Literal:
     return Literal(text)
 
 
-def _percentile(values: Sequence[Term], percent: float) -> Term | None:
+def _percentile(values: Sequence[Term], parameter: float = 50.0) -> Term | None:
     """Linear interpolation between the two values next to the rank; the value itself when it is one."""
-    if not values or not 0 <= percent <= 100:
+    if not values or not 0 <= parameter <= 100:
         return None
     promoted(values)
     ordered = sorted(values, key=total_key)
-    rank = Decimal(str(percent)) * (len(ordered) - 1) / 100
+    rank = Decimal(str(parameter)) * (len(ordered) - 1) / 100
     below = int(rank)
     share = rank - below
     if not share:
@@ -281,7 +288,22 @@ def _variance(values: Sequence[Term]) -> float:
         return float(sum(((each - centre) ** 2 for each in exact), Decimal(0)) / (len(exact) - 1))
 
 
-Factory = Callable[[], "Accumulator"]
+FUNCTIONS: dict[str, SetFunction] = {
+    "SUM": SetFunction(_sum),
+    "AVG": SetFunction(_average),
+    "MIN": SetFunction(_least),
+    "MAX": SetFunction(_greatest),
+    "SAMPLE": SetFunction(_least, passes_over_errors=True),
+    "GROUP_CONCAT": SetFunction(_group_concat),
+    "MEDIAN": SetFunction(_percentile),
+    "PERCENTILE": SetFunction(_percentile),
+    "VARIANCE": SetFunction(lambda values: _double(_variance(values))),
+    "STDDEV": SetFunction(lambda values: _double(math.sqrt(_variance(values)))),
+}
+"""The set functions but COUNT, which the store and every engine counts by itself.
+
+One from outside has its IRI in angle brackets as its name (`quadrill.continuous.operators.aggregates`).
+"""
 
 
 class Accumulator:

@@ -153,7 +153,8 @@ def _condition(condition: n.OrderCondition) -> str:
 
 
 def _aggregate(aggregate: n.Aggregate) -> str:
-    words = [aggregate.name.lower()]
+    # The name of one from outside is an IRI.
+    words = [aggregate.name if aggregate.name.startswith("<") else aggregate.name.lower()]
     if aggregate.distinct:
         words.append("distinct")
     if aggregate.separator is not None:

@@ -83,9 +83,7 @@ def packed(item: Any, table: Table, anchor: object) -> tuple[Any, ...] | None:
     return None
 
 
-def _live(
-    quads: list[Quad], numbers: bytes, counts: bytes, latest: bytes, _: object = None
-) -> LiveQuads:
+def _live(quads: list[Quad], numbers: bytes, counts: bytes, latest: bytes, _: object = None) -> LiveQuads:
     found = [quads[number >> 1] for number in _array("Q", numbers)]
     return LiveQuads.of(
         dict(zip(found, _array("q", counts), strict=True)),

@@ -33,6 +33,7 @@ from ..static.facts import StaticPart, TableFacts
 from ..static.options import EvaluationOptions
 from ..uncertainty import custom_functions
 from ..windows.encoded import WindowKey
+from ..windows.kinds import kind_of
 from ..windows.live import LiveQuads
 from .answer import Answer, RecomputedAnswer
 from .static_evaluator import StaticEvaluator, merged_background, projected
@@ -334,7 +335,7 @@ class ReferenceEvaluator:
         names = {key: window.graph_names for key, window in self._windows.items()}
         plan = WindowPlan(self._query.windows, self._names, streams, names)  # type: ignore[arg-type]
         order = JoinOrder(
-            {each.name: each for each in self._query.windows},
+            {each.name: kind_of(each.spec).size(each.spec) for each in self._query.windows},
             {part.name: rows.total() for part, rows in zip(self._parts, self._rows, strict=True)},
         )
         text = SparqlText(

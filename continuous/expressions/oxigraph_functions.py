@@ -12,7 +12,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from ..algebra.nodes import Aggregate, Term
 from ..algebra.order import XSD, total_text, value_text
-from ..algebra.set_functions import NATIVE, Accumulator, percentile_parameter
+from ..algebra.set_functions import FUNCTIONS, NATIVE, Accumulator, percentile_parameter
 from ..algebra.static import VOLATILE_PREFIX
 from ..algebra.volatile import EVENT_TIME, GREATEST, UNBOUND
 
@@ -83,8 +83,8 @@ class Functions:
         return self._aggregates[aggregate]
 
     def skipped(self, aggregate: Aggregate) -> Term | None:
-        """SAMPLE passes over errors."""
-        return UNBOUND if aggregate.name == "SAMPLE" else None
+        """What stands for an error that the set function passes over."""
+        return UNBOUND if FUNCTIONS[aggregate.name].passes_over_errors else None
 
     def function(self, name: str) -> NamedNode | None:
         """NOW is a custom function, so that one text serves all instants."""

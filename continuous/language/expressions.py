@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pyoxigraph import Literal, NamedNode, Triple
 
 from ..algebra.nodes import Aggregate, Algebra, Call, Constant, Exists, Expr, FunctionCall, Var
+from ..algebra.set_functions import FUNCTIONS
 from . import syntax as s
 from .context import Context
 from .terms import XSD_DECIMAL, XSD_INTEGER, Terms
@@ -164,6 +165,12 @@ class ExpressionTranslator:
                 return Constant(iri)
             parameter = node.args[1] if wanted == 2 else None
             call = s.SetFunction(name, argument, node.distinct, None, parameter, node.at, node.depth)
+            return self._set_function(call, aggregates, aliases, place)
+        if str(iri) in FUNCTIONS:
+            if len(node.args) != 1:
+                self.context.fault(f"{iri} takes 1 argument, {len(node.args)} given", node.at)
+                return Constant(iri)
+            call = s.SetFunction(str(iri), node.args[0], node.distinct, None, None, node.at, node.depth)
             return self._set_function(call, aggregates, aliases, place)
         if node.distinct:
             self.context.fault(f"DISTINCT belongs to aggregates, <{iri.value}> is not one", node.at)

@@ -20,9 +20,13 @@ from . import syntax as s
 from .context import Context, Limits, check_size, detect_dialect
 from .query_rules import SyntaxBuilder
 from .translate import translate
+from .windows import words
 
 _REMEMBERED_CHARACTERS = 10_000
 """The trees of longer texts are not kept."""
+
+_LAST_WINDOW = "    | PAST_WINDOW                                         -> window_past\n"
+"""Behind this alternative of sparql.lark the windows from outside are put."""
 
 DIALECTS: tuple[Dialect, ...] = ("cqels", "rspql", "csparql", "sparql")
 
@@ -79,14 +83,14 @@ def parse_syntax(context: Context) -> s.Unit:
     try:
         if len(context.text) > _REMEMBERED_CHARACTERS:
             return grammar.parse(context.text)  # type: ignore[return-value]  # the embedded transformer's result
-        return _remembered(context.dialect, context.text)
+        return _remembered(context.dialect, words(), context.text)
     except UnexpectedInput:
         diagnostics.explain(context, grammar)
         raise diagnostics.error_of(context) from None
 
 
 @lru_cache(maxsize=128)
-def _remembered(dialect: Dialect, text: str) -> s.Unit:
+def _remembered(dialect: Dialect, _words: tuple[str, ...], text: str) -> s.Unit:
     """The tree of a right text: nobody changes it, and instances of one query differ in their parameters."""
     return grammar_of(dialect).parse(text)  # type: ignore[return-value]  # the embedded transformer's result
 
@@ -97,25 +101,31 @@ def grammar_of(dialect: Dialect) -> Lark:
     One thread builds at a time: lark reads its grammars with CPython's ``ast``, whose recursion counter is
     shared by threads ("AST constructor recursion depth mismatch").
     """
-    known = _grammars.get(dialect)
+    key = dialect, words()
+    known = _grammars.get(key)
     if known is None:
         with _building:
-            known = _grammars.get(dialect)
+            known = _grammars.get(key)
             if known is None:
-                known = _grammars[dialect] = _build(dialect)
+                known = _grammars[key] = _build(*key)
     return known
 
 
-_grammars: dict[Dialect, Lark] = {}
+_grammars: dict[tuple[Dialect, tuple[str, ...]], Lark] = {}
 _building = threading.Lock()
 
 
-def _build(dialect: Dialect) -> Lark:
+def _build(dialect: Dialect, more: tuple[str, ...]) -> Lark:
+    """The parser of a dialect; windows may also be written by ``more`` words with numbers behind them."""
     source = files(__package__)
 
     def load(_paths: Any, path: str) -> tuple[str, str]:
         name = re.split(r"[/\\]", path)[-1]
-        return name, (source / name).read_text(encoding="utf-8")
+        text = (source / name).read_text(encoding="utf-8")
+        if more and name == "sparql.lark":
+            text = text.replace(_LAST_WINDOW, f"{_LAST_WINDOW}    | WINDOW_WORD NUMBER* -> window_word\n")
+            text += f"\nWINDOW_WORD: /(?:{'|'.join(more)})(?!\\w)/i\n"
+        return name, text
 
     return Lark(
         (source / f"{dialect}.lark").read_text(encoding="utf-8"),

@@ -57,6 +57,9 @@ class WindowRules(Transformer[Token, s.Unit]):
     def window_tumbling(self, word: Token, width: s.DurationText) -> dict[str, Any]:
         return {"kind": "range", "width": width, "tumbling": True}
 
+    def window_word(self, word: Token, *numbers: Token) -> dict[str, Any]:
+        return {"kind": "word", "word": word.upper(), "numbers": tuple(map(_number, numbers))}
+
     def window_past(self, bounds: Token) -> dict[str, Any]:
         return {"kind": "past"}
 

@@ -213,7 +213,7 @@ class InstantText:
 
 @dataclass(frozen=True, slots=True)
 class WindowText:
-    """What stands in the brackets. ``kind`` is the word of the grammar rule."""
+    """What stands in the brackets; ``kind`` is the word of the grammar rule, ``word`` one from outside."""
 
     kind: str
     at: int
@@ -226,6 +226,8 @@ class WindowText:
     starting: InstantText | None = None
     report: str | None = None
     tick: str | None = None
+    word: str = ""
+    numbers: tuple[Number, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from typing import NamedTuple
 from pyoxigraph import NamedNode
 
 from ..algebra.nodes import Var
-from ..algebra.query import WindowDeclaration, WindowKind, WindowSpec
+from ..algebra.query import Dialect, WindowDeclaration, WindowSpec
 from . import syntax as s
 from .context import Context
 from .terms import Terms
@@ -169,6 +170,50 @@ _INSTEAD = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class WindowWord:
+    """How texts write a kind of window that no grammar knows: a word and whole numbers, ``[LATEST 5]``.
+
+    Attributes:
+        word: in capitals; texts may write it in any case. numbers: what its numbers are, for messages: the
+        first is the ``count`` of the spec, a second the ``step``. dialects: that have it.
+    """
+
+    word: str
+    numbers: tuple[str, ...]
+    dialects: tuple[Dialect, ...] = ("cqels", "rspql", "csparql")
+
+    def text(self, spec: WindowSpec) -> str:
+        """What stands in the brackets."""
+        given = (spec.count, spec.step)[: len(self.numbers)]
+        return " ".join((self.word, *map(str, given)))
+
+
+_words: dict[str, tuple[str, WindowWord]] = {}
+
+
+def add_word(kind: str, word: WindowWord) -> None:
+    """Let texts write windows of a kind by a word; `quadrill.continuous.windows.kinds` registers kinds."""
+    if word.word in _words or len(word.numbers) > 2 or not re.fullmatch("[A-Z][A-Z_]*", word.word):
+        raise ValueError(f"{word.word!r} cannot be the word of a window")
+    _words[word.word] = kind, word
+
+
+def remove_word(word: WindowWord) -> None:
+    """Take a word away again."""
+    del _words[word.word]
+
+
+def words() -> tuple[str, ...]:
+    """The words beside those of the grammars."""
+    return tuple(sorted(_words))
+
+
+def word_of(kind: str) -> WindowWord:
+    """The word of a kind that no grammar knows."""
+    return next(word for known, word in _words.values() if known == kind)
+
+
 class _Key(NamedTuple):
     stream: NamedNode
     spec: WindowSpec
@@ -287,6 +332,8 @@ class Windows:
             construct = "a window in the past, [FROM NOW-d TO NOW-e]"
             self.context.missing(construct, window.at, "Use a wider RANGE.")
             return WindowSpec("all")
+        if window.kind == "word":
+            return self._word(window)
         if dialect not in _DIALECTS[window.kind]:
             self.context.fault(
                 f"{_SPELLED[window.kind]} is not a window of {DIALECT_NAMES[dialect]}",
@@ -300,8 +347,7 @@ class Windows:
             case "all":
                 return WindowSpec("all")
             case "triples" | "batch":
-                kind: WindowKind = "triples" if window.kind == "triples" else "batch"
-                return WindowSpec(kind, count=self._count(window.count, "the number of triples"))
+                return WindowSpec(window.kind, count=self._count(window.count, "the number of triples"))
             case "elements":
                 step = 1 if window.count_step is None else self._count(window.count_step, "STEP")
                 return WindowSpec(
@@ -309,6 +355,18 @@ class Windows:
                 )
             case _:
                 return self._range(window, t0)
+
+    def _word(self, window: s.WindowText) -> WindowSpec:
+        kind, word = _words[window.word]
+        if self.context.dialect not in word.dialects:
+            told = f"[{word.word}] is not a window of {DIALECT_NAMES[self.context.dialect]}"
+            self.context.fault(told, window.at, _INSTEAD[self.context.dialect])
+        if len(window.numbers) != len(word.numbers):
+            wanted = " ".join((word.word, *(f"<{each}>" for each in word.numbers)))
+            self.context.fault(f"[{word.word}] takes other numbers", window.at, f"Write [{wanted}].")
+            return WindowSpec(kind)
+        numbers = list(map(self._count, window.numbers, word.numbers))
+        return WindowSpec(kind, count=numbers[0] if numbers else 0, step=numbers[1] if numbers[1:] else 1)
 
     def _range(self, window: s.WindowText, t0: int | None) -> WindowSpec:
         assert window.width is not None

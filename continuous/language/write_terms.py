@@ -15,6 +15,7 @@ from ..algebra.query import Dialect, WindowDeclaration
 from .expressions import AGGREGATE_NAMESPACE, percentile_iri
 from .terms import RDF_TYPE, XSD, XSD_BOOLEAN, XSD_DECIMAL, XSD_DOUBLE, XSD_INTEGER
 from .triples import CHAIN, fold
+from .windows import word_of
 
 _LOCAL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
 _BARE = {
@@ -148,6 +149,8 @@ def window_text(window: WindowDeclaration, dialect: Dialect, report: str | None 
             word = "SLIDE" if dialect == "cqels" else "STEP"
             slide = duration_text(spec.slide_ms, dialect)
             inside = f"RANGE {duration_text(spec.width_ms, dialect)} {word} {slide}"
+        case _:
+            inside = word_of(spec.kind).text(spec)
     if spec.t0_ms is not None:
         inside += f" STARTING AT {spec.t0_ms}"
     if window.lateness_ms is not None:

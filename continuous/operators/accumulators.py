@@ -1,7 +1,7 @@
 """The running values of set functions, with retraction.
 
-Each gives at any moment exactly what `algebra.set_functions.set_function` gives over the whole multiset; the
-fast ones keep less than the multiset. An error is a value that is None: it makes every function but COUNT
+Each gives at any moment exactly what the definition in `algebra.set_functions` gives over the whole multiset;
+the fast ones keep less than the multiset. An error is a value that is None: it makes every function but COUNT
 and SAMPLE an error while it is there.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from quadrill.store.terms import Term
@@ -28,6 +28,7 @@ from ..expressions.values import (
     to_single,
     value_of,
 )
+from ..rows import Delta, IdRow, add
 from .ordering import OrderKeys
 
 _EXACT_BITS = 1074
@@ -211,7 +212,7 @@ class Median:
     by_id = True
     __slots__ = ("_errors", "_keys", "_sorted", "_terms", "_values")
 
-    def __init__(self, keys: OrderKeys, values: ValueTable, terms: dict[int, Term]) -> None:
+    def __init__(self, keys: OrderKeys, values: ValueTable, terms: Mapping[int, Term]) -> None:
         self._keys = keys
         self._values = values
         self._terms = terms
@@ -255,9 +256,13 @@ class Bag(ByValue):
     """Every other set function, by its definition over the multiset each time it is read."""
 
     by_id = True
-    __slots__ = ("_counts", "_errors", "_function", "_terms")
+    __slots__ = ("_counts", "_errors", "_function", "_strict", "_terms")
 
-    def __init__(self, function: Callable[[list[Term]], Term | None], terms: dict[int, Term]) -> None:
+    def __init__(
+        self, function: Callable[[list[Term]], Term | None], terms: Mapping[int, Term], strict: bool = True
+    ) -> None:
+        """``strict``: an error makes the result an error."""
+        self._strict = strict
         self._function = function
         self._terms = terms
         self._errors = 0
@@ -272,7 +277,7 @@ class Bag(ByValue):
 
     def result(self) -> Maybe:
         """The function of all values."""
-        if self._errors:
+        if self._errors and self._strict:
             return None
         values = [self._terms[term_id] for term_id, count in self._counts.items() for _ in range(count)]
         return _value(self._function(values))
@@ -314,6 +319,27 @@ class DistinctValues:
     def ids(self) -> list[int]:
         """The ids held; the inner function holds no others."""
         return list(self._counts)
+
+
+class DistinctRows(ByValue):
+    """COUNT(DISTINCT *): how many different rows the group has."""
+
+    by_id = True
+
+    def __init__(self) -> None:
+        self._weights: Delta = {}
+
+    def take(self, value: IdRow, weight: int) -> None:
+        """Count the row."""
+        add(self._weights, value, weight)
+
+    def result(self) -> int:
+        """The number of different rows."""
+        return len(self._weights)
+
+    def ids(self) -> list[int]:
+        """The ids of the rows held."""
+        return [term_id for row in self._weights for term_id in row]
 
 
 def _count(counts: dict[int, int], value: int, weight: int) -> None:

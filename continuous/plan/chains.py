@@ -19,7 +19,7 @@ from ..algebra.build import sub_expressions
 from ..algebra.nodes import Call, Expr, FunctionCall, Var
 from ..expressions.compile import Emitter
 from ..operators import linear
-from ..operators.aggregate import Aggregate
+from ..operators.grouping import Aggregate
 from ..rows import IdRow
 from .plan import PlanNode
 

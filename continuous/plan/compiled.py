@@ -16,7 +16,7 @@ from typing import Any
 
 from ..expressions.compile import Emitter, ExpressionContext
 from ..operators import linear
-from ..operators.aggregate import Aggregate
+from ..operators.grouping import Aggregate
 from ..operators.join import Join, Probe
 from ..operators.scan import Scan
 from ..rows import EMPTY, Delta, IdRow

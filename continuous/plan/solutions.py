@@ -27,12 +27,12 @@ from ..algebra.variables import expression_variables, in_scope
 from ..expressions.compile import compile_condition, compile_value
 from ..expressions.oxigraph import canonical
 from ..operators import linear
-from ..operators.aggregate import Aggregate, Aggregation
+from ..operators.aggregates import Tools, accumulator_factory
+from ..operators.grouping import Aggregate, Aggregation
 from ..operators.join import Join
 from ..operators.matching import Match
 from ..operators.ordering import First, SortKey, TopK, TopKEach
 from ..rows import IdRow, Schema
-from .functions import accumulator_factory
 from .plan import Built, PlanBuilder
 from .sources import NO_NAMES, Compilation, Grouping, columns_of
 
@@ -196,12 +196,12 @@ class Modifiers:
         visible = [name for name in built.schema.vars if not name.startswith("_:") or name in around]
         if any(each.expr is None and each.distinct for _, each in node.aggregates):
             built = self._solutions.project(built, visible)
+        compilation = self.compilation
+        tools = Tools(compilation.context.values, compilation.keys, compilation.terms.terms)
         aggregations = []
         exprs: list[Expr | None] = []
         for _, aggregate in node.aggregates:
-            new = accumulator_factory(
-                aggregate, self.compilation.context.values, self.compilation.keys, self.compilation.terms
-            )
+            new = accumulator_factory(aggregate, tools)
             exprs.append(aggregate.expr)
             if aggregate.expr is None:
                 aggregations.append(Aggregation(new))

@@ -15,9 +15,10 @@ from ..algebra.query import ContinuousQuery, WindowDeclaration
 from ..output.view_reads import reads_of
 from ..static.facts import LookupFacts
 from ..streams.stream import StreamState
-from ..streams.times import format_instant
+from ..streams.times import format_instant, show_duration
+from ..windows.kinds import kind_of, show_window
 from ..windows.reports import Report
-from .prepare import PreparedQuery, show_duration, show_window
+from .prepare import PreparedQuery
 from .running import RunningQuery
 
 FindStream = Callable[[str], StreamState | None]
@@ -234,7 +235,7 @@ def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]
         "streams": [stream for stream, _ in operators],
         "window": show_window(window.spec),
         "kind": window.spec.kind,
-        "next_close": next_due if window.spec.kind == "grid" else None,
+        "next_close": next_due if kind_of(window.spec).closes else None,
         "next_change": next_due,
         "last_closed": {"open": closes[0].open, "close": closes[0].close} if closes else None,
         "quads": sum(len(operator.content) for _, operator in operators),

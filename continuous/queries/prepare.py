@@ -10,12 +10,13 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
-from ..algebra.query import ContinuousQuery, Output, WindowDeclaration, WindowSpec
+from ..algebra.query import ContinuousQuery, Output, WindowDeclaration
 from ..errors import InputError
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
 from ..settings import EngineSettings
 from ..streams.stream import last_segment
+from ..windows.kinds import kind_of, show_window
 from ..windows.reports import Report
 from .registration import Profile, Registration
 
@@ -166,9 +167,8 @@ def _output(registration: Registration, query: ContinuousQuery, profile: Profile
 
 def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
     """`closed` and `closed-open` only name what a window has by itself; otherwise they would be ignored."""
-    own = {"range": "closed", "grid": "closed-open"}
     for window in query.windows:
-        bounds = own.get(window.spec.kind)
+        bounds = kind_of(window.spec).bounds
         if bounds is not None and registration.bounds not in (None, bounds, "open-closed"):
             raise UnsupportedError(
                 f"the bounds {registration.bounds} for {show_window(window.spec)}",
@@ -223,7 +223,7 @@ def _report(
         kind = next((word for word in ("on-window-close", "on-content-change") if word in words), None)
     if kind is None:
         kind = "on-content-change" if profile == "cqels" else "on-window-close"
-    if kind == "on-window-close" and query.windows and not any(_closes(w.spec) for w in query.windows):
+    if kind == "on-window-close" and query.windows and not any(kind_of(w.spec).closes for w in query.windows):
         shown = ", ".join(show_window(w.spec) for w in query.windows)
         raise InputError(
             f"no window of the query ever closes ({shown}), so on-window-close would report nothing",
@@ -239,37 +239,6 @@ def _warnings(query: ContinuousQuery) -> list[str]:
     streams = [w.stream for w in query.windows if w.spec.kind == "all"]
     shown = [f"<{s.value}>" if isinstance(s, NamedNode) else f"?{s.name}" for s in streams]
     return [f"The window [ALL] on {stream} keeps everything: its state is unbounded." for stream in shown]
-
-
-def _closes(spec: WindowSpec) -> bool:
-    return spec.kind in ("grid", "batch", "elements")
-
-
-def show_window(spec: WindowSpec) -> str:
-    """A window as CQELS-QL, RSP-QL or C-SPARQL writes it."""
-    match spec.kind:
-        case "now":
-            return "[NOW]"
-        case "all":
-            return "[ALL]"
-        case "range":
-            return f"[RANGE {show_duration(spec.width_ms)}]"
-        case "grid":
-            return f"[RANGE {show_duration(spec.width_ms)} STEP {show_duration(spec.slide_ms)}]"
-        case "triples":
-            return f"[TRIPLES {spec.count}]"
-        case "batch":
-            return f"[RANGE TRIPLES {spec.count}]"
-        case "elements":
-            return f"[ELEMENTS {spec.count} STEP {spec.step}]"
-
-
-def show_duration(ms: int) -> str:
-    """Milliseconds in the largest unit that is exact."""
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
-        if ms and ms % size == 0:
-            return f"{ms // size}{unit}"
-    return f"{ms}ms"
 
 
 def streams_read(query: ContinuousQuery) -> tuple[str, ...]:

@@ -36,9 +36,10 @@ from ..static.changes import TableChange
 from ..static.static_inputs import StaticInputs
 from ..static.steps import StaticStep
 from ..windows.encoded import HeldWindow, WindowKey
+from ..windows.kinds import kind_of
 from ..windows.reports import Evaluation, Skipped
 from ..windows.sharing import WindowSharing
-from ..windows.timeline import SLIDING, QueryTimeline
+from ..windows.timeline import QueryTimeline
 from .prepare import PreparedQuery
 from .static_state import RefreshNotes, StaticState
 
@@ -269,8 +270,8 @@ class RunningQuery:
             return None
         shape: Hashable | None = evaluator.template
         windows = [each.stream for each in prepared.windows]
-        kinds = {each.spec.kind for each in prepared.windows}
-        if shape is None or len(set(windows)) != 1 or not kinds <= SLIDING:
+        closes = any(kind_of(each.spec).closes for each in prepared.windows)
+        if shape is None or len(set(windows)) != 1 or closes:
             return None
         kept = (prepared.output, prepared.non_empty, prepared.open_closed, registration.lateness)
         return (windows[0], shape, *kept)
@@ -428,9 +429,7 @@ class RunningQuery:
         self.last_step, self.last_version = step, version
         self.evaluations += 1
         revised = self.last_answer_id if step.revises else None
-        moment = Moment(
-            step.at, version, step.window, revised, self._marks(), step.skipped, self.repeats
-        )
+        moment = Moment(step.at, version, step.window, revised, self._marks(), step.skipped, self.repeats)
         events = self.emission.events(moment, answer)
         ids = self.feed.publish(events, CurrentAnswer(self, step, version, answer).line)
         if ids:
@@ -447,9 +446,7 @@ class RunningQuery:
 
     def line(self, step: Evaluation, version: int, answer: ChangedAnswer) -> str:
         """An answer as it stands at an evaluation, as the current one."""
-        return self.emission.current(
-            Moment(step.at, version, step.window, None, self._marks()), answer
-        )
+        return self.emission.current(Moment(step.at, version, step.window, None, self._marks()), answer)
 
     def empty_answer(self) -> dict[str, Any]:
         """The current answer before the first evaluation."""
@@ -482,9 +479,7 @@ class RunningQuery:
 class CurrentAnswer:
     """The current answer of a query after one evaluation; its line is made when somebody asks, and kept."""
 
-    def __init__(
-        self, running: RunningQuery, step: Evaluation, version: int, answer: ChangedAnswer
-    ) -> None:
+    def __init__(self, running: RunningQuery, step: Evaluation, version: int, answer: ChangedAnswer) -> None:
         self._running = running
         self._told = step, version
         self._answer = answer
@@ -504,9 +499,7 @@ class CurrentAnswer:
         return made[1]
 
 
-def _emission_of(
-    prepared: PreparedQuery, evaluator: Evaluator, emit_element: EmitElement | None
-) -> Emission:
+def _emission_of(prepared: PreparedQuery, evaluator: Evaluator, emit_element: EmitElement | None) -> Emission:
     query = prepared.query
     ordered = has_order(query.root)
     match query.form:

@@ -43,6 +43,7 @@ class Reader(Protocol):
     """A query's view of its tables, told what happens to them. Called in the engine's thread."""
 
     name: str
+
     def took(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
         """The table is at a version now, by this change."""
         ...

@@ -269,9 +269,7 @@ class TableRegistry:
         with self.order:
             table.blind = True
             self._index.add(table)
-        fresh = self.recomputer.read(
-            table, lambda rows: self.budget.limited(rows, table, self.rows, limited)
-        )
+        fresh = self.recomputer.read(table, lambda rows: self.budget.limited(rows, table, self.rows, limited))
         table.load(fresh.rows, fresh.listed, fresh.version)
         table.ready.set()
 

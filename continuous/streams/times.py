@@ -123,6 +123,14 @@ def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
     return found
 
 
+def show_duration(ms: int) -> str:
+    """Milliseconds in the largest unit that is exact."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if ms and ms % size == 0:
+            return f"{ms // size}{unit}"
+    return f"{ms}ms"
+
+
 def _duration(value: Any) -> int | None:
     if isinstance(value, bool):
         return None

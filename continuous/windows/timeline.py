@@ -24,16 +24,13 @@ from pyoxigraph import NamedNode
 from ..algebra.query import WindowDeclaration
 from ..element import Element
 from ..inputs import Advance, Arrival, Idle, StreamInput, StreamTime
-from .build import build_window
 from .encoded import NOTHING, EncodedContent, WindowKey
 from .grid import GridWindow
+from .kinds import build_window, kind_of
 from .live import LiveContent, LiveQuads
 from .operator import Interval, WindowOperator
 from .reports import Cause, Evaluation, Report, Skipped, Step
 from .shared_window import SharedView
-
-SLIDING = frozenset(("now", "range", "triples", "all"))
-"""Kinds of windows that have no closes."""
 
 _KEPT = (
     "_views", "_operators", "_by_order", "_pending", "_next_report", "_last_at", "_last_window", "instant",
@@ -111,8 +108,8 @@ class QueryTimeline:
         self._content_of = content_of
         self._pending: list[tuple[int, int, int, int, Element]] = []
         self._pushes = count()
-        self._slides = report.kind == "on-content-change" and all(
-            window.spec.kind in SLIDING for window in self._windows
+        self._slides = report.kind == "on-content-change" and not any(
+            kind_of(window.spec).closes for window in self._windows
         )
         self._next_report: int | None = None
         self._last_at: int | None = None
@@ -163,7 +160,7 @@ class QueryTimeline:
             content = operator.window.content if isinstance(operator, SharedView) else None
             if operator is not None and type(operator.live) is EncodedContent:
                 content = operator.live
-            if content is not None and declaration.spec.kind in SLIDING:
+            if content is not None and not kind_of(declaration.spec).closes:
                 shape = (stream, declaration.spec, self._open_closed, view.lateness, content.shape)
                 yield shape, (declaration.name.value, stream)
 

@@ -16,15 +16,15 @@ from quadrill.continuous.algebra.nodes import TermPattern, TripleTerm, Var
 from quadrill.continuous.algebra.order import total_key
 from quadrill.continuous.algebra.set_functions import set_function
 from quadrill.continuous.expressions.values import ValueTable
-from quadrill.continuous.operators.aggregate import Aggregate, Aggregation
+from quadrill.continuous.operators.aggregates import Tools, accumulator_factory
 from quadrill.continuous.operators.closure import Closure
+from quadrill.continuous.operators.grouping import Aggregate, Aggregation
 from quadrill.continuous.operators.join import Join
 from quadrill.continuous.operators.linear import Constant, Distinct, Extend, Filter, Project, Union
 from quadrill.continuous.operators.matching import Match, Mode
 from quadrill.continuous.operators.merge import Merge, TimedMerge
 from quadrill.continuous.operators.ordering import Descending, First, OrderKeys, TopK, TopKEach
 from quadrill.continuous.operators.scan import Scan, Select, Star, excludes
-from quadrill.continuous.plan.functions import accumulator_factory
 from quadrill.continuous.rows import Delta, IdRow, Schema, add
 from quadrill.store.dictionary import Pins, TermDictionary
 
@@ -541,7 +541,7 @@ def test_aggregate(function: AggregateNode, grouped: bool) -> None:
 
     def make() -> Aggregate:
         schema = Schema(("k", "r") if grouped else ("r",))
-        new = accumulator_factory(function, values, keys, terms)
+        new = accumulator_factory(function, Tools(values, keys, terms.terms))
         return Aggregate(schema, (0,) if grouped else (), [Aggregation(new, column=1)], values)
 
     @settings(deadline=None, max_examples=40)
@@ -571,7 +571,7 @@ def test_counting_rows_and_distinct_rows(states: list[tuple[Delta, ...]]) -> Non
 
     def make() -> Aggregate:
         news = [
-            accumulator_factory(AggregateNode("COUNT", None, distinct), values, keys, terms)
+            accumulator_factory(AggregateNode("COUNT", None, distinct), Tools(values, keys, terms.terms))
             for distinct in (False, True)
         ]
         return Aggregate(Schema(("n", "d")), (), [Aggregation(new) for new in news], values)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ..expressions.compile import ValueFunction
 from ..expressions.values import ValueTable
-from ..rows import EMPTY, Delta, IdRow, Schema, add
-from .accumulators import Accumulator, ByValue
+from ..rows import EMPTY, Delta, IdRow, Schema
+from .accumulators import Accumulator
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,24 +126,3 @@ class Aggregate:
 
     def _new(self) -> Group:
         return Group(0, [aggregation.new() for aggregation in self.aggregations])
-
-
-class DistinctRows(ByValue):
-    """COUNT(DISTINCT *): how many different rows the group has."""
-
-    by_id = True
-
-    def __init__(self) -> None:
-        self._weights: Delta = {}
-
-    def take(self, value: IdRow, weight: int) -> None:
-        """Count the row."""
-        add(self._weights, value, weight)
-
-    def result(self) -> int:
-        """The number of different rows."""
-        return len(self._weights)
-
-    def ids(self) -> list[int]:
-        """The ids of the rows held."""
-        return [term_id for row in self._weights for term_id in row]

@@ -1,0 +1,142 @@
+"""The kinds of windows: how each is shown, whether it closes, and which operator holds its content.
+
+What the built-in kinds are is said here in one table, with the function that adds kinds from outside
+(docs/extending.md). Their texts are in the grammar; a kind from outside brings its word with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..algebra.query import WindowSpec
+from ..language.windows import WindowWord, add_word, remove_word
+from ..streams.times import show_duration
+from .counting import BatchWindow, ElementsWindow, TriplesWindow
+from .grid import GridWindow
+from .operator import WindowOperator
+from .sliding import AllWindow, RangeWindow
+
+_PER_SECOND = 10.0
+_PER_ELEMENT = 4.0
+UNKNOWN_SIZE = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class WindowKind:
+    """What the engine knows of a kind of window.
+
+    Attributes:
+        name: the ``kind`` of its `WindowSpec`. operator: makes the operator of one window from its spec, the
+        origin of the grid where the window itself
+            gives none (or None), and whether the registration asks for ``bounds: open-closed``.
+        shown: the window as a query text writes it.
+        size: about how many quads it holds, by which joins over whole contents are ordered.
+        closes: the window has closes, which on-window-close reports; otherwise its content slides.
+        bounds: the bounds that it has by itself, where a registration may ask for others.
+        word: how a query text writes it, where its grammar does not know the kind by itself.
+    """
+
+    name: str
+    operator: Callable[[WindowSpec, int | None, bool], WindowOperator]
+    shown: Callable[[WindowSpec], str]
+    size: Callable[[WindowSpec], float] = lambda spec: UNKNOWN_SIZE
+    closes: bool = False
+    bounds: str | None = None
+    word: WindowWord | None = None
+
+
+_kinds: dict[str, WindowKind] = {}
+
+
+def register(kind: WindowKind) -> None:
+    """Add a kind; queries that are registered from now on may have windows of it.
+
+    Raises:
+        ValueError: a kind of this name is there already.
+    """
+    if kind.name in _kinds:
+        raise ValueError(f"a kind of window named {kind.name!r} is registered already")
+    _kinds[kind.name] = kind
+    if kind.word is not None:
+        add_word(kind.name, kind.word)
+
+
+def unregister(name: str) -> None:
+    """Take a kind away again; queries with windows of it must have ended."""
+    kind = _kinds.pop(name)
+    if kind.word is not None:
+        remove_word(kind.word)
+
+
+def kind_of(spec: WindowSpec) -> WindowKind:
+    """The kind of a window."""
+    return _kinds[spec.kind]
+
+
+def show_window(spec: WindowSpec) -> str:
+    """A window as a query text writes it."""
+    return f"[{kind_of(spec).shown(spec)}]"
+
+
+def build_window(spec: WindowSpec, *, t0_ms: int | None = None, open_closed: bool = False) -> WindowOperator:
+    """The operator of one window on one stream.
+
+    Args:
+        spec: the window as written.
+        t0_ms: the origin of the grid where the window itself gives none.
+        open_closed: ``bounds: open-closed`` of the registration: RANGE without its left bound, grid windows
+            ``(open, close]``.
+    """
+    return kind_of(spec).operator(spec, t0_ms, open_closed)
+
+
+def _grid(spec: WindowSpec, t0_ms: int | None, open_closed: bool) -> WindowOperator:
+    own = t0_ms if spec.t0_ms is None else spec.t0_ms
+    return GridWindow(spec.width_ms, spec.slide_ms, t0_ms=own, open_closed=open_closed)
+
+
+def _size_of_range(spec: WindowSpec) -> float:
+    return max(_PER_ELEMENT, spec.width_ms / 1000 * _PER_SECOND)
+
+
+for _kind in (
+    WindowKind("now", lambda spec, t0_ms, open_closed: RangeWindow(0), lambda spec: "NOW", lambda spec: 2.0),
+    WindowKind(
+        "range",
+        lambda spec, t0_ms, open_closed: RangeWindow(spec.width_ms, open_start=open_closed),
+        lambda spec: f"RANGE {show_duration(spec.width_ms)}",
+        _size_of_range,
+        bounds="closed",
+    ),
+    WindowKind(
+        "grid",
+        _grid,
+        lambda spec: f"RANGE {show_duration(spec.width_ms)} STEP {show_duration(spec.slide_ms)}",
+        _size_of_range,
+        closes=True,
+        bounds="closed-open",
+    ),
+    WindowKind(
+        "triples",
+        lambda spec, t0_ms, open_closed: TriplesWindow(spec.count),
+        lambda spec: f"TRIPLES {spec.count}",
+        lambda spec: float(spec.count),
+    ),
+    WindowKind(
+        "batch",
+        lambda spec, t0_ms, open_closed: BatchWindow(spec.count),
+        lambda spec: f"RANGE TRIPLES {spec.count}",
+        lambda spec: float(spec.count),
+        closes=True,
+    ),
+    WindowKind(
+        "elements",
+        lambda spec, t0_ms, open_closed: ElementsWindow(spec.count, spec.step),
+        lambda spec: f"ELEMENTS {spec.count} STEP {spec.step}",
+        lambda spec: spec.count * _PER_ELEMENT,
+        closes=True,
+    ),
+    WindowKind("all", lambda spec, t0_ms, open_closed: AllWindow(), lambda spec: "ALL"),
+):
+    register(_kind)
