@@ -1,0 +1,93 @@
+"""What docs/extending.md shows works as it stands there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quadrill.continuous.language import parse
+from quadrill.continuous.language.write import write
+from quadrill.store.errors import QueryTextError
+
+from .continuous.engines import PREFIX, Bench, bench
+
+PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text(encoding="utf-8")
+*ADDING, REMOVING = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+LATEST, RANGE = re.findall(r"```sparql\n(.*?)```", PAGE, re.DOTALL)
+# A pattern that no plan keeps up to date: the answer is recomputed.
+RECOMPUTED = "FILTER NOT EXISTS { { ?sensor :broken ?x } MINUS { ?sensor :celsius ?celsius } } } }"
+
+
+@pytest.fixture
+def additions() -> Iterator[None]:
+    """The page's window and aggregate."""
+    names: dict[str, Any] = {}
+    for block in ADDING:
+        exec(compile(block, "docs/extending.md", "exec"), names)
+    try:
+        yield
+    finally:
+        exec(compile(REMOVING, "docs/extending.md", "exec"), names)
+
+
+def measured(one: Bench, at: int, celsius: str, sensor: str = "a") -> None:
+    line = f"<http://example.org/{sensor}> <http://example.org/celsius> {celsius} ."
+    one.engine.push("http://example.org/readings", line.encode(), "text/turtle", at=at)
+
+
+def values(one: Bench, name: str) -> list[str]:
+    """The last column of the answer; a dash is an unbound value."""
+    document = one.engine.current_answer(name)
+    column = document["head"]["vars"][-1]
+    return sorted(row[column]["value"] if column in row else "-" for row in document["results"]["bindings"])
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_a_window_from_outside_holds_what_its_operator_says(additions: None, engine: str) -> None:
+    text = LATEST if engine == "native" else LATEST.replace("} }", RECOMPUTED)
+    with bench() as one:
+        document = one.register("latest", text.removeprefix(PREFIX))
+        assert document["engine"].startswith(engine)
+        assert document["windows"][0]["window"] == "[LATEST 2]"
+        seen = []
+        for at, celsius in enumerate(("20.5", "21", "22", "21")):
+            measured(one, at * 1000, celsius)
+            seen.append(values(one, "latest"))
+        assert seen == [["20.5"], ["20.5", "21"], ["21", "22"], ["21", "22"]]
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_an_aggregate_from_outside_is_kept_up_to_date(additions: None, engine: str) -> None:
+    text = RANGE if engine == "native" else RANGE.replace("} }", RECOMPUTED)
+    with bench() as one:
+        assert one.register("range", text.removeprefix(PREFIX))["engine"].startswith(engine)
+        seen = []
+        for at, celsius in enumerate(("20.5", "21", "30", '"warm"', "1", "2e0")):
+            measured(one, at * 1000, celsius)
+            seen.extend(values(one, "range"))
+        assert seen == ["0", "0.5", "9", "-", "-", "1"]
+
+
+def test_texts_with_additions_are_written_and_read_again(additions: None) -> None:
+    for text in (LATEST, RANGE, RANGE.replace("(?celsius)", "(DISTINCT ?celsius)")):
+        query = parse(text)
+        assert parse(write(query)).root == query.root
+        assert parse(write(query)).windows == query.windows
+
+
+def test_numbers_of_a_window_from_outside_are_checked(additions: None) -> None:
+    with pytest.raises(QueryTextError, match="from 1 to"):
+        parse(LATEST.replace("LATEST 2", "LATEST 0"))
+    with pytest.raises(QueryTextError, match="takes other numbers"):
+        parse(LATEST.replace("LATEST 2", "latest 2 3"))
+
+
+def test_what_was_taken_away_is_unknown() -> None:
+    with pytest.raises(QueryTextError, match="expected ALL, ELEMENTS, NOW"):
+        parse(LATEST)
+    with pytest.raises(QueryTextError, match="neither grouped nor aggregated"):
+        parse(RANGE.replace("LATEST 2", "TRIPLES 2"))
