@@ -56,7 +56,7 @@ def members(number: int, factor: int, *, templates: bool) -> None:
         commits.append(time.thread_time() - began)
     tables = engine.parts.statics.tables()
     together = sum(
-        entry.running is not None and entry.running.membership is not None
+        entry.running is not None and entry.running.seat is not None
         for entry in engine.parts.catalogue.entries()
     )
     kind = "one table" if factor else "tables of their own"

@@ -7,6 +7,9 @@ from typing import NamedTuple, TypeAlias
 
 from .element import Element
 
+NEVER = -(1 << 62)
+"""An instant before all others, in milliseconds."""
+
 
 class StreamTime(NamedTuple):
     """What is known of a stream's time, in milliseconds.
@@ -24,6 +27,11 @@ class StreamTime(NamedTuple):
         if moved is None or self.floor is None:
             return self.floor if moved is None else moved
         return max(moved, self.floor)
+
+    @property
+    def newest(self) -> int:
+        """No event time accepted or guaranteed so far is greater."""
+        return max(NEVER if self.seen is None else self.seen, NEVER if self.floor is None else self.floor)
 
 
 class Arrival(NamedTuple):

@@ -29,16 +29,16 @@ _MAGIC = b"quadrill"
 _BUILTINS = {"set", "frozenset", "slice", "range", "complex", "bytearray"}
 _MOVED = {
     "dead_letters": "streams.dead_letters",
-    "inputs": "scheduler.inputs",
+    "inputs.Evaluation": "windows.reports",
     "packing": "durable.packing",
     "timeline": "windows.timeline",
     "s2r.counting": "windows.counting",
     "s2r.grid": "windows.grid",
     "s2r.operator": "windows.operator",
-    "s2r.shared": "windows.shared_window",
+    "s2r.shared": "durable.older_windows",
     "s2r.sliding": "windows.sliding",
 }
-"""Modules of this package that earlier releases named otherwise."""
+"""Modules, or classes of them, that earlier releases had elsewhere in this package."""
 _ANCHOR = object()
 _ANCHOR_NUMBER = -1
 """Stands for the table of quads itself."""
@@ -83,7 +83,8 @@ class _Reader(pickle.Unpickler):
         if not known:
             raise pickle.UnpicklingError(f"{module}.{name} does not belong into a checkpoint")
         own = module.removeprefix("quadrill.continuous.")
-        return super().find_class(f"quadrill.continuous.{_MOVED[own]}" if own in _MOVED else module, name)
+        moved = _MOVED.get(f"{own}.{name}") or _MOVED.get(own)
+        return super().find_class(module if moved is None else f"quadrill.continuous.{moved}", name)
 
 
 def write_draft(draft: Path, state: dict[str, Any]) -> int:

@@ -14,7 +14,6 @@ from ..static.static_inputs import StaticInputs
 from ..static.steps import Changes
 from ..windows.encoded import WindowKey
 from ..windows.live import LiveContent
-from ..windows.sharing import WindowPool
 from .answer import Answer
 
 Windows = Iterable[tuple[WindowKey, Any]]
@@ -124,11 +123,6 @@ class Explained(Protocol):
 
 class IncrementalEvaluator(Evaluator, Explained, Protocol):
     """An evaluator that takes the changes of the windows instead of their contents."""
-
-    @property
-    def pool(self) -> WindowPool:
-        """Where windows of queries meet that have become the same."""
-        ...
 
     @property
     def template(self) -> Hashable | None:

@@ -41,7 +41,6 @@ from ..static.steps import Changes as StaticChanges
 from ..uncertainty import custom_functions
 from ..windows.encoded import EncodedContent, WindowKey
 from ..windows.engine_terms import EngineTerms
-from ..windows.sharing import WindowPool
 from .answer import Answer, AnswerChange
 from .static_evaluator import StaticEvaluator, merged_background, projected
 from .static_rows import described, streams_of_variable
@@ -236,11 +235,6 @@ class NativeEvaluator:
 
     # --- steps ------------------------------------------------------------------------------------
 
-    @property
-    def pool(self) -> WindowPool:
-        """Where windows of this engine meet that have become the same."""
-        return self._terms.pool
-
     def content_of(self, window: NamedNode) -> EncodedContent:
         """What a window of this query is to hold its content in, so that `advance` can take the changes."""
         return self._running.content_of(window)
@@ -387,6 +381,9 @@ class NativeEvaluator:
         if self._ordered or volatile or self._plan_options != PlanOptions():
             return None
         if statics.has_own or not statics.shares or is_static(self.rest):
+            return None
+        if self._running.asks_clock and statics.parts:
+            # A commit is an instant, of those alone whose static parts it changes.
             return None
         columns = tuple((each.name, frozenset(each.vars), each.certain) for each in self.tables.values())
         text = hashlib.sha256(self.skeleton.text.encode()).digest()

@@ -1,41 +1,125 @@
-"""A query's part in a template group: what evaluations that it was not told of mean for it."""
+"""What a query is to its group and to its common plan, and what these ask of a query."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..windows.reports import Evaluation
+from ..evaluate.answer import AnswerChange
+from ..evaluate.evaluator import Windows
+from ..evaluate.native import NativeEvaluator
+from ..meters import Meter
+from ..static.steps import StaticStep
+from ..windows.reports import Evaluation, Skipped
+from ..windows.timeline import QueryTimeline
 
 if TYPE_CHECKING:
-    from ..queries.running import RunningQuery
-    from .group import TemplateGroup
+    from .common_plan import CommonPlan
+    from .group import Group
 
 
-class Record(NamedTuple):
-    """A group's newest evaluation: how many there were, its step, and the version whose turn had come."""
+class Member(Protocol):
+    """A running query, as groups see it."""
 
-    number: int
-    step: Evaluation | None
-    passed: int
+    name: str
+    timeline: QueryTimeline
+    membership: Membership | None
+    seat: Seat | None
+    inputs: Meter
+    last_step: Evaluation | None
+    last_version: int
+
+    @property
+    def native(self) -> NativeEvaluator:
+        """Its evaluator."""
+        ...
+
+    @property
+    def output(self) -> str:
+        """What it tells of its answers."""
+        ...
+
+    @property
+    def shape(self) -> Hashable | None:
+        """Equal for queries whose timelines can be one; None for one that stays alone."""
+        ...
+
+    @property
+    def template(self) -> Hashable | None:
+        """Equal for queries that differ in constants alone; None for one that needs a plan of its own."""
+        ...
+
+    @property
+    def is_settled(self) -> bool:
+        """True when nothing is in hand that a common plan would not know of."""
+        ...
+
+    def enter_group(self, membership: Membership) -> None:
+        """Its timeline is that of the group from now on."""
+        ...
+
+    def leave_group(self, timeline: QueryTimeline) -> None:
+        """It has this timeline of its own from now on."""
+        ...
+
+    def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
+        """Evaluate it by its own plan and tell what follows."""
+        ...
+
+    def sleep(self, seat: Seat, answer: AnswerChange) -> None:
+        """A common plan evaluates it from now on; ``answer`` is the present one, as that has it."""
+        ...
+
+    def wake(self, windows: Windows, undone: StaticStep | None) -> None:
+        """Evaluate it by its own plan again, from the last evaluation, which had not seen ``undone``."""
+        ...
+
+    def answered_by(self, answer: AnswerChange) -> None:
+        """The answer is the same as it was, and known here from now on."""
+        ...
+
+    def settle(self, told: int | None = None) -> None:
+        """Bring its figures to the newest evaluation; the one numbered ``told`` is told next."""
+        ...
+
+    def settled(self, evaluations: int, step: Evaluation, version: int) -> None:
+        """There were evaluations that gave it no rows, the last one at this step and version."""
+        ...
+
+    def tell(self, step: Evaluation, answer: AnswerChange, now_ms: int) -> None:
+        """Publish what follows from an answer."""
+        ...
+
+    def tell_skipped(self, step: Skipped) -> None:
+        """A run of empty reports."""
+        ...
+
+    def note_step(self, now_ms: int) -> None:
+        """The rows of static parts have changed with a commit."""
+        ...
+
+    def take_step(self, step: StaticStep, now_ms: int) -> None:
+        """Static parts move to a version."""
+        ...
+
+    def take_steps(self, now_ms: int) -> None:
+        """Static parts take the steps that there are."""
+        ...
+
+
+Failures = list[tuple[Member, Exception]]
+"""The members that failed; they are none any more."""
 
 
 class Membership:
-    """One member of a group. Nothing is done for it at an evaluation that gives it no rows.
+    """A query in a group, whose timeline it shares."""
 
-    Whatever the evaluation would have left behind is worked out by `settle`, when somebody asks or before
-    anything that it depends on changes.
-    """
-
-    def __init__(self, group: TemplateGroup, label: int, running: RunningQuery) -> None:
+    def __init__(self, group: Group, running: Member) -> None:
         self.group = group
-        self.label = label
         self._running = running
-        self.seen = group.record.number
         timeline, own = group.timeline, running.timeline
         self._before = (own.taken - timeline.taken, own.late - timeline.late, own.behind - timeline.behind)
         self._inputs = group.inputs.total
-        # The last evaluation as a member, once it is none any more.
-        self._last: tuple[Evaluation, int] | None = None
 
     def counts(self) -> tuple[int, int, int]:
         """Elements taken, late, and behind other streams, since the query began."""
@@ -43,30 +127,56 @@ class Membership:
         taken, late, behind = self._before
         return timeline.taken + taken, timeline.late + late, timeline.behind + behind
 
-    def settle(self) -> None:
-        """Bring the query's figures to the group's newest evaluation."""
-        record, running = self.group.record, self._running
-        more = self.group.inputs.total - self._inputs
-        self._inputs += more
-        running.inputs.follow(self.group.inputs, more)
-        if record.number > self.seen and record.step is not None and running.statics is not None:
-            running.settled(
-                record.number - self.seen, record.step, running.statics.version_when(record.passed)
-            )
-            self.seen = record.number
-
-    def describe(self) -> dict[str, Any]:
-        """How many queries are evaluated together, and this one's constants where they differ."""
-        return {"members": len(self.group.members), "constants": self.group.constants_of(self._running)}
-
     def timeline_state(self) -> dict[str, Any]:
         """The group's time as the query's own."""
         taken, late, behind = self.counts()
-        state = self.group.timeline.fork(self._running.name)
-        return state | {"taken": taken, "late": late, "behind": behind}
+        return self.group.timeline.state() | {"taken": taken, "late": late, "behind": behind}
+
+    def settle(self) -> None:
+        """Let the query's rates follow the group's."""
+        more = self.group.inputs.total - self._inputs
+        self._inputs += more
+        self._running.inputs.follow(self.group.inputs, more)
+
+    def names(self, most: int) -> list[str] | None:
+        """The names of at most so many members, in order; None for the only one."""
+        names = self.group.names(most)
+        return names if len(names) > 1 else None
+
+
+class Record(NamedTuple):
+    """A plan's newest evaluation: how many there were, its step, and the version whose turn had come."""
+
+    number: int
+    step: Evaluation
+    passed: int
+
+
+class Seat:
+    """A query in a common plan. Nothing is done for it at an evaluation that gives it no rows.
+
+    Whatever the evaluation would have left behind is worked out by `settle`, when somebody asks or before
+    anything that it depends on changes.
+    """
+
+    def __init__(self, plan: CommonPlan, label: int, running: Member) -> None:
+        self.plan = plan
+        self.label = label
+        self._running = running
+        self.seen = plan.record.number
+        # The last evaluation here, once it is evaluated elsewhere.
+        self._last: tuple[Evaluation, int] | None = None
+
+    def settle(self) -> None:
+        """Bring the query's figures to the plan's newest evaluation."""
+        record = self.plan.record
+        if record.number > self.seen:
+            version = self._running.native.statics.version_when(record.passed)
+            self._running.settled(record.number - self.seen, record.step, version)
+            self.seen = record.number
 
     def end(self) -> None:
-        """The query is no member any more."""
+        """The plan evaluates the query no longer."""
         self.settle()
         if self._running.last_step is not None:
             self._last = (self._running.last_step, self._running.last_version)
@@ -78,7 +188,11 @@ class Membership:
         """
         if self._last is not None:
             return self._last
-        record, statics = self.group.shown, self._running.statics
-        if record.number <= number or record.step is None or statics is None:
+        record = self.plan.shown
+        if record.number <= number:
             return None
-        return record.step, statics.version_when(record.passed)
+        return record.step, self._running.native.statics.version_when(record.passed)
+
+    def describe(self) -> dict[str, Any]:
+        """How many queries are evaluated together, and this one's constants where they differ."""
+        return {"members": len(self.plan.members), "constants": self.plan.constants_of(self._running)}

@@ -103,7 +103,7 @@ class PlanState:
         self.plan: Plan = build_plan(rest, compilation, ordered=ordered)
         self._code = CompiledPlan(self.plan, context) if options.compiled else None
         # The instant and the id of its term, where an expression asks for them.
-        self._asks_clock = any(node.source == CLOCK_KEY for node in self.plan.nodes)
+        self.asks_clock = any(node.source == CLOCK_KEY for node in self.plan.nodes)
         self._instant: int | None = None
         self._now = 0
         self.inputs = {
@@ -214,7 +214,7 @@ class PlanState:
             lookup.check()
         given, self._pending = self._pending, {}
         self._copied.clear()
-        if self._asks_clock and at != self._instant:
+        if self.asks_clock and at != self._instant:
             self._move_clock(at, given)
         for key, content in contents:
             if key[0] in self._streams and key not in self._streams_met:

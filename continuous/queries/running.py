@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, cast
 from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
@@ -14,8 +14,9 @@ from quadrill.store.errors import LimitError, QuadrillError
 from ..algebra.rewrites import has_order
 from ..element import Solution
 from ..evaluate.answer import Answer
-from ..evaluate.evaluator import Evaluator, Explained, IncrementalEvaluator
-from ..groups.membership import Membership
+from ..evaluate.evaluator import Evaluator, Explained, Windows
+from ..evaluate.native import NativeEvaluator
+from ..groups.membership import Membership, Seat
 from ..inputs import StreamInput
 from ..meters import Meter
 from ..output.emission import (
@@ -35,10 +36,7 @@ from ..settings import EngineSettings
 from ..static.changes import TableChange
 from ..static.static_inputs import StaticInputs
 from ..static.steps import StaticStep
-from ..windows.encoded import HeldWindow, WindowKey
-from ..windows.kinds import kind_of
 from ..windows.reports import Evaluation, Skipped
-from ..windows.sharing import WindowSharing
 from ..windows.timeline import QueryTimeline
 from .prepare import PreparedQuery
 from .static_state import RefreshNotes, StaticState
@@ -59,7 +57,9 @@ class RunningQuery:
         emission: what it tells of each evaluation.
         view: the graph of the store that is kept equal to the answer.
         repeats: True while retained elements are evaluated once more.
-        membership: its part in a template group, while others evaluate it.
+        timeline: its time, which it may share with a group of queries.
+        membership: its part in that group.
+        seat: its part in a plan of some of these, while that evaluates it.
         last_step: the last evaluation; ``last_version`` is the version of the dataset that it reflected.
         last_answer_id: the id of the last event that it gave, None where it gave none.
     """
@@ -88,6 +88,7 @@ class RunningQuery:
         self.view: View | None = None
         self.repeats = False
         self.membership: Membership | None = None
+        self.seat: Seat | None = None
         self.last_step: Evaluation | None = None
         self.last_version = 0
         self.evaluations = 0
@@ -96,13 +97,7 @@ class RunningQuery:
         self.last_result: dict[str, Any] | None = None
         self.last_answer_id: int | None = None
         self._settings = settings
-        self._sharing: WindowSharing | None = None
-        self._own_timeline = self.new_timeline()
-
-    @property
-    def timeline(self) -> QueryTimeline:
-        """Its time; that of the group while it is a member of one."""
-        return self._own_timeline if self.membership is None else self.membership.group.timeline
+        self.timeline = self.new_timeline()
 
     def new_timeline(self) -> QueryTimeline:
         """A timeline of the same windows, without inputs so far."""
@@ -125,11 +120,11 @@ class RunningQuery:
         """Just attached: catch up with the store; a query without windows gives its initial answer."""
         self.refresh(now_ms, "registration")
         if not self.prepared.windows and self.state == "running":
-            self._evaluate(Evaluation(now_ms, "tick"), now_ms)
+            self.evaluate(Evaluation(now_ms, "tick"), now_ms, self.timeline.windows)
 
     def handle(self, event: StreamInput, now_ms: int) -> None:
         """Take one input of a stream."""
-        timeline = self._own_timeline
+        timeline = self.timeline
         memory = self.prepared.registration.memory
         before = timeline.taken
         for step in timeline.handle(event):
@@ -138,12 +133,10 @@ class RunningQuery:
             if isinstance(step, Skipped):
                 self.tell_skipped(step)
                 continue
-            self._evaluate(step, now_ms)
+            self.evaluate(step, now_ms, timeline.windows)
             if memory is not None:
                 # One push may carry many times: the windows are looked at after each of them.
                 self._check_memory(memory, timeline.window_size())
-        if self._sharing is not None:
-            self._sharing.meet(event)
         self.inputs.add(now_ms, timeline.taken - before)
         if memory is not None:
             self._check_memory(memory, timeline.state_size())
@@ -218,7 +211,7 @@ class RunningQuery:
         """Running again: an on-content-change query tells what changed since its last event."""
         if self._on_commit and (self.timeline.instant is not None or not self.prepared.windows):
             at = self.timeline.instant
-            self._evaluate(Evaluation(now_ms if at is None else at, "tick"), now_ms)
+            self.evaluate(Evaluation(now_ms if at is None else at, "tick"), now_ms, self.timeline.windows)
 
     def fail(self, error: Exception) -> None:
         """Stop alone: the state says why, the feed gets an error event."""
@@ -229,75 +222,84 @@ class RunningQuery:
         document = {"at": self.timeline.instant, "error": message, "code": code}
         self.feed.publish([("error", one_line(document))])
 
-    # --- windows that others share --------------------------------------------------------------
-
-    def share(self) -> None:
-        """Its windows may join those of others from now on."""
-        evaluator = self.evaluator.incremental
-        if evaluator is not None:
-            self._sharing = WindowSharing(evaluator.pool, self.timeline, self.name)
-
-    def stop_sharing(self) -> None:
-        """It gets no more inputs."""
-        if self._sharing is not None:
-            self._sharing.leave()
-            self._sharing = None
-
-    @property
-    def sharing_group(self) -> list[str] | None:
-        """The queries that share a window with this one, itself included; None when none does."""
-        if self.membership is not None:
-            return self.membership.group.names(_MOST_NAMES)
-        names = [] if self._sharing is None else self._sharing.group()
-        return names if len(names) > 1 else None
-
     # --- evaluated with others ------------------------------------------------------------------
 
     @property
-    def template(self) -> Hashable | None:
-        """Equal for queries that can be evaluated together, differing in constants; None for others."""
-        prepared, evaluator = self.prepared, self.evaluator.incremental
-        registration = prepared.registration
-        if (
-            evaluator is None
-            or self.view is not None
-            or registration.memory is not None
-            or prepared.sources is not None
-            or prepared.query.form not in ("select", "ask")
-            or prepared.report.kind != "on-content-change"
-            or prepared.refresh != "trigger"
-        ):
-            return None
-        shape: Hashable | None = evaluator.template
-        windows = [each.stream for each in prepared.windows]
-        closes = any(kind_of(each.spec).closes for each in prepared.windows)
-        if shape is None or len(set(windows)) != 1 or closes:
-            return None
-        kept = (prepared.output, prepared.non_empty, prepared.open_closed, registration.lateness)
-        return (windows[0], shape, *kept)
+    def sharing_group(self) -> list[str] | None:
+        """The queries that share windows with this one, itself included; None when none does."""
+        return None if self.membership is None else self.membership.names(_MOST_NAMES)
 
     @property
-    def can_join(self) -> bool:
-        """True when nothing is in hand that a group would not know of."""
-        return (
-            self._sharing is not None
-            and self.membership is None
-            and self.state == "running"
-            and self.last_step is not None
-            and self.static.settled
-            and self.timeline.shared_windows() is not None
-        )
+    def native(self) -> NativeEvaluator:
+        """The evaluator of one that has a `shape`."""
+        return cast(NativeEvaluator, self.evaluator)
 
-    def join(self, membership: Membership, answer: ChangedAnswer) -> None:
-        """Others evaluate it from now on; ``answer`` is the present one, as they have it."""
-        evaluator = self._incremental
-        assert self.statics is not None
-        self.stop_sharing()
-        self._own_timeline.let_go()
-        self.membership = membership
-        self.statics.before_news = membership.settle
-        evaluator.sleep()
+    @property
+    def output(self) -> str:
+        """What it tells of its answers."""
+        return self.prepared.output
+
+    @property
+    def shape(self) -> Hashable | None:
+        """Equal for queries whose timelines can be one; None for one that stays alone."""
+        if (
+            self.evaluator.incremental is None
+            or self.state != "running"
+            or self.prepared.registration.memory is not None
+            or self.prepared.makes_stream
+        ):
+            return None
+        return self.timeline.shape()
+
+    @property
+    def template(self) -> Hashable | None:
+        """Equal for queries of a shape that differ in constants alone; None for one with an own plan."""
+        prepared = self.prepared
+        if (
+            self.view is not None
+            or prepared.sources is not None
+            or prepared.query.form not in ("select", "ask")
+            or prepared.refresh != "trigger"
+            or (template := self.native.template) is None
+        ):
+            return None
+        return template, prepared.output, prepared.non_empty
+
+    @property
+    def is_settled(self) -> bool:
+        """True when nothing is in hand that a common plan would not know of."""
+        return self.last_step is not None and self.static.settled
+
+    def enter_group(self, membership: Membership) -> None:
+        """Its timeline is that of the group from now on."""
+        self.membership, self.timeline = membership, membership.group.timeline
+
+    def leave_group(self, timeline: QueryTimeline) -> None:
+        """It has this timeline of its own from now on."""
+        self._leave_seat()
+        self.membership, self.timeline = None, timeline
+
+    def sleep(self, seat: Seat, answer: ChangedAnswer) -> None:
+        """A common plan evaluates it from now on; ``answer`` is the present one, as that has it."""
+        self.seat = seat
+        self.native.statics.before_news = seat.settle
+        self.native.sleep()
         self.answered_by(answer)
+
+    def wake(self, windows: Windows, undone: StaticStep | None) -> None:
+        """Evaluate it by its own plan again, from the last evaluation, which had not seen ``undone``."""
+        self._leave_seat()
+        assert self.last_step is not None
+        self.native.wake()
+        if undone is not None:
+            back = {place: TableChange(negate(each.delta)) for place, each in undone.changes.items()}
+            self.native.take(back)
+        self.answered_by(self.native.go_on(self.last_step.at, windows))
+
+    def _leave_seat(self) -> None:
+        self.seat = None
+        if self.statics is not None:
+            self.statics.before_news = _nothing
 
     def answered_by(self, answer: ChangedAnswer) -> None:
         """The answer is the same as it was, and known here from now on."""
@@ -305,10 +307,12 @@ class RunningQuery:
         self.feed.publish([], CurrentAnswer(self, self.last_step, self.last_version, answer).line)
 
     def settle(self, told: int | None = None) -> None:
-        """Bring its figures to the newest evaluation of its group; the one numbered ``told`` is told next."""
+        """Bring its figures to the newest evaluation; the common one numbered ``told`` is told next."""
         if self.membership is not None:
             self.membership.settle()
-            self.membership.seen = self.membership.seen if told is None else told
+        if self.seat is not None:
+            self.seat.settle()
+            self.seat.seen = self.seat.seen if told is None else told
 
     def settled(self, evaluations: int, step: Evaluation, version: int) -> None:
         """There were evaluations that gave it no rows, the last one at this step and version."""
@@ -326,52 +330,6 @@ class RunningQuery:
             return self.membership.counts()
         return timeline.taken, timeline.late, timeline.behind
 
-    def end_membership(self) -> Membership | None:
-        """The group evaluates it no longer."""
-        membership, self.membership = self.membership, None
-        if membership is not None and self.statics is not None:
-            membership.end()
-            self._own_timeline.restore(membership.timeline_state())
-            self.statics.before_news = _nothing
-        return membership
-
-    def go_alone(
-        self,
-        windows: Sequence[tuple[WindowKey, HeldWindow]] | None = None,
-        undone: StaticStep | None = None,
-    ) -> None:
-        """Evaluate it here again, from where its group is.
-
-        Args:
-            windows: what the windows held at the last evaluation; by default as they say themselves.
-            undone: a step of its static parts that the last evaluation had not seen.
-        """
-        evaluator = self._incremental
-        self.end_membership()
-        assert self.last_step is not None
-        evaluator.wake()
-        if undone is not None:
-            back = {place: TableChange(negate(each.delta)) for place, each in undone.changes.items()}
-            evaluator.take(back)
-        held = self._own_timeline.windows if windows is None else windows
-        answer = evaluator.go_on(self.last_step.at, held, Answer(()))
-        self.answered_by(answer)
-        self.share()
-
-    def stand(self, state: Mapping[str, Any]) -> None:
-        """Its windows are where these are."""
-        self.stop_sharing()
-        self._own_timeline.let_go()
-        self._own_timeline.restore(state)
-        self.share()
-
-    @property
-    def _incremental(self) -> IncrementalEvaluator:
-        """Its evaluator, of a query that may be evaluated with others."""
-        evaluator = self.evaluator.incremental
-        assert evaluator is not None
-        return evaluator
-
     # --- what others ask ------------------------------------------------------------------------
 
     @property
@@ -382,7 +340,7 @@ class RunningQuery:
     @property
     def explained(self) -> Explained | None:
         """The plan that keeps the answer up to date; None where the answer is recomputed."""
-        return self.evaluator.incremental if self.membership is None else self.membership.group
+        return self.evaluator.incremental if self.seat is None else self.seat.plan
 
     def variable_streams(self) -> list[str]:
         """The streams that windows on variables read now."""
@@ -410,15 +368,16 @@ class RunningQuery:
 
     def _after_refresh(self, at_ms: int, now_ms: int) -> None:
         if not self.prepared.windows:
-            self._evaluate(Evaluation(at_ms, "tick"), now_ms)
+            self.evaluate(Evaluation(at_ms, "tick"), now_ms, self.timeline.windows)
         elif self.timeline.instant is not None:
             # A commit happens at the query's current instant.
-            self._evaluate(Evaluation(self.timeline.instant, "tick"), now_ms)
+            self.evaluate(Evaluation(self.timeline.instant, "tick"), now_ms, self.timeline.windows)
 
-    def _evaluate(self, step: Evaluation, now_ms: int = 0) -> None:
+    def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
+        """Tell what follows from what the windows hold at an instant."""
         if self.static.stale:
             self.refresh(now_ms, "trigger")
-        self.tell(step, self.evaluator.advance(step.at, self._own_timeline.windows), now_ms)
+        self.tell(step, self.evaluator.advance(step.at, windows), now_ms)
 
     def tell(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
         """Publish what follows from an answer."""
@@ -465,12 +424,12 @@ class RunningQuery:
             boolean: the answer of ASK.
         """
         self.static.catch_up(held=self.prepared.refresh != "trigger")
-        self._own_timeline.renew_contents()
+        self.timeline.renew_contents()
         step = self.last_step
         if step is None:
             return
         last = Answer(self.evaluator.vars, list(kept), boolean=boolean)
-        answer = self.evaluator.go_on(step.at, self._own_timeline.windows, last)
+        answer = self.evaluator.go_on(step.at, self.timeline.windows, last)
         if self.view is not None:
             self.view.replace(answer.rows, step.at)
         self.feed.answer_again(CurrentAnswer(self, step, self.last_version, answer).line)
@@ -483,16 +442,16 @@ class CurrentAnswer:
         self._running = running
         self._told = step, version
         self._answer = answer
-        self._membership = running.membership
-        self._number = 0 if self._membership is None else self._membership.seen
+        self._seat = running.seat
+        self._number = 0 if self._seat is None else self._seat.seen
         self._made: tuple[tuple[Evaluation, int], str] | None = None
 
     def line(self) -> str:
         """The answer, at the newest evaluation that left it as it is. Called in any thread."""
         told = self._told
-        if self._membership is not None:
-            # Evaluations of a group that gave this member no rows were not told here.
-            told = self._membership.shown_after(self._number) or told
+        if self._seat is not None:
+            # Evaluations of a common plan that gave this query no rows were not told here.
+            told = self._seat.shown_after(self._number) or told
         made = self._made
         if made is None or made[0] != told:
             made = self._made = told, self._running.line(*told, self._answer)

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 from pyoxigraph import NamedNode, Quad
 
@@ -14,8 +14,9 @@ from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
 
 from ..clock import Clock
-from ..groups.group import TemplateGroup
-from ..groups.pool import TemplatePool
+from ..groups.group import Group
+from ..groups.membership import Failures
+from ..groups.registry import GroupRegistry
 from ..inputs import Arrival, StreamInput
 from ..queries.pending_registration import Pending
 from ..queries.prepare import PreparedQuery
@@ -68,8 +69,8 @@ class Router:
         self._following: dict[StaticInputs, str] = {}
         self._unfollowing: set[str] = set()
         # Those that take inputs by themselves, and groups that do for their members.
-        self._readers: dict[str, dict[RunningQuery, None]] = {}
-        self._templates = TemplatePool(self.fail, when_shown or _at_once, enabled=templates)
+        self._readers: dict[str, dict[RunningQuery | Group, None]] = {}
+        self._groups = GroupRegistry(when_shown or _at_once, common_plans=templates)
         self._derived: deque[StreamInput] = deque()
         self._timers: dict[str, int] = {}
         # When something is due for a stream, as of the last look.
@@ -77,12 +78,10 @@ class Router:
 
     def readers(self, iri: str) -> list[RunningQuery]:
         """Who reads a stream. May be called from any thread."""
-        found = list(self._readers.get(iri, ()))
-        members = [each for group in self._templates.groups(iri) for each in list(group.members.values())]
-        if members:
-            found += members
-            found.sort(key=lambda running: self._places.get(running.name, 0))
-        return found
+        found: list[RunningQuery] = []
+        for reader in list(self._readers.get(iri, ())):
+            found += _queries(reader)
+        return sorted(found, key=lambda running: self._places.get(running.name, 0))
 
     # --- queries --------------------------------------------------------------------------------
 
@@ -99,9 +98,11 @@ class Router:
         for event in replay() if replay is not None else ():
             replayed += len(event.elements) if isinstance(event, Arrival) else 0
             self._hand(running, event)
-        if replay is None and running.state != "failed":
-            running.share()
-            self._templates.enter(running)
+        if replay is not None:
+            # What it was given is not what others were.
+            running.timeline.first = None
+        if running.state != "failed":
+            self._groups.enter(running)
         self._follow(running)
         self.set_timer(running)
         self._work_off_derived()
@@ -113,8 +114,7 @@ class Router:
             self._enter(running)
             self._index(running)
             self.set_timer(running)
-            running.share()
-            self._templates.enter(running)
+            self._groups.enter(running)
 
     def _enter(self, running: RunningQuery) -> None:
         before = self._attached.get(running.name)
@@ -156,9 +156,7 @@ class Router:
         """The query gets no more inputs."""
         if self._attached.get(running.name) is running:
             del self._attached[running.name]
-            self._templates.leave(running)
-            self._take_parted()
-            running.stop_sharing()
+            self._leave_group(running)
             del self._places[running.name]
             self._unfollowing.discard(running.name)
             if running.statics is not None:
@@ -177,28 +175,49 @@ class Router:
     def set_state(self, running: RunningQuery, state: Any) -> None:
         """Pause or resume a query."""
         self.part(running)
+        self._leave_group(running)
         running.state = state
         if state == "running":
             self._try(running, lambda: running.resume(self._clock.now_ms()))
+            self._groups.enter(running)
             self._work_off_derived()
 
     def part(self, running: RunningQuery) -> None:
         """Whatever comes next for a query is not for others of its template."""
-        self._templates.part(running)
-        self._take_parted()
-
-    def _take_parted(self) -> None:
-        """Queries that have left a group get inputs by themselves."""
-        for running in self._templates.take_parted():
-            self._index(running)
+        if running.membership is not None:
+            self._fail_all(running.membership.group.set_apart(running))
 
     def change(self, running: RunningQuery, work: Callable[[], None]) -> None:
-        """Let a query have other settings, which may make it fit for a template or not any more."""
+        """Let a query have other settings, which may make it fit for a group or not any more."""
         self.part(running)
-        self._templates.leave(running)
+        self._leave_group(running)
         work()
         if self._attached.get(running.name) is running:
-            self._templates.enter(running)
+            self._groups.enter(running)
+
+    def _leave_group(self, running: RunningQuery) -> None:
+        """A query takes inputs by itself, if any more."""
+        left, failures = self._groups.leave(running)
+        if left is not None:
+            del self._readers[left.stream][left]
+        if self._attached.get(running.name) is running:
+            self._index(running)
+        self._fail_all(failures)
+
+    def _join_groups(self, stream: str, mark: int) -> None:
+        """Queries get inputs with others from now on."""
+        readers = self._readers[stream]
+        for group, joined, failures in self._groups.join(stream, mark):
+            for running in joined:
+                readers.pop(cast(RunningQuery, running), None)
+            readers[group] = None
+            self._fail_all(failures)
+
+    def _fail_all(self, failures: Failures, event: StreamInput | None = None) -> None:
+        for running, error in failures:
+            if not isinstance(error, QuadrillError):
+                log.error("the query %s failed", running.name, exc_info=error)
+            self.fail(cast(RunningQuery, running), error, event)
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -240,28 +259,15 @@ class Router:
         self._work_off_derived()
 
     def _alone(self, moved: list[RunningQuery], now: int) -> list[RunningQuery]:
-        """Let groups take the steps of their members; the queries that are left."""
-        groups: dict[TemplateGroup, list[RunningQuery]] = {}
+        """Let groups take the steps of members of common plans; the queries that are left."""
+        groups: dict[Group, list[RunningQuery]] = {}
         for running in moved:
-            if running.membership is not None:
+            if running.membership is not None and running.seat is not None:
                 groups.setdefault(running.membership.group, []).append(running)
         for group, members in groups.items():
-            self._together(group, lambda group=group, members=members: group.take_steps(members, now))  # type: ignore[misc]
+            self._fail_all(group.take_steps(members, now))
         together = {running for members in groups.values() for running in members}
         return [running for running in moved if running not in together] if together else moved
-
-    def _together(
-        self, group: TemplateGroup, work: Callable[[], None], event: StreamInput | None = None
-    ) -> None:
-        """Something is done for all members of a group; when it fails, all do."""
-        try:
-            work()
-        except Exception as error:
-            log.exception("the queries %s ... failed together", ", ".join(group.names(3)))
-            for running in list(group.members.values()):
-                self.fail(running, error, event)
-        self._templates.gather(group)
-        self._take_parted()
 
     def _in_order(self, moved: Collection[StaticInputs], others: Collection[str]) -> list[RunningQuery]:
         """The queries of these tables and the others by name, in the order of registration."""
@@ -289,17 +295,26 @@ class Router:
         for pending in self._pending.values():
             pending.take(event)
         now = self._clock.now_ms()
-        # Who has to leave a group has taken this input there.
-        alone = list(self._readers.get(event.stream, ()))
-        for group in self._templates.groups(event.stream):
-            self._together(group, lambda group=group: group.handle(event, now), event)  # type: ignore[misc]
-        for running in alone:
-            self._hand(running, event)
-            self._follow(running)
-        if self._templates.meet(event.stream):
-            readers = self._readers[event.stream]
-            self._readers[event.stream] = {each: None for each in readers if each.membership is None}
-        self._take_parted()
+        for reader in list(self._readers.get(event.stream, ())):
+            if isinstance(reader, Group):
+                self._hand_to_all(reader, event, now)
+            else:
+                self._hand(reader, event)
+                self._follow(reader)
+        waiting = self._groups.waiting.get(event.stream)
+        if waiting:
+            mark = event.after.watermark()
+            if mark is not None and waiting[0][0] <= mark:
+                self._join_groups(event.stream, mark)
+
+    def _hand_to_all(self, group: Group, event: StreamInput, now: int) -> None:
+        """An input for all members of a group; when it fails, all do."""
+        try:
+            failures = group.handle(event, now)
+        except Exception as error:
+            log.exception("the queries %s ... failed together", ", ".join(group.names(3)))
+            failures = [(running, error) for running in group.members]
+        self._fail_all(failures, event)
 
     def _hand(self, running: RunningQuery, event: StreamInput) -> None:
         if running.state == "failed":
@@ -401,14 +416,18 @@ class Router:
         self._due.clear()
         for state in self._book:
             if state.record.stamping == "arrival":
-                readers = [*self._readers.get(state.iri, ()), *self._templates.groups(state.iri)]
-                instants = [reader.timeline.next_due() for reader in readers]
+                instants = [reader.timeline.next_due() for reader in self._readers.get(state.iri, ())]
                 found = [instant + state.lateness_ms for instant in instants if instant is not None]
                 if found:
                     self._due[state.iri] = min(found)
             elif (left := state.idle_in(self._clock)) is not None:
                 self._due[state.iri] = now + left
         return max(1, min([*due, *self._due.values()]) - now)
+
+
+def _queries(reader: RunningQuery | Group) -> list[RunningQuery]:
+    """A query itself, or the members of a group."""
+    return cast(list[RunningQuery], reader.members) if isinstance(reader, Group) else [reader]
 
 
 def _at_once(work: Callable[[], None]) -> None:

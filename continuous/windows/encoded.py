@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple, Protocol
@@ -27,7 +28,7 @@ WindowKey = tuple[NamedNode, NamedNode | None]
 """A window and, where its stream is a variable, one of its streams."""
 Predicates = frozenset[int] | None
 """Ids of the predicates that a query's patterns can match; None for every predicate."""
-LEVELS = 3
+LEVELS = 2
 """Levels of keepers."""
 
 
@@ -135,8 +136,7 @@ class ElementCoder:
 class Keeper(Protocol):
     """Something that keeps keys.
 
-    ``level``: 0 for contents of windows, 1 for changes of shared ones, 2 for what readers of these have not
-    taken; keys are copied from a level to the next.
+    ``level``: 0 for contents of windows, 1 for changes that were taken from them for several plans.
     """
 
     level: int
@@ -381,9 +381,13 @@ class EncodedContent:
         triples = dict.fromkeys(after - before, 1) | dict.fromkeys(before - after, -1)
         return Taken(triples, {key: weight for key, weight in changes.items() if len(key) == 4}, changes)
 
-    def kept_by(self, keeper: Keeper) -> None:
-        """Something else keeps keys of the same window."""
-        self._coder.keep(keeper)
+    def fork(self) -> EncodedContent:
+        """A content of its own that holds the same."""
+        other = copy(self)
+        other._counts, other._changes = dict(self._counts), dict(self._changes)
+        other._triples = None if self._triples is None else dict(self._triples)
+        self._coder.keep(other)
+        return other
 
     @property
     def shape(self) -> tuple[Predicates, bool]:

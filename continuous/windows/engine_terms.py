@@ -9,7 +9,6 @@ from quadrill.store.dictionary import TermDictionary
 from ..expressions.values import ValueTable
 from ..operators.ordering import OrderKeys
 from .encoded import ElementCoder
-from .sharing import WindowPool
 
 
 class EngineTerms:
@@ -21,7 +20,6 @@ class EngineTerms:
         self.keys = OrderKeys(self.dictionary)
         self.coder = ElementCoder(self.dictionary)
         self.dictionary.hold(self.coder.held)
-        self.pool = WindowPool()
         # Held while a query is planned: its ids have no holder yet.
         self.planning = threading.Lock()
 

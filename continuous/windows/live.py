@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from copy import copy
+from typing import Any, Protocol, Self
 
 from pyoxigraph import Quad
 
@@ -124,6 +126,21 @@ class Holding:
 
     def __init__(self) -> None:
         self.live: LiveContent = LiveQuads()
+
+    @property
+    def stay(self) -> int | None:
+        """How long after its event time an element is out at the latest; None where time does not decide."""
+        return None
+
+    def fork(self) -> Self:
+        """A window of its own that holds the same, for one without closes whose elements are in a deque."""
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, deque):
+                setattr(other, name, value.copy())
+        if isinstance(self.live, EncodedContent):
+            other.live = self.live.fork()
+        return other
 
     @property
     def content(self) -> Mapping[Any, int]:

@@ -30,6 +30,15 @@ class WindowOperator(Protocol):
     closes_after: bool
     """True when the window's close is due only once the watermark has passed it (``(open, close]``)."""
 
+    @property
+    def stay(self) -> int | None:
+        """How long after its event time an element is out at the latest; None where time does not decide."""
+        ...
+
+    def fork(self) -> WindowOperator:
+        """A window of its own that holds the same; for windows without closes."""
+        ...
+
     def start(self, origin: int) -> None:
         """The query's first element or heartbeat has this event time."""
         ...

@@ -36,6 +36,11 @@ class RangeWindow(Holding):
         self._stay = max(1, width_ms if open_start else width_ms + 1)
         self._elements: deque[Element] = deque()
 
+    @property
+    def stay(self) -> int | None:
+        """How long after its event time an element is out."""
+        return self._stay
+
     def start(self, origin: int) -> None:
         """Nothing to do: the content depends on the instant alone."""
 

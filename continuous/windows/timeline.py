@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -24,19 +25,18 @@ from pyoxigraph import NamedNode
 from ..algebra.query import WindowDeclaration
 from ..element import Element
 from ..inputs import Advance, Arrival, Idle, StreamInput, StreamTime
-from .encoded import NOTHING, EncodedContent, WindowKey
+from .encoded import EncodedContent, WindowKey
 from .grid import GridWindow
 from .kinds import build_window, kind_of
 from .live import LiveContent, LiveQuads
 from .operator import Interval, WindowOperator
 from .reports import Cause, Evaluation, Report, Skipped, Step
-from .shared_window import SharedView
 
 _KEPT = (
     "_views", "_operators", "_by_order", "_pending", "_next_report", "_last_at", "_last_window", "instant",
     "late", "behind", "taken",
 )  # fmt: skip
-"""What it has become since the registration."""
+"""What it has become since the registration, beside `QueryTimeline.first`."""
 
 
 def _quads(window: NamedNode) -> LiveContent:
@@ -55,6 +55,18 @@ class _View:
 
     def watermark(self) -> int | None:
         return self.time.watermark(self.lateness)
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first elements that a timeline was given.
+
+    ``newest``: nothing that was accepted before them has a greater event time. ``place``: equal for
+    timelines that have been given the same from the beginning; None where that is not known.
+    """
+
+    newest: int
+    place: tuple[int, int | None] | None
 
 
 class QueryTimeline:
@@ -115,6 +127,8 @@ class QueryTimeline:
         self._last_at: int | None = None
         self._last_window: Interval | None = None
         self.instant: int | None = None
+        # Where it was when its first elements came.
+        self.first: First | None = None
         self.late = 0
         self.behind = 0
         self.taken = 0
@@ -146,93 +160,62 @@ class QueryTimeline:
             for (name, stream), operator in self._operators.items()
         ]
 
-    def sliding(self) -> Iterator[tuple[Hashable, tuple[str, str]]]:
-        """The windows that may be shared: shape, and key in `operators`.
+    def shape(self) -> Hashable | None:
+        """Equal for timelines that can be one; None where windows close, are timed or on other streams.
 
-        They are on the one stream of this query, only slide, and hold term ids. Windows of one shape hold the
-        same when they are given the same.
+        Timelines of one shape say the same and hold the same when they are given the same.
         """
-        if len(self._views) != 1:
-            return
+        if not self._slides or len(self._views) != 1:
+            return None
+        if not all(isinstance(window.stream, NamedNode) for window in self._windows):
+            return None
         ((stream, view),) = self._views.items()
-        for declaration in self._windows:
-            operator = self._operators.get((declaration.name.value, stream))
-            content = operator.window.content if isinstance(operator, SharedView) else None
-            if operator is not None and type(operator.live) is EncodedContent:
-                content = operator.live
-            if content is not None and not kind_of(declaration.spec).closes:
-                shape = (stream, declaration.spec, self._open_closed, view.lateness, content.shape)
-                yield shape, (declaration.name.value, stream)
+        contents = [operator.live for operator in self._operators.values()]
+        if any(type(content) is not EncodedContent for content in contents):
+            return None
+        shapes = tuple(content.shape for content in contents)
+        return (stream, self._windows, self._open_closed, self._non_empty, view.lateness, shapes)
+
+    def detach(self) -> None:
+        """From now on it asks nothing of the query that it was made for; for one with a `shape`."""
+        self._content_of, self._variable_streams = _quads, None
+
+    def complete_from(self) -> int | None:
+        """The instant from which its windows hold the same whatever came before its first input.
+
+        None while that is not known, and for windows that never forget.
+        """
+        stays = [operator.stay for operator in self._operators.values()]
+        if self.first is None or not self._slides or None in stays:
+            return None
+        return self.first.newest + max(stay for stay in stays if stay is not None)
 
     # --- what it has become ---------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """What it has become since the registration, for a checkpoint."""
-        return {name: getattr(self, name) for name in _KEPT}
-
-    def fork(self, owner: str) -> dict[str, Any]:
-        """The same for another query, with views of its own of the windows, all of which are shared."""
-        views = {
-            key: each.fork(owner) for key, each in self._operators.items() if isinstance(each, SharedView)
-        }
-        of = {id(each): views[key] for key, each in self._operators.items()}
-        return self.state() | {
-            "_views": {stream: replace(view) for stream, view in self._views.items()},
-            "_operators": views,
-            "_by_order": [[of[id(each)] for each in operators] for operators in self._by_order],
-            "_pending": list(self._pending),
-        }
+        """What it has become since the registration, for a checkpoint or a `restore`."""
+        return {name: getattr(self, name) for name in _KEPT} | {"first": self.first}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Go on from a state, which may be that of others, too: windows that slide are copied."""
         for name in _KEPT:
             setattr(self, name, state[name])
+        # Checkpoints of earlier releases do not have it.
+        self.first = state.get("first")
+        own = {id(each): each if each.closes else each.fork() for each in self._operators.values()}
+        self._views = {stream: replace(view) for stream, view in self._views.items()}
+        self._operators = {key: own[id(each)] for key, each in self._operators.items()}
+        self._by_order = [[own[id(each)] for each in operators] for operators in self._by_order]
+        self._pending = list(self._pending)
         # Only the order of pushes matters: later ones come behind those that wait.
         self._pushes = count(1 + max((entry[3] for entry in self._pending), default=-1))
         self._list_windows()
 
-    def let_go(self) -> None:
-        """Another timeline stands for this one, until `restore`: its windows are left."""
-        self.leave_windows()
-        self._operators, self._by_order, self._pending = {}, [], []
-        self._list_windows()
-
-    def leave_windows(self) -> None:
-        """Read no shared window any more."""
-        for operator in self._operators.values():
-            if isinstance(operator, SharedView):
-                operator.leave()
-
-    def shared_windows(self) -> tuple[int, ...] | None:
-        """The identities of the shared windows that it reads; None when it has one of its own, or news."""
-        found = []
-        for operator in self._operators.values():
-            if not isinstance(operator, SharedView) or operator.live.pending is not NOTHING:
-                return None
-            found.append(id(operator.window))
-        return tuple(found)
-
-    def is_like(self, other: QueryTimeline) -> bool:
-        """True when both, over the same windows, will say the same for every input to come."""
-        return (
-            self.stands_like(other)
-            and self._views == other._views
-            and (self._last_at, self._last_window) == (other._last_at, other._last_window)
-        )
-
-    def stands_like(self, other: QueryTimeline) -> bool:
-        """True when both are at one instant and the same elements wait."""
-        mine, theirs = self._pending, other._pending
-        if self.instant != other.instant or len(mine) != len(theirs):
-            return False
-        return {each[2] for each in mine} == {each[2] for each in theirs}
-
-    def put(self, key: tuple[str, str], operator: WindowOperator) -> None:
-        """Put another operator with the same content in the place of one on the one stream."""
-        old = self._operators[key]
-        self._operators[key] = operator
-        self._by_order[0] = [operator if each is old else each for each in self._by_order[0]]
-        self._list_windows()
+    def fork(self, state: Mapping[str, Any]) -> QueryTimeline:
+        """A timeline of its own, with the same windows, that goes on from a state."""
+        other = copy(self)
+        other.restore(state)
+        return other
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -386,6 +369,9 @@ class QueryTimeline:
 
     def _accept(self, view: _View, event: Arrival) -> list[Element]:
         """Sort an arrival's elements into waiting and late ones, the late ones in time order."""
+        if self.first is None:
+            place = None if self.taken or self._pending else (event.elements[0].seq, self.instant)
+            self.first = First(event.before.newest, place)
         before = event.before.watermark(view.lateness)
         view.active, view.idle = True, False
         push = next(self._pushes)

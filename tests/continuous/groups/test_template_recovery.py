@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.groups.evaluator import TemplateEvaluator
-from quadrill.continuous.groups.group import evaluator_of
+from quadrill.continuous.groups.labelled_plan import LabelledPlan
 
 from ..engines import E, bench, sweep_always
 from ..test_recovery import Life, comparable, take
@@ -109,7 +108,7 @@ def test_when_the_common_plan_fails_each_goes_on_alone(
             b.push(1, "b")
             assert joined(b.engine) == (4 if fails else 0)
             if fails:
-                monkeypatch.setattr(TemplateEvaluator, "step", lambda *_: 1 / 0)
+                monkeypatch.setattr(LabelledPlan, "step", lambda *_: 1 / 0)
             if not at_commit:
                 b.push(3_500, "a")
             b.store.update(f'INSERT DATA {{ <{E}b> <{E}name> "2" }}')
@@ -169,7 +168,7 @@ def test_an_answer_is_known_when_the_plan_that_made_it_was_replaced(monkeypatch:
         b.push(0, "a", "b")
         b.engine.heartbeat(E + "s", 15)
         b.register("three", text % ("a", '"y"'))
-        b.push(20, "a", "e")
+        b.push(30, "a", "e")
         assert b.engine.describe("three")["template"]["members"] == 3
         failing = b.engine.parts.catalogue.get("one").running
         monkeypatch.setattr(failing, "tell", lambda *_: 1 / 0)
@@ -188,7 +187,7 @@ def test_an_earlier_answer_is_known_when_its_evaluator_sleeps_and_when_it_wakes(
         b.register("q", "SELECT ?x WHERE { STREAM :s [RANGE 10ms] { ?x :seen ?v } }")
         running = b.engine.parts.catalogue.get("q").running
         assert running is not None
-        evaluator, changes = evaluator_of(running), []
+        evaluator, changes = running.native, []
         advance = evaluator.advance
 
         def noted(*arguments: Any) -> Any:

@@ -69,7 +69,7 @@ def test_members_have_the_rows_of_a_fresh_evaluation_whatever_went_on_meanwhile(
         _, (fresh,) = running.statics._background.evaluate([part])
         assert Counter(running.statics.rows(0)) == Counter(fresh)
         views = running.statics._views.get(0, ())
-        assert len(views) == (running.membership is None)
+        assert len(views) == (running.seat is None)
         assert all(Counter(dict(view.rows())) == Counter(table.rows) for view in views)
     assert members > PLACES // 2
     engine.stop()

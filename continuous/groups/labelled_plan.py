@@ -26,7 +26,7 @@ _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 class MemberAnswer:
     """The answer of one member: rows of the common plan, which still bear the member's number."""
 
-    def __init__(self, owner: TemplateEvaluator) -> None:
+    def __init__(self, owner: LabelledPlan) -> None:
         self.vars = owner.vars
         self.rows: Delta = {}
         self._owner = owner
@@ -56,7 +56,7 @@ class MemberAnswer:
             return change.undone(self._owner.decoded(self.rows))
 
 
-class TemplateEvaluator:
+class LabelledPlan:
     """The common plan of queries that differ in constants and in rows of static parts.
 
     Its answer is the union of the members' answers, each row with the number of its member. Not thread-safe
