@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from quadrill.store.changes.commit import Commit
     from quadrill.store.quads.frozen import FrozenReader
     from quadrill.store.quads.quad_store import QuadStore
-    from quadrill.store.quads.reading import SnapshotReader
+    from quadrill.store.quads.reading import StoreReads
     from quadrill.store.sparql.guard import TextFacts
     from quadrill.store.sparql.query import QueryResult
 
-Reader: TypeAlias = Union["QuadStore", "SnapshotReader", "ScratchReader", "FrozenReader"]
+Reader: TypeAlias = Union["StoreReads", "ScratchReader", "FrozenReader"]
 """The store as it is, one version of it, one with remote graphs beside it, or a copy."""
 
 _ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
@@ -167,7 +167,7 @@ class StaticEvaluator:
         return commits if commits and commits[-1].version == version else None
 
     def columnar(
-        self, snapshot: SnapshotReader, part: StaticPattern
+        self, snapshot: StoreReads, part: StaticPattern
     ) -> Callable[[], list[Solution] | None] | None:
         """What reads a part by the columnar engine at the snapshot's version; None when the store is to.
 
@@ -188,7 +188,7 @@ class StaticEvaluator:
         """Who evaluated a part the last time, and why; None without a columnar engine."""
         return None if self._columnar is None else self._columnar.choices.get(part.name)
 
-    def _rows(self, snapshot: SnapshotReader, part: StaticPattern, dataset: Dataset) -> list[Solution]:
+    def _rows(self, snapshot: StoreReads, part: StaticPattern, dataset: Dataset) -> list[Solution]:
         if isinstance(part.pattern, Service):
             return self._sources.rows(part.pattern, part.vars)
         if self._is_remote(part, dataset):

@@ -22,7 +22,7 @@ from ..algebra.nodes import Algebra
 from .query import QuerySources
 
 if TYPE_CHECKING:
-    from quadrill.store.quads.reading import SnapshotReader
+    from quadrill.store.quads.reading import StoreReads
 
 Name = NamedNode | BlankNode | DefaultGraph
 _MOST = 2_000_000
@@ -48,7 +48,7 @@ def reads_remote(
 
 
 def with_remote(
-    snapshot: SnapshotReader,
+    snapshot: StoreReads,
     pattern: Algebra,
     sources: QuerySources,
     default: Sequence[Name],
@@ -100,5 +100,5 @@ def _looked_into(pattern: Algebra, default: Sequence[Name], named: Sequence[Name
     return list(graphs)
 
 
-def _exists(snapshot: SnapshotReader, name: NamedNode | BlankNode) -> bool:
+def _exists(snapshot: StoreReads, name: NamedNode | BlankNode) -> bool:
     return bool(snapshot.graph_exists(name))

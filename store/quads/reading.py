@@ -81,7 +81,7 @@ class StoreReads:
             return drain(result)
 
     @contextmanager
-    def snapshot_read(self) -> Iterator[SnapshotReader]:
+    def snapshot_read(self) -> Iterator[StoreReads]:
         """Several reads of one version: no commit becomes visible inside.
 
         Keep it short, and wait for nothing inside that a writer may hold: writers wait for its end. Snapshots
@@ -89,7 +89,7 @@ class StoreReads:
         """
         self._open_querier()
         with self._gate.reading():
-            yield SnapshotReader(self)
+            yield self
 
     def contains(self, quad: Quad) -> bool:
         """True when the quad (in the store's own form) is there."""
@@ -162,40 +162,6 @@ class StoreReads:
     def _database(self) -> Store:
         self._open_querier()
         return self._committer.store
-
-
-class SnapshotReader:
-    """Reads of one version; valid inside its `StoreReads.snapshot_read`."""
-
-    def __init__(self, store: StoreReads) -> None:
-        self._store = store
-        self.version = store.version
-
-    def query(self, text: str, **parameters: Any) -> QueryResult:
-        """See `StoreReads.query`; the result's version is exact."""
-        return self._store.query(text, **parameters)
-
-    def solutions(self, text: str, **parameters: Any) -> tuple[list[str], list[Solution]]:
-        """See `StoreReads.solutions`."""
-        return self._store.solutions(text, **parameters)
-
-    def graph_exists(self, name: GraphName) -> bool:
-        """True when the graph is listed; the default graph always is."""
-        return self._store.graph_exists(name)
-
-    def graph_quads(self, name: GraphName) -> list[Quad]:
-        """All quads of one graph."""
-        return self._store.graph_quads(name)
-
-    def quads_for_pattern(
-        self,
-        subject: Any = None,
-        predicate: NamedNode | None = None,
-        object: Any = None,
-        graph: GraphName | None = None,
-    ) -> list[Quad]:
-        """See `StoreReads.quads_for_pattern`."""
-        return self._store.quads_for_pattern(subject, predicate, object, graph)
 
 
 class _GatedWriter:
