@@ -130,4 +130,3 @@ def _compress(response: Response) -> None:
     if negotiation.accepts_gzip(request.headers.get("Accept-Encoding")):
         response.set_data(gzip.compress(body, 1, mtime=0))
         response.headers["Content-Encoding"] = "gzip"
-

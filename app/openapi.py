@@ -181,9 +181,7 @@ OPERATIONS: tuple[Route, ...] = (
     Route("get", "/prefixes", "the prefixes that graphs are written with", (200,), _PREFIX, answers=JSON),
     Route("post", "/prefixes", "keep a prefix", (204,), _PREFIX, FORM, role="write"),
     Route("delete", "/prefixes", "forget a prefix", (204,), ("prefix",), role="write"),
-    Route(
-        "get", "/changes", "the store's change feed", (200,), ("after", "patch", "graph"), answers=EVENTS
-    ),
+    Route("get", "/changes", "the store's change feed", (200,), ("after", "patch", "graph"), answers=EVENTS),
     Route("get", "/streams", "all streams, or one by its IRI", (200,), ("iri",), answers=JSON),
     Route("put", "/streams", "declare a stream by its IRI", (200, 201), ("iri",), JSON, JSON, "write"),
     Route(
@@ -200,9 +198,7 @@ OPERATIONS: tuple[Route, ...] = (
     ),
     Route("get", "/streams/{name}", "one stream", (200,), answers=JSON),
     Route("put", "/streams/{name}", "declare a stream", (200, 201), ("iri",), JSON, JSON, "write"),
-    Route(
-        "post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"
-    ),
+    Route("post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"),
     Route("get", "/streams/{name}/late", "the late elements that are kept", (200,), answers=JSON),
     Route(
         "get",
@@ -248,9 +244,7 @@ OPERATIONS: tuple[Route, ...] = (
         JSON,
         "write",
     ),
-    Route(
-        "patch", "/queries/{name}", "pause, resume or change settings", (200,), (), JSON, JSON, "write"
-    ),
+    Route("patch", "/queries/{name}", "pause, resume or change settings", (200,), (), JSON, JSON, "write"),
     Route("delete", "/queries/{name}", "drop a continuous query", (204,), ("drop_graph",), role="write"),
     Route(
         "get",
@@ -280,13 +274,9 @@ OPERATIONS: tuple[Route, ...] = (
         ("from", "snapshot", "format"),
         answers=(*EVENTS, *RESULT_TYPES),
     ),
-    Route(
-        "post", "/loads", "load a file below the load folders as a job", (202,), (), JSON, JSON, "write"
-    ),
+    Route("post", "/loads", "load a file below the load folders as a job", (202,), (), JSON, JSON, "write"),
     Route("get", "/jobs", "all jobs", (200,), answers=JSON),
-    Route(
-        "get", "/jobs/{job_id}", "one job, or its progress as events", (200,), answers=(*JSON, *EVENTS)
-    ),
+    Route("get", "/jobs/{job_id}", "one job, or its progress as events", (200,), answers=(*JSON, *EVENTS)),
     Route("delete", "/jobs/{job_id}", "cancel a load", (202,), answers=JSON, role="write"),
     Route(
         "post",
@@ -299,9 +289,7 @@ OPERATIONS: tuple[Route, ...] = (
         "admin",
     ),
     Route("post", "/optimize", "compact the database files as a job", (202,), answers=JSON, role="admin"),
-    Route(
-        "get", "/mirror", "the Parquet mirror, and how far the store is ahead of it", (200,), answers=JSON
-    ),
+    Route("get", "/mirror", "the Parquet mirror, and how far the store is ahead of it", (200,), answers=JSON),
     Route(
         "post",
         "/mirror",

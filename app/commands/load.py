@@ -76,9 +76,7 @@ def _blocks(stream: Any) -> Iterator[bytes]:
 def _load_there(server: ServerConnection, file: Path, options: argparse.Namespace) -> int | None:
     """Let the server read the file itself; None when it does not lie below one of its load folders."""
     if options.master:
-        raise UsageError(
-            "--master is for loads with --data", hint="A server has the setting spark_master."
-        )
+        raise UsageError("--master is for loads with --data", hint="A server has the setting spark_master.")
     members = {
         "source": str(file.absolute()),
         "graph": options.graph,

@@ -223,5 +223,3 @@ def _pairs(given: list[str]) -> dict[str, Path]:
             raise OfflineError(f"there is no file {file} for the stream {name}")
         streams[name] = Path(file)
     return streams
-
-

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pyoxigraph import Literal, NamedNode
 
-from quadrill.continuous.algebra.build import map_children
+from quadrill.continuous.algebra.build import children, with_children
 from quadrill.continuous.algebra.nodes import Aggregate, Algebra, Constant, Group
 from quadrill.continuous.algebra.set_functions import STATISTICAL, Accumulator
 from quadrill.continuous.language import parse
@@ -69,7 +69,7 @@ def _called_by_iri(node: Algebra, known: dict[NamedNode, Callable[[], Any]]) -> 
     if isinstance(node, Group):
         found = tuple((var, _of_one_argument(aggregate, known)) for var, aggregate in node.aggregates)
         node = replace(node, aggregates=found)
-    return map_children(node, lambda child: _called_by_iri(child, known))
+    return with_children(node, [_called_by_iri(each, known) for each in children(node)])
 
 
 def _of_one_argument(aggregate: Aggregate, known: dict[NamedNode, Callable[[], Any]]) -> Aggregate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import is_
 
@@ -91,19 +91,19 @@ def children(node: Algebra) -> tuple[Algebra, ...]:
             return (node.input,)
 
 
-def map_children(node: Algebra, change: Callable[[Algebra], Algebra]) -> Algebra:
-    """The node with each direct operand changed; itself where nothing is."""
+def with_children(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
+    """The node with other operands in the places of `children`; itself where they are the same."""
     match node:
-        case Join(left, right):
-            return join(change(left), change(right))
-        case Union() | Minus() | LeftJoin():
-            left, right = change(node.left), change(node.right)
-            same = left is node.left and right is node.right
-            return node if same else replace(node, left=left, right=right)
+        case Join():
+            return join(*changed)
         case Bgp() | Path() | Values() | Table():
             return node
+        case Union() | Minus() | LeftJoin():
+            left, right = changed
+            same = left is node.left and right is node.right
+            return node if same else replace(node, left=left, right=right)
         case _:
-            inner = change(node.input)
+            (inner,) = changed
             return node if inner is node.input else replace(node, input=inner)
 
 
@@ -129,32 +129,62 @@ def expressions(node: Algebra) -> Iterator[Expr]:
             return
 
 
-def map_expressions(node: Algebra, change: Callable[[Expr], Expr]) -> Algebra:
-    """The node with each of its own expressions changed."""
+def with_expressions(node: Algebra, changed: Sequence[Expr]) -> Algebra:
+    """The node with other expressions in the places of `expressions`; itself where they are the same."""
+    if all(map(is_, changed, expressions(node))):
+        return node
     match node:
-        case Filter(condition, _):
-            changed = change(condition)
-            return node if changed is condition else replace(node, condition=changed)
-        case LeftJoin(_, _, condition) if condition is not None:
-            return replace(node, condition=change(condition))
-        case Extend(_, _, expr):
-            changed = change(expr)
-            return node if changed is expr else replace(node, expr=changed)
+        case Filter() | LeftJoin():
+            return replace(node, condition=changed[0])
+        case Extend():
+            return replace(node, expr=changed[0])
         case OrderBy(_, conditions):
+            pairs = zip(changed, conditions, strict=True)
             return replace(
-                node,
-                conditions=tuple(OrderCondition(change(each.expr), each.descending) for each in conditions),
+                node, conditions=tuple(OrderCondition(expr, old.descending) for expr, old in pairs)
             )
         case Group(_, _, aggregates):
-            return replace(
-                node,
-                aggregates=tuple(
-                    (var, replace(each, expr=change(each.expr)) if each.expr is not None else each)
-                    for var, each in aggregates
-                ),
-            )
+            rest = iter(changed)
+            new = []
+            for var, each in aggregates:
+                expr = None if each.expr is None else next(rest)
+                parameter = None if each.parameter is None else next(rest)
+                new.append((var, replace(each, expr=expr, parameter=parameter)))
+            return replace(node, aggregates=tuple(new))
         case _:
             return node
+
+
+def operands(node: Algebra) -> tuple[Algebra, ...]:
+    """All patterns directly below a node: those of EXISTS in its own expressions, then its `children`."""
+    return (*_patterns(node), *children(node))
+
+
+def with_operands(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
+    """The node with other patterns in the places of `operands`: how a rewrite goes on below a node.
+
+    >>> from .nodes import Var
+    >>> def without_filters(node: Algebra) -> Algebra:
+    ...     node = node.input if isinstance(node, Filter) else node
+    ...     return with_operands(node, [without_filters(each) for each in operands(node)])
+    >>> without_filters(Union(UNIT, Filter(Var("x"), UNIT))) == Union(UNIT, UNIT)
+    True
+    """
+    count = len(changed) - len(children(node))
+    return with_children(with_patterns(node, changed[:count]), changed[count:])
+
+
+def with_patterns(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
+    """The node with other patterns in the EXISTS of its own expressions, in their order."""
+    if not changed:
+        return node
+    rest = iter(changed)
+    return with_expressions(node, [put_patterns(each, rest) for each in expressions(node)])
+
+
+def _patterns(node: Algebra) -> Iterator[Algebra]:
+    for expr in expressions(node):
+        yield from patterns_of(expr)
 
 
 def sub_expressions(expr: Expr) -> Iterator[Expr]:
@@ -182,22 +212,26 @@ def has_exists(expr: Expr) -> bool:
     return any(isinstance(each, Exists) for each in sub_expressions(expr))
 
 
-def map_patterns(expr: Expr, change: Callable[[Algebra], Algebra]) -> Expr:
-    """The expression with the pattern of each EXISTS changed."""
-    return map_expression(
-        expr, lambda each: Exists(change(each.pattern), each.negated) if isinstance(each, Exists) else None
-    )
+def patterns_of(expr: Expr) -> list[Algebra]:
+    """The patterns of the EXISTS in an expression."""
+    return [each.pattern for each in sub_expressions(expr) if isinstance(each, Exists)]
+
+
+def put_patterns(expr: Expr, changed: Iterator[Algebra]) -> Expr:
+    """The expression with other patterns in the places of `patterns_of`."""
+    if isinstance(expr, Exists):
+        return Exists(next(changed), expr.negated)
+    if isinstance(expr, (Call, FunctionCall)):
+        args = tuple([put_patterns(each, changed) for each in expr.args])
+        return expr if all(map(is_, args, expr.args)) else replace(expr, args=args)
+    return expr
 
 
 def all_nodes(node: Algebra) -> Iterator[Algebra]:
     """The node and all below it, the patterns inside EXISTS included, in pre-order."""
     yield node
-    for expr in expressions(node):
-        for each in sub_expressions(expr):
-            if isinstance(each, Exists):
-                yield from all_nodes(each.pattern)
-    for child in children(node):
-        yield from all_nodes(child)
+    for each in operands(node):
+        yield from all_nodes(each)
 
 
 def is_modifier(node: Algebra) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar, cast
 
-from .build import all_nodes, children, conjuncts, join, map_children, map_expressions, map_patterns, union
+from .build import all_nodes, children, conjuncts, join, operands, union, with_operands
 from .nodes import Algebra, Bgp, Join, Table, Union, Var
 
 T = TypeVar("T")
@@ -131,8 +131,7 @@ def _sorted(node: Algebra, colours: Mapping[str, str]) -> Algebra:
         return join(*sorted((_sorted(each, colours) for each in conjuncts(node)), key=text))
     if isinstance(node, Union):
         return union(sorted((_sorted(each, colours) for each in _branches(node)), key=text))
-    node = map_expressions(node, lambda expr: map_patterns(expr, lambda each: _sorted(each, colours)))
-    return map_children(node, lambda each: _sorted(each, colours))
+    return with_operands(node, [_sorted(each, colours) for each in operands(node)])
 
 
 def _branches(node: Algebra) -> list[Algebra]:

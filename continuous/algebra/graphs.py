@@ -7,16 +7,7 @@ from dataclasses import dataclass
 
 from pyoxigraph import NamedNode
 
-from .build import (
-    children,
-    expressions,
-    join,
-    map_children,
-    map_expressions,
-    map_patterns,
-    sub_expressions,
-    union,
-)
+from .build import children, expressions, join, operands, sub_expressions, union, with_operands
 from .nodes import (
     MERGED,
     Algebra,
@@ -82,8 +73,7 @@ def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
     ):
         variable, inner = node.name, expand(node.input, graphs)
         return union(join(Graph(name, inner), Values((variable,), ((name,),))) for name in graphs())
-    node = map_expressions(node, lambda expr: map_patterns(expr, lambda pattern: expand(pattern, graphs)))
-    return map_children(node, lambda child: expand(child, graphs))
+    return with_operands(node, [expand(each, graphs) for each in operands(node)])
 
 
 def only_matches(node: Algebra) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyoxigraph import NamedNode
 
-from .build import conjuncts, join, map_children, map_expressions, map_patterns, sub_expressions
+from .build import conjuncts, join, operands, sub_expressions, with_operands
 from .nodes import (
     Algebra,
     Alternative,
@@ -114,8 +114,7 @@ class JoinOrder:
             return node
         if isinstance(node, Join):
             return join(*self._greedy([self.order(each) for each in conjuncts(node)]))
-        node = map_expressions(node, lambda expr: map_patterns(expr, self.order))
-        node = map_children(node, self.order)
+        node = with_operands(node, [self.order(each) for each in operands(node)])
         return _as_exists(node) if isinstance(node, Minus) else node
 
     def _greedy(self, operands: list[Algebra]) -> list[Algebra]:

@@ -9,7 +9,20 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.errors import QueryTextError
 
-from .build import UNIT, children, conjuncts, join, map_children, map_expressions, map_patterns
+from .build import (
+    UNIT,
+    children,
+    conjuncts,
+    expressions,
+    join,
+    operands,
+    patterns_of,
+    put_patterns,
+    with_children,
+    with_expressions,
+    with_operands,
+    with_patterns,
+)
 from .nodes import (
     Algebra,
     Bgp,
@@ -133,15 +146,16 @@ class _Group:
             case _:
                 # Union branches, sub-queries and SERVICE are groups that nothing leaves.
                 below = NO_NAMES.union(*map(in_scope, children(node)))
-                node = map_expressions(node, lambda expr: self._exists(expr, below))
-                return map_children(node, self._apart)
+                node = with_expressions(node, [self._exists(each, below) for each in expressions(node)])
+                return with_children(node, [self._apart(each) for each in children(node)])
 
     def _apart(self, node: Algebra) -> Algebra:
         return _Group(in_scope(node), NO_NAMES, self._substituted).rewrite(node)
 
     def _exists(self, expr: Expr, bound: Names) -> Expr:
         given = self._substituted | bound
-        return map_patterns(expr, lambda pattern: _Group(in_scope(pattern), NO_NAMES, given).rewrite(pattern))
+        inside = [_Group(in_scope(each), NO_NAMES, given).rewrite(each) for each in patterns_of(expr)]
+        return put_patterns(expr, iter(inside))
 
     def _needs(self, expr: Expr) -> Names:
         """The variables that this block does not bind and an enclosing group does."""
@@ -163,7 +177,8 @@ class _Group:
                     hint="move the BIND and what uses its variable out of the block",
                 )
             # Patterns of EXISTS keep the dataset of the block they were written in.
-            expr = map_patterns(moved.expr, lambda pattern: replace(node, input=pattern))
+            patterns = [replace(node, input=each) for each in patterns_of(moved.expr)]
+            expr = put_patterns(moved.expr, iter(patterns))
             self._pending.append(replace(moved, expr=expr))
         return replace(node, input=inner)
 
@@ -249,8 +264,7 @@ def drop_idle_minus(node: Algebra) -> Algebra:
     """
     if isinstance(node, Minus) and not in_scope(node.left) & in_scope(node.right):
         return drop_idle_minus(node.left)
-    node = map_expressions(node, lambda expr: map_patterns(expr, drop_idle_minus))
-    return map_children(node, drop_idle_minus)
+    return with_operands(node, [drop_idle_minus(each) for each in operands(node)])
 
 
 def has_order(root: Algebra) -> bool:
@@ -279,8 +293,7 @@ def bind_streams(node: Algebra, streams: dict[NamedNode, Var]) -> Algebra:
         return node
     if isinstance(node, Window) and isinstance(node.name, NamedNode) and node.name in streams:
         return replace(node, stream=streams[node.name])
-    node = map_expressions(node, lambda expr: map_patterns(expr, lambda inner: bind_streams(inner, streams)))
-    return map_children(node, lambda child: bind_streams(child, streams))
+    return with_operands(node, [bind_streams(each, streams) for each in operands(node)])
 
 
 def lift_modifiers(node: Algebra) -> Algebra:
@@ -293,11 +306,10 @@ def lift_modifiers(node: Algebra) -> Algebra:
         case Window(NamedNode(), Project() | Distinct() | Reduced() | Slice() | OrderBy() as inner, None):
             inside = lift_modifiers(replace(node, input=inner.input))
             lifted: Algebra = replace(inner, input=inside)
-            return map_expressions(
-                lifted, lambda expr: map_patterns(expr, lambda pattern: replace(node, input=pattern))
-            )
+            patterns = [each for expr in expressions(lifted) for each in patterns_of(expr)]
+            return with_patterns(lifted, [replace(node, input=each) for each in patterns])
         case Project() | Distinct() | Reduced() | Slice() | OrderBy():
-            return map_children(node, lift_modifiers)
+            return with_children(node, [lift_modifiers(each) for each in children(node)])
         case _:
             return node
 
@@ -305,7 +317,7 @@ def lift_modifiers(node: Algebra) -> Algebra:
 def with_projection(node: Algebra) -> Algebra:
     """The query with an explicit Project of its visible variables below its modifiers."""
     if isinstance(node, (Slice, Distinct, Reduced)):
-        return map_children(node, with_projection)
+        return with_children(node, [with_projection(each) for each in children(node)])
     if isinstance(node, Project):
         return node
     return Project(node, tuple(Var(name) for name in sorted(in_scope(node)) if not name.startswith("_:")))

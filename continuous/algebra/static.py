@@ -32,10 +32,11 @@ from .build import (
     expressions,
     has_exists,
     join,
-    map_children,
-    map_expressions,
-    map_patterns,
+    operands,
+    patterns_of,
     sub_expressions,
+    with_operands,
+    with_patterns,
 )
 from .nodes import (
     Algebra,
@@ -227,9 +228,8 @@ class _Splitter:
     def _split_expressions(self, node: Algebra, bound: Names, at: _Context) -> Algebra:
         """Split the patterns of EXISTS; the variables in scope where they are tested are substituted."""
         inside = replace(at, substituted=at.substituted | bound)
-        return map_expressions(
-            node, lambda expr: map_patterns(expr, lambda pattern: self.split(pattern, inside))
-        )
+        patterns = [each for expr in expressions(node) for each in patterns_of(expr)]
+        return with_patterns(node, [self.split(each, inside) for each in patterns])
 
 
 def _components(operands: Sequence[Algebra]) -> list[Algebra]:
@@ -287,10 +287,7 @@ def _set_columns(node: Algebra, tables: dict[str, Table]) -> Algebra:
     """The query with the columns of each table filled in."""
     if isinstance(node, Table):
         return tables.get(node.name, node)
-    node = map_expressions(
-        node, lambda expr: map_patterns(expr, lambda pattern: _set_columns(pattern, tables))
-    )
-    return map_children(node, lambda child: _set_columns(child, tables))
+    return with_operands(node, [_set_columns(each, tables) for each in operands(node)])
 
 
 def correlation(node: Algebra, outer: Names) -> None:

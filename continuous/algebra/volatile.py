@@ -15,13 +15,13 @@ from .build import (
     children,
     expressions,
     join,
-    map_children,
     map_expression,
-    map_expressions,
-    map_patterns,
+    operands,
     sub_expressions,
+    with_children,
+    with_expressions,
+    with_operands,
 )
-from .build import expressions as own_expressions
 from .nodes import (
     Algebra,
     Bgp,
@@ -82,9 +82,19 @@ def tie_to_rows(root: Algebra) -> Algebra:
             place = Constant(Literal(str(next(places))))
             return FunctionCall(NamedNode(VOLATILE_PREFIX + expr.name), (place, *row))
 
-        return map_children(map_expressions(node, lambda expr: map_expression(expr, change)), visit)
+        own = [map_expression(each, change) if _may_change(each) else each for each in expressions(node)]
+        node = with_expressions(node, own)
+        return with_children(node, [visit(each) for each in children(node)])
 
     return visit(root)
+
+
+def _may_change(expr: Expr) -> bool:
+    """True when `tie_to_rows` finds something in an expression."""
+    return any(
+        isinstance(each, Exists) or (isinstance(each, Call) and each.name in VOLATILE)
+        for each in sub_expressions(expr)
+    )
 
 
 def _base(node: Algebra) -> Algebra:
@@ -113,12 +123,11 @@ def with_clock(node: Algebra) -> Algebra:
     after ``Project(Filter(?t > ?_:now, Join(P, clock)), variables of P)``. An incremental join with the clock
     evaluates the expression anew for the rows of P when the instant moves, and only then.
     """
-    node = map_children(node, with_clock)
-    node = map_expressions(node, lambda expr: map_patterns(expr, with_clock))
+    node = with_operands(node, [with_clock(each) for each in operands(node)])
     if not any(map(_asks, expressions(node))):
         return node
     visible = tuple(Var(name) for name in sorted(in_scope(node)))
-    node = map_expressions(node, lambda expr: map_expression(expr, _read))
+    node = with_expressions(node, [map_expression(each, _read) for each in expressions(node)])
     match node:
         case Filter() | Extend():
             return Project(replace(node, input=join(node.input, CLOCK)), visible)
@@ -147,7 +156,7 @@ def uses_timestamps(root: Algebra) -> bool:
     return any(
         isinstance(each, Call) and each.name == "TIMESTAMP"
         for node in all_nodes(root)
-        for expr in own_expressions(node)
+        for expr in expressions(node)
         for each in sub_expressions(expr)
     )
 
@@ -200,7 +209,7 @@ def read_timestamps(root: Algebra) -> Algebra:
     wanted = {
         each.args[0].name
         for node in all_nodes(root)
-        for expr in own_expressions(node)
+        for expr in expressions(node)
         for each in sub_expressions(expr)
         if isinstance(each, Call) and each.name == "TIMESTAMP" and isinstance(each.args[0], Var)
     }
@@ -235,10 +244,7 @@ class _Timestamps:
             raise UnsupportedError("timestamp() of a variable that a property path binds")
         if isinstance(node, Bgp) and window is not None:
             return self._mark_bgp(node, wanted, window)
-        node = map_expressions(
-            node, lambda expr: map_patterns(expr, lambda pattern: self.mark(pattern, wanted, window))
-        )
-        node = map_children(node, lambda child: self.mark(child, wanted, window))
+        node = with_operands(node, [self.mark(each, wanted, window) for each in operands(node)])
         if isinstance(node, Project):
             hidden = tuple(Var(name) for name in sorted(in_scope(node.input)) if name.startswith(_PREFIX))
             return replace(node, vars=node.vars + hidden)
@@ -271,9 +277,8 @@ class _Timestamps:
                 )
             return greatest_of([Var(each) for each in names])
 
-        node = map_expressions(node, lambda expr: map_expression(expr, change))
-        node = map_expressions(node, lambda expr: map_patterns(expr, self.replace_calls))
-        return map_children(node, self.replace_calls)
+        node = with_expressions(node, [map_expression(each, change) for each in expressions(node)])
+        return with_operands(node, [self.replace_calls(each) for each in operands(node)])
 
 
 _PREFIX = "_:time."

@@ -20,7 +20,7 @@ from pyoxigraph import BlankNode, NamedNode
 
 from quadrill.store.errors import QueryTextError
 
-from ..algebra.build import UNIT, all_nodes, join, map_children, map_expressions, map_patterns, union
+from ..algebra.build import UNIT, all_nodes, join, operands, union, with_operands
 from ..algebra.graphs import evaluates_by_graph
 from ..algebra.nodes import MERGED, Algebra, Bgp, Graph, TriplePattern, Var, Window
 from ..algebra.query import WindowDeclaration
@@ -83,8 +83,7 @@ class WindowPlan:
             if isinstance(node.name, Var):
                 return union(self._window(name, node, node.name) for name in self._windows)
             return self._window(node.name, node, None)
-        node = map_expressions(node, lambda expr: map_patterns(expr, self.rewrite))
-        return map_children(node, self.rewrite)
+        return with_operands(node, [self.rewrite(each) for each in operands(node)])
 
     def _window(self, name: NamedNode, node: Window, variable: Var | None) -> Algebra:
         """One window's dataset; ``variable`` is bound to its name, a variable stream to the stream's."""
@@ -134,10 +133,7 @@ class WindowPlan:
             self.reads_names = True
             graphs = [self._names.graph(key, each) for each in self._contents.get(key, ())]
             return union(join(self._name_of(key, each, node.name), Graph(each, inner)) for each in graphs)
-        node = map_expressions(
-            node, lambda expr: map_patterns(expr, lambda pattern: self._graphs_inside(key, pattern))
-        )
-        return map_children(node, lambda child: self._graphs_inside(key, child))
+        return with_operands(node, [self._graphs_inside(key, each) for each in operands(node)])
 
     def _name_of(self, key: WindowKey, graph: NamedNode | Var, name: NamedNode | Var) -> Algebra:
         return Graph(self._names.names(key), Bgp((TriplePattern(graph, NAME, name),)))

@@ -29,9 +29,8 @@ from ..algebra.build import (
     conjuncts,
     expressions,
     join,
-    map_expression,
-    map_expressions,
     sub_expressions,
+    with_expressions,
 )
 from ..algebra.nodes import (
     Algebra,
@@ -173,16 +172,17 @@ class _Holes:
             for each in sub_expressions(expr):
                 if isinstance(each, Exists) and isinstance(each.pattern, Table):
                     self.tables[each.pattern.name] += 1
-        return map_expressions(node, self._expression)
+        return with_expressions(node, [self._expression(each) for each in expressions(node)])
 
     def _expression(self, expr: Expr) -> Expr:
-        if any(not isinstance(each, Call | Constant | Var) for each in sub_expressions(expr)):
-            return expr
-        return map_expression(expr, self._constant)
+        plain = all(isinstance(each, Call | Constant | Var) for each in sub_expressions(expr))
+        return self._without_constants(expr) if plain else expr
 
-    def _constant(self, expr: Expr) -> Expr | None:
+    def _without_constants(self, expr: Expr) -> Expr:
+        if isinstance(expr, Call):
+            return replace(expr, args=tuple([self._without_constants(each) for each in expr.args]))
         if not isinstance(expr, Constant):
-            return None
+            return expr
         term = expr.term
         # A table holds terms in the store's forms; another form could be told by STR.
         if isinstance(term, Triple) or canonical(term) != term:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, QuerySolutions, Store
 
 from quadrill.continuous.algebra import nodes as n
-from quadrill.continuous.algebra.build import map_children, map_expressions, map_patterns
+from quadrill.continuous.algebra.build import operands, with_operands
 from quadrill.continuous.algebra.nodes import Algebra, Expr, Var
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
 from quadrill.continuous.algebra.rewrites import drop_idle_minus
@@ -114,8 +114,7 @@ def over_one_store(node: Algebra) -> Algebra:
     if isinstance(node, n.Window):
         assert isinstance(node.name, NamedNode)
         return n.Graph(node.name, over_one_store(node.input))
-    node = map_expressions(node, lambda expr: map_patterns(expr, over_one_store))
-    return map_children(node, over_one_store)
+    return with_operands(node, [over_one_store(each) for each in operands(node)])
 
 
 def in_graph(quads: set[Quad], graph: NamedNode) -> list[Quad]:

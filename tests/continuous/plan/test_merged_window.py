@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from quadrill.continuous.algebra import nodes as n
-from quadrill.continuous.algebra.build import map_children, map_expression, map_expressions
+from quadrill.continuous.algebra.build import (
+    children,
+    expressions,
+    map_expression,
+    with_children,
+    with_expressions,
+)
 from quadrill.continuous.algebra.nodes import Algebra, Expr
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.reify import REIFIES
@@ -143,7 +149,8 @@ def with_timestamps(node: Algebra) -> Algebra:
             return n.Call("TIMESTAMP", (n.Var(name),))
         return None
 
-    return map_expressions(map_children(node, with_timestamps), lambda expr: map_expression(expr, call))
+    node = with_children(node, [with_timestamps(each) for each in children(node)])
+    return with_expressions(node, [map_expression(each, call) for each in expressions(node)])
 
 
 beside_a_pattern = st.one_of(

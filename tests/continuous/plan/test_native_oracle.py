@@ -12,11 +12,12 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.build import (
     all_nodes,
-    map_children,
     map_expression,
-    map_expressions,
-    map_patterns,
+    operands,
+    with_expressions,
+    with_operands,
 )
+from quadrill.continuous.algebra.build import expressions as own_expressions
 from quadrill.continuous.algebra.nodes import Algebra, Call, Constant, Expr, Path, Var
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
 from quadrill.continuous.evaluate.native import NativeEvaluator
@@ -219,10 +220,8 @@ def seconds_of_now(expr: Expr) -> Expr | None:
 
 
 def with_now(node: Algebra) -> Algebra:
-    def change(expr: Expr) -> Expr:
-        return map_patterns(map_expression(expr, seconds_of_now), with_now)
-
-    return map_expressions(map_children(node, with_now), change)
+    node = with_expressions(node, [map_expression(each, seconds_of_now) for each in own_expressions(node)])
+    return with_operands(node, [with_now(each) for each in operands(node)])
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
