@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.figures import QueryFigures, StreamFigures
+from quadrill.continuous.lifecycle.figures import QueryFigures, StreamFigures
 from quadrill.continuous.meters import Histogram
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate

@@ -18,7 +18,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse,
 
 from quadrill.continuous.element import Element
 from quadrill.continuous.streams.decode import DecodeOptions, decode
-from quadrill.continuous.streams.terms import ElementTerms, TermForms
+from quadrill.continuous.streams.terms import TermForms
 
 from . import taxi
 from .results import keep
@@ -114,7 +114,7 @@ def main() -> None:
 
         def accept(body: bytes = body, media_type: str = media_type, how: DecodeOptions = how) -> None:
             for seq, each in enumerate(decode(body, media_type, how).elements):
-                ElementTerms(forms, taxi.STREAM, seq).quads(each.quads)  # noqa: B023  # used at once
+                forms.quads(each.quads, taxi.STREAM, seq)  # noqa: B023  # used at once
 
         line = (
             name,

@@ -240,7 +240,7 @@ def restart(people: int) -> None:
         statics = engine.parts.statics
         assert statics.kept is not None
         began = time.perf_counter()
-        engine.parts.loop.call(lambda: statics.keep({}))
+        engine.parts.sequencer.call(lambda: statics.keep({}))
         paused = time.perf_counter() - began
         statics.kept.wait()
         written = time.perf_counter() - began

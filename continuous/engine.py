@@ -1,62 +1,45 @@
 """The engine: streams, registered queries and their feeds behind one object.
 
-Whatever moves a query (elements, heartbeats, ticks, commits) is accepted in one order and worked off by one
-thread in that order, so results are a function of what was accepted. Other threads only accept, ask and wait.
+Whatever moves a query (elements, heartbeats, ticks, commits) is accepted in one order and worked off in that
+order, one turn after the other, so results are a function of what was accepted.
 
-    stream_side, query_side     what can be asked of it        parts        what it is made of, connected
-    query_life                  how a query begins and ends    keeper       checkpoints and recovery
+    lifecycle/stream_service, query_service   what can be asked of it
+    lifecycle/parts                           what it is made of
+    scheduler/sequencer                       what a turn does
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from typing import TYPE_CHECKING, Any
-
-from pyoxigraph import NamedNode
 
 from .clock import Clock
 from .durable.journal import Journal
 from .durable.recovery import Recovery
 from .errors import InputError
-from .evaluate.evaluator import Evaluator
-from .figures import EngineFigures, figures_of
-from .parts import EngineParts, MakeEvaluator
-from .queries.lifecycle import QueryLifecycle
-from .queries.prepare import PreparedQuery
+from .lifecycle.figures import EngineFigures, figures_of
+from .lifecycle.lifecycle import QueryLifecycle
+from .lifecycle.parts import EngineParts, MakeEvaluator
+from .lifecycle.query_service import QueryService
+from .lifecycle.stream_service import StreamService
+from .queries.evaluator_choice import reference_evaluator
 from .queries.registration import Registration
-from .query_side import QuerySide
 from .settings import EngineSettings
-from .stream_side import StreamSide
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
     from quadrill.store.registry import Registry
 
-
-def reference_evaluator(
-    prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
-) -> Evaluator:
-    """The evaluator by definition; ``quoted_asserted`` are the streams with that option."""
-    from .evaluate.recomputing import ReferenceEvaluator
-    from .static.options import EvaluationOptions
-
-    registration = prepared.registration
-    options = EvaluationOptions(
-        name=prepared.name or "",
-        window_default_graph=registration.window_default_graph,
-        strict_dataset=registration.strict_dataset,
-        quoted_asserted=quoted_asserted,
-        base_iri=prepared.query.base_iri,
-        sources=prepared.sources,
-    )
-    return ReferenceEvaluator(prepared.query, store, options)
+log = logging.getLogger("quadrill.continuous")
 
 
 _SETTLE_S = 10.0
 """How long a stop waits for rows of static parts that are being read."""
 
 
-class Engine(StreamSide, QuerySide):
+class Engine(StreamService, QueryService):
     """Runs continuous queries over streams and a quad store. Every method may be called from any thread."""
 
     def __init__(
@@ -90,26 +73,24 @@ class Engine(StreamSide, QuerySide):
         )
         self.lifecycle = QueryLifecycle(self.parts)
         self.recovery = None if journal is None else Recovery(self.parts, self.lifecycle, journal)
-        self.parts.on_tick = self._between_inputs
-
-    def _between_inputs(self) -> None:
-        self.lifecycle.restart_failed()
-        if self.recovery is not None:
-            self.recovery.checkpoints.when_due()
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Restore streams and queries from the registry and begin to work."""
         parts = self.parts
-        if parts.listening:
+        if parts.turns.open:
             return
         if self.recovery is not None:
             self.recovery.recover()
         parts.listen()
-        parts.loop.start()
+        parts.turns.open = True
+        if parts.sequencer.threaded:
+            self._thread = threading.Thread(target=self._run, name="quadrill-engine", daemon=True)
+            self._thread.start()
         with parts.admin:
             if self.recovery is not None:
                 self.recovery.reconcile()
-                parts.loop.call(self.recovery.checkpoints.after_start)
+                parts.sequencer.call(self.recovery.checkpoints.after_start)
             else:
                 parts.begin_at(parts.store.version)
                 parts.streams.restore()
@@ -117,7 +98,38 @@ class Engine(StreamSide, QuerySide):
                     self.lifecycle.restore(record)
         parts.sources.start()
         parts.views.start()
-        parts.loop.call(lambda: None)
+        parts.sequencer.wait_for_all()
+
+    def _run(self) -> None:
+        """The engine's thread: looks at the clock, then works turns off, until the stop."""
+        try:
+            while self.parts.sequencer.work(self._look()):
+                pass
+        finally:
+            self.parts.turns.open = False
+
+    def _look(self) -> float:
+        """Between turns: what is due is done; the seconds until something is due again."""
+        parts = self.parts
+        try:
+            with parts.sequencer.pause():
+                self.lifecycle.restart_failed()
+                if self.recovery is not None:
+                    self.recovery.checkpoints.when_due()
+            return parts.sequencer.look_at_clock(self.settings.tick_ms)
+        except Exception:
+            log.exception("a tick of the engine failed")
+            return 1.0
+
+    def tick(self) -> None:
+        """Look at the clock now: arrival-stamped streams, idle marks, timers. For tests."""
+        parts = self.parts
+        parts.sequencer.write_what_waits()
+        self.lifecycle.restart_failed()
+        parts.sources.run_due()
+        with parts.sequencer.pause():
+            parts.router.look_at_clock()
+        parts.sequencer.wait_for_all()
 
     def stop(self) -> None:
         """Work off what was accepted, end every feed's subscribers, stop."""
@@ -130,7 +142,8 @@ class Engine(StreamSide, QuerySide):
                 entry.pending.making.wait(_SETTLE_S)
         parts.sources.stop()
         parts.sequencer.stop()
-        parts.loop.stop()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
         parts.views.stop()
         if self.recovery is not None:
             self.recovery.close()
@@ -141,11 +154,11 @@ class Engine(StreamSide, QuerySide):
     @property
     def running(self) -> bool:
         """True while the engine works."""
-        return self.parts.running
+        return self.parts.turns.open
 
     def require_room(self) -> None:
         """Raise BackPressureError while so much waits that commits, which are inputs, should not come."""
-        self.parts.require_room()
+        self.parts.turns.require_room(1, self.settings.queue_elements)
 
     def figures(self) -> EngineFigures:
         """What the engine holds and how long its stages take, cheaply."""
@@ -156,25 +169,25 @@ class Engine(StreamSide, QuerySide):
 
         ``trouble`` is why nothing is accepted now, None when all is well; ``recovery`` tells of the start.
         """
-        journal = self.parts.sequencer.journal
+        journal, sequencer = self.parts.turns.journal, self.parts.sequencer
         if journal is None or self.recovery is None:
             return None
-        kept = self.parts.statics.kept
+        kept, checkpoints = self.parts.statics.kept, self.recovery.checkpoints
         return {
             "records": journal.last,
             "waiting_bytes": journal.log.waiting_bytes,
             "result_bytes": journal.results.size(),
-            "checkpoint_bytes": self.recovery.checkpoints.size,
+            "checkpoint_bytes": checkpoints.size,
             "tables_bytes": 0 if kept is None else kept.bytes,
-            "checkpoint_age_seconds": self.recovery.checkpoints.age_s,
+            "checkpoint_age_seconds": checkpoints.age_s,
             "earliest": journal.log.earliest,
             "waiting": journal.last - journal.log.durable,
             "bytes": journal.log.size(),
-            "trouble": journal.log.failure or self.parts.sequencer.trouble,
-            "settle_seconds": self.parts.sequencer.settle_seconds,
-            "settles": self.parts.sequencer.settles,
-            "checkpoint_seconds": self.recovery.checkpoints.took_s,
-            "checkpoint_pause_seconds": self.recovery.checkpoints.stopped_s,
+            "trouble": journal.log.failure or self.parts.turns.trouble,
+            "settle_seconds": sequencer.settle_seconds,
+            "settles": sequencer.settles,
+            "checkpoint_seconds": checkpoints.took_s,
+            "checkpoint_pause_seconds": checkpoints.stopped_s,
             "recovery": self.recovery.report,
         }
 
@@ -184,24 +197,17 @@ class Engine(StreamSide, QuerySide):
         Raises:
             TimeoutError: it took longer than ``timeout`` seconds.
         """
+        parts = self.parts
         deadline = time.monotonic() + (timeout or 3600.0)
         while True:
             left = max(0.001, deadline - time.monotonic())
-            self.parts.store.wait_delivered(self.parts.store.version, left)
-            self.parts.loop.call(lambda: None, left)
+            parts.store.wait_delivered(parts.store.version, left)
+            parts.sequencer.wait_for_all(left)
             # What a view writes is an input of those who read it.
-            if self.parts.views.idle:
+            if parts.views.idle:
                 return
-            if not self.parts.views.wait(deadline):
+            if not parts.views.wait(deadline):
                 raise TimeoutError(f"views were not written within {timeout} seconds")
-
-    def tick(self) -> None:
-        """Look at the clock now: arrival-stamped streams, idle marks, timers. For tests."""
-        self.parts.sequencer.write_what_waits()
-        self.lifecycle.restart_failed()
-        self.parts.sources.run_due()
-        self.parts.loop.call(self.parts.router.look_at_clock)
-        self.parts.loop.call(lambda: None)
 
 
 __all__ = ["Engine", "EngineSettings", "InputError", "Registration", "reference_evaluator"]

@@ -22,9 +22,9 @@ from typing import Any
 from quadrill.store.errors import StoreUnwritableError
 
 from ..errors import EngineStoppedError
-from ..parts import EngineParts
+from ..lifecycle.lifecycle import members_of
+from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
-from ..queries.lifecycle import members_of
 from ..queries.snapshot import query_state
 from ..remote.source_registry import SourceMoment
 from ..streams.retained import MemoryLog
@@ -32,6 +32,7 @@ from ..streams.stream import StreamState
 from .checkpoint import publish, write_draft
 from .journal import Journal
 from .process_copy import COPIES, Copy
+from .turns import CallTurn
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -89,23 +90,23 @@ class Checkpointer:
     @property
     def age_s(self) -> float:
         """How long ago the last one was on disk; 0 when nothing happened since."""
-        if self.written_at is None or self._parts.sequencer.processed == self._processed:
+        if self.written_at is None or self._parts.turns.processed == self._processed:
             return 0.0
         return time.monotonic() - self.written_at
 
     def is_current(self) -> None:
         """What the file holds is the state of now: it need not be written again."""
-        self._processed = self._parts.sequencer.processed
+        self._processed = self._parts.turns.processed
         self._next_s = time.monotonic() + self._parts.settings.checkpoint_ms / 1000
 
     def after_start(self) -> None:
         """Write what a replay has led to, so that the next start does not replay it again."""
-        if self._parts.sequencer.processed != self._processed and self._waiting is None:
+        if self._parts.turns.processed != self._processed and self._waiting is None:
             self._begin()
 
     def when_due(self) -> None:
         """Write the state when it is time and something happened."""
-        turns = self._parts.sequencer
+        turns = self._parts.turns
         if (
             time.monotonic() >= self._next_s
             and turns.processed != self._processed
@@ -127,7 +128,7 @@ class Checkpointer:
         began = time.monotonic()
         try:
             self._parts.sequencer.settle()
-            with self._parts.acceptor.lock:
+            with self._parts.turns.lock:
                 moment = self._moment()
                 # Whoever pushes meanwhile changes the figures of streams: they are read under the lock.
                 state = self._state(moment)
@@ -152,7 +153,7 @@ class Checkpointer:
     @property
     def _is_reading(self) -> bool:
         """The journal has what leads to rows that are read anew, and what is kept for queries that wait."""
-        return self._parts.statics.is_behind or self._parts.router.has_pending
+        return self._parts.statics.is_behind or bool(self._parts.router.pending)
 
     def stop(self) -> None:
         """Give up the one that is being written, if any."""
@@ -172,10 +173,10 @@ class Checkpointer:
         queries = [each.running for each in parts.catalogue.entries() if each.running is not None]
         retained = [order for each in logs if (order := each.earliest_order) is not None]
         return _Moment(
-            parts.sequencer.processed,
+            parts.turns.processed,
             self._journal.last,
-            parts.sequencer.version,
-            min([parts.sequencer.processed + 1, *retained]),
+            parts.turns.version,
+            min([parts.turns.processed + 1, *retained]),
             parts.sources.moment(),
             [digest for each in queries for _, _, digest in each.prepared.pins().values()],
             parts.catalogue.entries(),
@@ -188,7 +189,7 @@ class Checkpointer:
             "processed": moment.processed,
             "last": moment.last,
             "version": moment.version,
-            "keys": self._parts.acceptor.keys(),
+            "keys": self._parts.acceptor.receipts.figures(),
             "streams": {
                 each.iri: {
                     "created": each.record.created_ms,
@@ -211,7 +212,7 @@ class Checkpointer:
         if self._is_reading:
             return
         size = self._parts.catalogue.state_size()
-        if not COPIES or size < COPY_FROM or not self._parts.loop.threaded:
+        if not COPIES or size < COPY_FROM or not self._parts.sequencer.threaded:
             self.checkpoint()
             return
         began = time.monotonic()
@@ -221,7 +222,7 @@ class Checkpointer:
             log.warning("no checkpoint: %s", error.message)
             return
         draft = self._draft()
-        with self._parts.acceptor.lock:
+        with self._parts.turns.lock:
             moment = self._moment()
             try:
                 self._copy = Copy(lambda: write_draft(draft, self._state(moment)))
@@ -267,10 +268,10 @@ class Checkpointer:
         journal = self._journal
         self._parts.sources.forget(moment.sources, moment.pinned)
         journal.log.trim(moment.needed)
-        if self._parts.sequencer.repeated <= moment.processed:
+        if self._parts.attachments.repeated <= moment.processed:
             # Else a crash now would repeat that turn, which read what would be gone.
             journal.log.trim_to_size(journal.keep_bytes, moment.processed + 1)
-        with self._parts.acceptor.lock:
+        with self._parts.turns.lock:
             # A replay must find the same elements before and after a crash.
             for each in self._parts.streams:
                 if isinstance(each.log, MemoryLog):
@@ -293,7 +294,7 @@ class Checkpointer:
             self.size = copy.wait(_LONGEST_S)
             self._publish(moment, draft, None)
             self.took_s = time.monotonic() - began
-            self._parts.loop.submit(lambda: self._forget(moment))
+            self._parts.turns.put(CallTurn(lambda: self._forget(moment)))
         except OSError as error:
             if not self._stopping:
                 log.warning("no checkpoint: %s", error.strerror)

@@ -22,7 +22,7 @@ A record is one line of JSON and N-Quads behind it. Kinds:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,11 +49,20 @@ class JournalRecord:
 class Journal:
     """The durable side of an engine. `note` is called under the ingest lock, so that order is one."""
 
-    def __init__(self, folder: Path, log: SegmentedLog, results: ResultLog, *, keep_bytes: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        log: SegmentedLog,
+        results: ResultLog,
+        *,
+        keep_bytes: int,
+        told: Callable[[str], None] | None = None,
+    ) -> None:
         self.folder = folder
         self.log = log
         self.results = results
         self.keep_bytes = keep_bytes
+        self.told = told
         # While the past is replayed nothing is written.
         self.silent = False
 
@@ -66,7 +75,7 @@ class Journal:
         interval_ms: int = 2,
         keep_bytes: int = 256 * 1024 * 1024,
         segment_bytes: int = 16 * 1024 * 1024,
-        reached: Callable[[str], None] = lambda point: None,
+        reached: Callable[[str], None] | None = None,
     ) -> Journal:
         """Open or make the journal of a data folder.
 
@@ -88,21 +97,62 @@ class Journal:
             segment_bytes=segment_bytes,
             reached=reached,
         )
-        journal = cls(folder, log, ResultLog(folder / "results.sqlite"), keep_bytes=keep_bytes)
-        journal.reached = reached
-        return journal
+        results = ResultLog(folder / "results.sqlite")
+        return cls(folder, log, results, keep_bytes=keep_bytes, told=reached)
 
-    reached: Callable[[str], None] = staticmethod(lambda point: None)
+    def reached(self, point: str) -> None:
+        """Tell a test of crashes, if there is one, that this step is reached."""
+        if self.told is not None:
+            self.told(point)
 
     @property
     def last(self) -> int:
         """The number of the newest record."""
         return self.log.last
 
-    def note(self, kind: str, members: dict[str, Any], quads: Sequence[Quad] = ()) -> int:
-        """Put a record behind the last one; its number."""
+    def note(self, kind: str, members: dict[str, Any]) -> int:
+        """Put a record without quads behind the last one; its number."""
         head = json.dumps({"kind": kind, **members}, ensure_ascii=False, separators=(",", ":"))
-        return self.log.append(head.encode() + b"\n" + to_lines(quads))
+        return self.log.append(head.encode() + b"\n")
+
+    def note_input(
+        self,
+        kind: str,
+        event: StreamInput | None,
+        elements: Sequence[Element] | None = None,
+        members: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Put an input of a stream behind the last record; the number.
+
+        Args:
+            kind: ``input`` or ``derived``.
+            event: what its readers get; None when nothing of a push entered.
+            elements: all that came, those that did not enter too; by default those of the event.
+            members: what else is kept of it.
+        """
+        head: dict[str, Any] = {"kind": kind}
+        if event is not None:
+            after = event.after
+            head["stream"], head["event"] = event.stream, _WORDS[type(event)]
+            head["after"] = [after.seen, after.floor, after.lateness]
+            if type(event) is Arrival:
+                before = event.before
+                head["before"] = [before.seen, before.floor, before.lateness]
+                head["admit"] = event.admit_late
+                if elements is None:
+                    elements = event.elements
+        figures: list[list[int]] = []
+        quads: list[Quad] = []
+        for element in elements or ():
+            figures.append([element.event_time, element.seq, len(element.quads)])
+            quads += element.quads
+        head["elements"] = figures
+        if members is not None:
+            head.update(members)
+        text = json.dumps(head, ensure_ascii=False, separators=(",", ":"))
+        lines = b"" if not quads else serialize(quads, format=RdfFormat.N_QUADS)
+        assert lines is not None
+        return self.log.append(text.encode() + b"\n" + lines)
 
     def wait(self, number: int | None = None) -> None:
         """Return when the records up to a number (by default all) are durable.
@@ -141,27 +191,7 @@ def from_lines(lines: bytes) -> list[Quad]:
     return list(parse(lines, RdfFormat.N_QUADS, lenient=True, rename_blank_nodes=False))
 
 
-def time_members(time: StreamTime) -> list[int | None]:
-    """A stream's time for a record."""
-    return [time.seen, time.floor, time.lateness]
-
-
-def event_members(event: StreamInput) -> dict[str, Any]:
-    """A stream's input for a record, without its elements."""
-    members: dict[str, Any] = {
-        "stream": event.stream,
-        "event": type(event).__name__.lower(),
-        "after": time_members(event.after),
-    }
-    if isinstance(event, Arrival):
-        members |= {"before": time_members(event.before), "admit": event.admit_late}
-    return members
-
-
-def element_members(elements: Sequence[Element]) -> tuple[dict[str, Any], list[Quad]]:
-    """Elements for a record: their figures and all their quads."""
-    figures = [[element.event_time, element.seq, len(element.quads)] for element in elements]
-    return {"elements": figures}, [quad for element in elements for quad in element.quads]
+_WORDS: dict[type, str] = {Arrival: "arrival", Advance: "advance", Idle: "idle"}
 
 
 def elements_of(record: JournalRecord) -> list[Element]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,18 +27,31 @@ from quadrill.store.errors import (
 )
 
 from ..evaluate.evaluator import Evaluator
-from ..parts import EngineParts
+from ..lifecycle.lifecycle import QueryLifecycle, sentence_of
+from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
-from ..queries.lifecycle import QueryLifecycle, sentence_of
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..queries.snapshot import restore_query
+from ..scheduler.turns import (
+    AttachTurn,
+    CommitTurn,
+    DetachTurn,
+    RefreshTurn,
+    RegistrationTurn,
+    ReserveTurn,
+    StateTurn,
+    SwapAgainTurn,
+    UnreadyTurn,
+)
 from ..static.commit_delta import Past
+from ..streams.accept import replay_derived
 from ..streams.retained import MemoryLog
 from .checkpoint import read_checkpoint
 from .checkpointer import Checkpointer
 from .journal import Journal, JournalRecord
+from .turns import CallTurn, InputTurn, NewStreamTurn, Turn
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -126,7 +139,7 @@ class Recovery:
             for record in rest:
                 journal.reached("in-replay")
                 self._replay(record, counted=record.number <= last)
-            parts.acceptor.begin_at(journal.last)
+            parts.turns.order = journal.last
             journal.silent = False
             self._take_commits()
         else:
@@ -136,8 +149,8 @@ class Recovery:
             # The time that the server was away is no silence of the stream.
             if stream.last_input_ms is not None:
                 stream.heard(parts.clock)
-        parts.acceptor.begin_at(journal.last)
-        parts.sequencer.processed = journal.last
+        parts.turns.order = journal.last
+        parts.turns.processed = journal.last
         journal.silent = False
         if state is not None and not rest and journal.last == last:
             # What was read is the state: it need not be written again.
@@ -161,7 +174,7 @@ class Recovery:
             if stream is not None and stream.record.created_ms == kept["created"]:
                 stream.restore_figures(kept["figures"])
                 stream.dead_letters.restore(kept["dead_letters"])
-        acceptor.restore_keys((state or {"keys": []})["keys"])
+        acceptor.receipts.restore((state or {"keys": []})["keys"])
         rest = []
         for record in self._journal.read():
             stream = book.find(record.members["stream"]) if "stream" in record.members else None
@@ -176,7 +189,7 @@ class Recovery:
                     pass
                 case "derived":
                     if record.number <= last:
-                        acceptor.replay_derived(record, stream)
+                        replay_derived(record, stream)
                 case "input" if record.number <= processed or not usable:
                     acceptor.replay(record, stream, counted=record.number <= last)
                 case "unstream" if record.number <= processed or not usable:
@@ -190,7 +203,7 @@ class Recovery:
     def _begin(self, state: dict[str, Any] | None, rest: list[JournalRecord]) -> None:
         """Make the queries of the checkpoint, each over the version that its static parts reflected."""
         parts = self._parts
-        store, turns = parts.store, parts.sequencer
+        store, turns = parts.store, parts.turns
         if state is None:
             # The first start writes a checkpoint, so this is the start, or the checkpoint is damaged and
             # the journal whole: before its first record there was no query.
@@ -279,7 +292,7 @@ class Recovery:
 
     def _forward(self, name: str) -> None:
         """A query of the replay is about to refresh its static parts."""
-        turns, store = self._parts.sequencer, self._parts.store
+        turns, store = self._parts.turns, self._parts.store
         version = self._seen.get((turns.number, name), turns.version)
         store.forward(min(version, store.logged_version))
 
@@ -288,24 +301,30 @@ class Recovery:
     def _replay(self, record: JournalRecord, *, counted: bool) -> None:
         """Let one record take its turn again."""
         try:
-            work = self._work_of(record, counted=counted)
-            if work is not None:
-                at = record.members.get("now", 0)
-                self._parts.sequencer.run(record.number, at, work)
+            turn = self._turn_of(record, counted=counted)
+            if turn is not None:
+                self._take(turn, record.number, record.members.get("now", 0))
         except QuadrillError as error:
             log.error("record %d of the journal (%s) failed: %s", record.number, record.kind, error.message)
 
-    def _work_of(self, record: JournalRecord, *, counted: bool) -> Callable[[], Any] | None:
+    def _take(self, turn: Turn, number: int, at: int) -> None:
+        turn.number, turn.at = number, at
+        self._parts.sequencer.run(turn)
+        if turn.error is not None:
+            raise turn.error
+
+    def _turn_of(self, record: JournalRecord, *, counted: bool) -> Turn | None:
+        """The turn of a record; None where nothing has to be done again."""
         parts, members = self._parts, record.members
-        dispatcher = parts.router
         match record.kind:
             case "input":
                 event = parts.acceptor.replay(record, parts.streams.find(members["stream"]), counted=counted)
-                return None if event is None else lambda: dispatcher.dispatch(event)
+                return None if event is None else InputTurn(event)
             case "commit":
-                return lambda: self._commit(Commit(members["version"], members["at"]))
+                self._forward_store(members["version"])
+                return CommitTurn(Commit(members["version"], members["at"]))
             case "stream":
-                return lambda: dispatcher.new_stream(members["stream"])
+                return NewStreamTurn(members["stream"])
             case "unstream":
                 self._drop_stream(record)
                 return None
@@ -315,9 +334,11 @@ class Recovery:
                 return self._attach(record)
             case "source":
                 key, changed = parts.sources.replay(members)
-                return (lambda: dispatcher.sources_changed(key)) if changed else None
+                if not changed:
+                    return None
+                return CallTurn(lambda: parts.router.sources_changed(key, members.get("now", 0)))
             case "swap":
-                return lambda: self._swap(members)
+                return SwapAgainTurn([name for name, _ in _tables_of(members)], members["version"])
         entry = parts.catalogue.find(members["name"])
         if entry is None:
             return None
@@ -327,41 +348,35 @@ class Recovery:
                 entry.running = None
                 if members["dropped"]:
                     parts.catalogue.discard(entry)
-                return lambda: self._lifecycle.leave(entry, running, dropped=members["dropped"])
+                return DetachTurn(entry, running, members["dropped"])
             case "unready":
-                return lambda: self._lifecycle.give_up(entry, members["error"], members["code"])
+                return UnreadyTurn(entry, members["error"], members["code"])
             case "state" if running is not None:
                 entry.state = members["state"]
-                return lambda: dispatcher.set_state(running, members["state"])
+                return StateTurn(running, members["state"])
             case "registration" if running is not None:
                 entry.registration = _registration({**_named(entry), "options": members["options"]})
-                return lambda: self._lifecycle.set_registration(running, entry.registration)
+                return RegistrationTurn(running, entry.registration)
             case "refresh":
-                return lambda: dispatcher.refresh(entry.name, members["cause"])
+                return RefreshTurn(entry.name, members["cause"])
         return None
 
-    def _commit(self, commit: Commit) -> None:
+    def _forward_store(self, version: int) -> None:
         store = self._parts.store
-        store.forward(min(commit.version, store.logged_version))
-        self._parts.commit(commit)
-
-    def _swap(self, members: dict[str, Any]) -> None:
-        self._parts.statics.swap_again([name for name, _ in _tables_of(members)], members["version"])
-        self._parts.moved()
+        store.forward(min(version, store.logged_version))
 
     def _take_commits(self) -> None:
         """Commits that were durable before anybody noted their turn take it now, one by one."""
         parts = self._parts
         store = parts.store
-        for version in range(parts.sequencer.version + 1, store.logged_version + 1):
+        for version in range(parts.turns.version + 1, store.logged_version + 1):
             store.forward(version)
             try:
                 at = next(store.commits_after(version - 1, 1)).at_ms
             except (GoneError, StopIteration):
                 at = parts.clock.now_ms()
-            number = parts.acceptor.note("commit", now=at, version=version, at=at)
-            commit = Commit(version, at)
-            parts.sequencer.run(number, at, lambda commit=commit: self._commit(commit))  # type: ignore[misc]
+            number = parts.turns.note("commit", now=at, version=version, at=at)
+            self._take(CommitTurn(Commit(version, at)), number, at)
 
     def _entry_of(self, record: JournalRecord) -> Entry:
         """A query that begins, or has its place kept, in the replay."""
@@ -374,38 +389,37 @@ class Recovery:
         else:
             feed = self._lifecycle.new_feed(members["name"])
             feed.restore([record.number, 0, 0, 0, 0], self._journal.results.events(record.number))
-            parts.sequencer.keep_name(feed)
+            if parts.outbox is not None:
+                parts.outbox.keep_name(feed)
         entry = Entry(members["name"], _registration(members), feed, members["created"])
         if existing is not None:
             entry.restarts = existing.restarts
         parts.catalogue.add(entry)
         return entry
 
-    def _reserve(self, record: JournalRecord) -> Callable[[], Any]:
+    def _reserve(self, record: JournalRecord) -> ReserveTurn:
         members = record.members
         entry = self._entry_of(record)
         prepared = self._lifecycle.prepare(entry.registration).under_name(entry.name)
         prepared = self._lifecycle.with_sources(prepared, members["sources"])
-        entry.pending = pending = self._lifecycle.pending(entry.name, prepared)
-        return lambda: self._lifecycle.begin_waiting(entry, pending)
+        entry.pending = pending = self._parts.attachments.pending(entry.name, prepared)
+        return ReserveTurn(entry, pending)
 
-    def _attach(self, record: JournalRecord) -> Callable[[], Any] | None:
+    def _attach(self, record: JournalRecord) -> AttachTurn | None:
         parts, members = self._parts, record.members
         entry = self._entry_of(record)
         made = self._evaluator_of(members)
         if isinstance(made, Exception):
             parts.router.forget_name(entry.name)
-            self._lifecycle.end_waiting(entry.name)
+            parts.attachments.end_waiting(entry.name)
             parts.catalogue.set_state(entry, "failed", sentence_of(made))
             return None
         running = self._lifecycle.make_running(entry, *made, paused=members["paused"])
-        return lambda: self._lifecycle.attach(
-            running, reset=members["reset"], replay_from=members.get("from")
-        )
+        return AttachTurn(running, members["reset"], members.get("from"))
 
     def _drop_stream(self, record: JournalRecord) -> None:
         """A stream was dropped; the one of that IRI now, if any, was declared later."""
-        self._parts.acceptor.forget_keys(record.members["stream"])
+        self._parts.acceptor.receipts.forget(record.members["stream"])
         stream = self._parts.streams.find(record.members["stream"])
         if stream is None:
             return
@@ -417,7 +431,7 @@ class Recovery:
     def _finish(self) -> None:
         """The store is at its newest version again, and nothing that was published is missing."""
         parts = self._parts
-        parts.sequencer.replaying = None
+        parts.turns.replaying = None
         parts.store.forward(parts.store.logged_version)
         self._seen.clear()
         for entry in parts.catalogue.entries():
@@ -448,12 +462,12 @@ class Recovery:
                 document = {"query": record.text, "dialect": record.dialect, **record.options}
                 existing.registration = Registration.from_json(document, name=name)
                 if existing.running is not None:
-                    self._lifecycle.set_registration(existing.running, existing.registration)
+                    parts.attachments.change(existing.running, existing.registration)
         for entry in parts.catalogue.entries():
-            if entry.pending is not None and entry.pending.begin is None:
+            if entry.pending is not None and entry.pending.running is None:
                 self._lifecycle.make(entry, entry.pending)
         numbers = [entry.feed.number for entry in parts.catalogue.entries()]
-        parts.loop.call(lambda: self._journal.results.keep_only(numbers))
+        parts.sequencer.call(lambda: self._journal.results.keep_only(numbers))
 
 
 def _looked_up(kept: dict[Any, Any] | None) -> dict[int, str | None] | None:

@@ -1,4 +1,4 @@
-"""Step 7 of 8: a query's feed. Events with ids, a bounded history, subscribers that never miss one.
+"""A query's feed: events with ids, a bounded history, subscribers that never miss one.
 
 Ids are decimal integers from 1, strictly growing, on insert, delete, answer and error events only; progress
 and reset events stand between them. A subscriber attaches atomically: what it gets first (history after an
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from typing import Literal as OneOf
 
+from .outbox import Outbox
 from .results import one_line
 
 log = logging.getLogger("quadrill.continuous")
@@ -166,7 +167,7 @@ class Feed:
         *,
         history: int = 10_000,
         subscriber_buffer: int = 1_000,
-        outbox: Callable[[Feed], None] | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         """Make an empty feed.
 
@@ -174,8 +175,8 @@ class Feed:
             name: the query's name.
             history: how many events are kept for those who resume.
             subscriber_buffer: how many events may wait for one subscriber.
-            outbox: told when something waits to be written; nobody sees it before `release`. Without, what is
-                published is seen at once.
+            outbox: where the feed is put when something waits to be written; nobody sees it before
+                `release`. Without, what is published is seen at once.
         """
         self.name = name
         self.number = 0
@@ -269,7 +270,7 @@ class Feed:
         if self._outbox is None:
             self.release()
         elif len(self._held) == 1:
-            self._outbox(self)
+            self._outbox.feeds.append(self)
 
     def unwritten(self) -> tuple[list[tuple[int, int, int | None, str, str]], list[tuple[int, int]]]:
         """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,8 @@ class QueryCatalogue:
         # The names that queries have had for what they make.
         self._result_iris: set[str] = set()
         self._lock = threading.Lock()
+        # Queries that have failed and are to begin anew.
+        self.failed: deque[Entry] = deque()
 
     def entries(self) -> list[Entry]:
         """All entries in the order of registration."""
@@ -158,6 +161,14 @@ class QueryCatalogue:
                 self._registry.update_query(entry.name, state=state, error=error)
             except NotFoundError:
                 return
+
+    def note_failed(self, name: str, error: str | None) -> None:
+        """In a turn: a query has failed; it begins anew between two turns where the settings say so."""
+        entry = self.find(name)
+        if entry is not None:
+            self.set_state(entry, "failed", error)
+            if self._settings.restart_failed:
+                self.failed.append(entry)
 
     def remove(self, entry: Entry) -> None:
         """Forget a query, not that there was one."""

@@ -10,6 +10,7 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.static import StaticPattern
+from ..durable.turns import TurnQueue
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
@@ -27,16 +28,40 @@ if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
 
 
+def reference_evaluator(
+    prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
+) -> Evaluator:
+    """The evaluator by definition; ``quoted_asserted`` are the streams with that option."""
+    registration = prepared.registration
+    options = EvaluationOptions(
+        name=prepared.name or "",
+        window_default_graph=registration.window_default_graph,
+        strict_dataset=registration.strict_dataset,
+        quoted_asserted=quoted_asserted,
+        base_iri=prepared.query.base_iri,
+        sources=prepared.sources,
+    )
+    return ReferenceEvaluator(prepared.query, store, options)
+
+
 class EvaluatorChoice:
     """Makes evaluators for one engine; its native queries share one dictionary of terms.
 
     A query that falls back says so: the word for its engine is ``reference (<the construct>)``.
     """
 
-    def __init__(self, store: QuadStore, columnar: ColumnarEngine | None = None) -> None:
-        """Make one; ``columnar`` evaluates static parts that are too large for the store."""
+    def __init__(
+        self, store: QuadStore, columnar: ColumnarEngine | None = None, turns: TurnQueue | None = None
+    ) -> None:
+        """Make one.
+
+        Args:
+            store: the background dataset.
+            columnar: evaluates static parts that are too large for the store.
+            turns: where rows that were read anew take their turn; without, they do at once.
+        """
         self.terms = EngineTerms()
-        self.statics = TableRegistry(store, self.terms)
+        self.statics = TableRegistry(store, self.terms, turns)
         self._columnar = columnar
 
     def __call__(

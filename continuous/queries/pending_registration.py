@@ -25,6 +25,7 @@ from ..inputs import Arrival, StreamInput
 from ..static.progress import Progress, entered
 from ..streams.retained import LogRecord
 from .prepare import PreparedQuery, streams_read
+from .running import RunningQuery
 
 
 class Making:
@@ -98,7 +99,9 @@ class Pending:
         inputs: what arrived since its registration.
         elements: how many elements these have.
         problem: why it cannot begin.
-        begin: lets it begin if the rows are known, where it only waits for a table that is read anew.
+        running: the query itself, where it only waits for a table that is read anew.
+        start: the event time from which retained elements come first.
+        repeats: they were evaluated before.
     """
 
     name: str
@@ -110,7 +113,9 @@ class Pending:
     inputs: list[StreamInput] = field(default_factory=list)
     elements: int = 0
     problem: LimitError | None = None
-    begin: Callable[[], None] | None = None
+    running: RunningQuery | None = None
+    start: int | None = None
+    repeats: bool = False
     since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:

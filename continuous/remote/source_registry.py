@@ -23,6 +23,7 @@ from quadrill.store.payloads import Payloads
 from quadrill.store.remote import RemoteClient, rdf_of, rows_of
 
 from ..clock import Clock
+from ..durable.turns import Turn, TurnQueue
 from ..errors import EngineStoppedError, InputError
 from .periods import Period
 from .settings import RemoteSettings
@@ -42,8 +43,17 @@ class SourceMoment:
     state: list[dict[str, Any]]
 
 
+@dataclass(slots=True, eq=False)
+class SourceTurn(Turn):
+    """What a fetch has found out about a source: another content, or that it is stale."""
+
+    source: Source
+    value: SourceValue
+    stale: str | None
+    since_ms: int | None
+
+
 Fetch = Callable[[], "QuadrillError | None"]
-TakeTurn = Callable[[dict[str, Any], Callable[[], None]], None]
 
 
 class SourceRegistry:
@@ -57,8 +67,7 @@ class SourceRegistry:
         settings: RemoteSettings,
         *,
         threaded: bool,
-        turn: TakeTurn,
-        changed: Callable[[str], None],
+        turns: TurnQueue,
     ) -> None:
         """Make an empty book.
 
@@ -68,16 +77,14 @@ class SourceRegistry:
             clock: for ages and timers.
             settings: limits and defaults.
             threaded: False fetches in the thread of `run_due`.
-            turn: takes a turn of the engine with a journal record of these members; returns when it is done.
-            changed: told, in that turn, of a source whose content is another one.
+            turns: where what was fetched takes its turn.
         """
         self._client = client
         self._payloads = payloads
         self._clock = clock
         self.settings = settings
         self._threaded = threaded
-        self._turn = turn
-        self._changed = changed
+        self._turns = turns
         self._sources: dict[str, Source] = {}
         self._held: dict[str, int] = {}
         # The contents that were put since which moment; a replay may need them.
@@ -326,14 +333,17 @@ class SourceRegistry:
             "stale": stale,
             "since": since,
         }
-        self._turn(members, lambda: self._put(source, value, stale, since))
+        self._turns.require_writable()
+        turn = self._turns.submit(SourceTurn(source, value, stale, since), "source", **members)
+        if self._threaded:
+            self._turns.wait(turn)
+            self._turns.wait_durable()
 
-    def _put(self, source: Source, value: SourceValue, stale: str | None, since: int | None) -> None:
-        """In its turn: the new content."""
-        before, source.value = source.value, value
-        source.stale, source.stale_since = stale, since
-        if value is not before:
-            self._changed(source.spec.key)
+    def put(self, turn: SourceTurn) -> bool:
+        """In its turn: what a fetch has found; True when it is another content."""
+        source, before = turn.source, turn.source.value
+        source.value, source.stale, source.stale_since = turn.value, turn.stale, turn.since_ms
+        return turn.value is not before
 
     # --- timers ---------------------------------------------------------------------------------
 

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from itertools import count
 from typing import Any, cast
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.registry.records import QueryState
 
-from ..clock import Clock
+from ..durable.turns import TurnQueue
 from ..groups.group import Group
 from ..groups.membership import Failures
 from ..groups.registry import GroupRegistry
 from ..inputs import Arrival, StreamInput
+from ..output.outbox import Outbox
+from ..queries.catalogue import QueryCatalogue
 from ..queries.pending_registration import Pending
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
+from ..settings import EngineSettings
 from ..static.static_inputs import StaticInputs
 from ..streams.accept import Acceptor
 from ..streams.registry import StreamRegistry
 from ..streams.stream import StreamState
+from .turns import RefreshTurn
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -34,31 +38,28 @@ class Router:
 
     def __init__(
         self,
+        turns: TurnQueue,
         acceptor: Acceptor,
-        book: StreamRegistry,
-        clock: Clock,
-        failed: Callable[[RunningQuery], None],
-        timed: Callable[[RunningQuery], None] | None = None,
-        *,
-        templates: bool = True,
-        when_shown: Callable[[Callable[[], None]], None] | None = None,
+        streams: StreamRegistry,
+        catalogue: QueryCatalogue,
+        settings: EngineSettings,
+        outbox: Outbox | None,
     ) -> None:
-        """Make a dispatcher without queries.
+        """Make a router without queries.
 
         Args:
+            turns: where refreshes by timer get their place.
             acceptor: logs what queries derive.
-            book: the streams.
-            clock: for timers and rates.
-            failed: told about a query that failed.
-            timed: told about a query whose static parts are to be refreshed now; by default it is done.
-            templates: queries that differ only in constants are evaluated together.
-            when_shown: does something when what was published is durable; by default at once.
+            streams: the streams.
+            catalogue: remembers which queries have failed.
+            settings: whether queries that differ only in constants are evaluated together.
+            outbox: what a group shows waits there until it is durable; without a journal there is none.
         """
+        self._turns = turns
+        self._clock = turns.clock
         self._acceptor = acceptor
-        self._book = book
-        self._clock = clock
-        self._failed = failed
-        self._timed = timed or (lambda running: self.refresh(running.name, "timer"))
+        self._streams = streams
+        self._catalogue = catalogue
         # In the order of registration.
         self._attached: dict[str, RunningQuery] = {}
         # Whose static parts are still being read.
@@ -68,10 +69,12 @@ class Router:
         # Queries by their static rows, and those that have to be told of every commit.
         self._following: dict[StaticInputs, str] = {}
         self._unfollowing: set[str] = set()
+        # The streams that queries make.
+        self._outputs: dict[RunningQuery, StreamState] = {}
         # Those that take inputs by themselves, and groups that do for their members.
         self._readers: dict[str, dict[RunningQuery | Group, None]] = {}
-        self._groups = GroupRegistry(when_shown or _at_once, common_plans=templates)
-        self._derived: deque[StreamInput] = deque()
+        when_shown = _at_once if outbox is None else outbox.when_shown
+        self._groups = GroupRegistry(when_shown, common_plans=settings.templates)
         self._timers: dict[str, int] = {}
         # When something is due for a stream, as of the last look.
         self._due: dict[str, int] = {}
@@ -85,19 +88,19 @@ class Router:
 
     # --- queries --------------------------------------------------------------------------------
 
-    def attach(self, running: RunningQuery, replay: Callable[[], Iterable[StreamInput]] | None) -> int:
+    def attach(self, running: RunningQuery, replay: Iterable[StreamInput] | None, now: int) -> int:
         """From now on the query gets inputs; those of ``replay``, what its streams retain, come first.
 
         Returns:
             How many elements ``replay`` gave.
         """
         self._enter(running)
-        self._try(running, lambda: running.begin(self._clock.now_ms()))
+        self._try(running, lambda: running.begin(now))
         self._index(running)
         replayed = 0
-        for event in replay() if replay is not None else ():
+        for event in replay or ():
             replayed += len(event.elements) if isinstance(event, Arrival) else 0
-            self._hand(running, event)
+            self._hand(running, event, now)
         if replay is not None:
             # What it was given is not what others were.
             running.timeline.first = None
@@ -105,7 +108,7 @@ class Router:
             self._groups.enter(running)
         self._follow(running)
         self.set_timer(running)
-        self._work_off_derived()
+        self._work_off_derived(now)
         return replayed
 
     def adopt(self, running: RunningQuery) -> None:
@@ -126,13 +129,17 @@ class Router:
             self._unfollowing.add(running.name)
         else:
             self._following[running.statics] = running.name
+        iri = running.prepared.result_iri
+        output = self._streams.find(iri) if iri is not None and running.prepared.makes_stream else None
+        if output is not None:
+            self._outputs[running] = output
         self._wait_for(running.prepared, running.name)
 
     def _wait_for(self, prepared: PreparedQuery, name: str) -> None:
         for window in prepared.windows:
             if isinstance(window.stream, NamedNode):
                 lateness = max(window.lateness_ms or 0, prepared.registration.lateness)
-                self._book.wait_for(window.stream.value, name, lateness)
+                self._streams.wait_for(window.stream.value, name, lateness)
 
     def reserve(self, pending: Pending) -> None:
         """From now on inputs are kept for a query that cannot begin yet."""
@@ -148,9 +155,9 @@ class Router:
         return any(pending.collects and pending.reads(stream) for pending in list(self._pending.values()))
 
     @property
-    def has_pending(self) -> bool:
-        """True while some query cannot begin yet."""
-        return bool(self._pending)
+    def pending(self) -> list[Pending]:
+        """The queries that cannot begin yet."""
+        return list(self._pending.values())
 
     def forget(self, running: RunningQuery) -> None:
         """The query gets no more inputs."""
@@ -163,6 +170,7 @@ class Router:
                 self._following.pop(running.statics, None)
                 running.statics.stop()
             self._timers.pop(running.name, None)
+            self._outputs.pop(running, None)
         for readers in self._readers.values():
             readers.pop(running, None)
 
@@ -172,28 +180,29 @@ class Router:
         if running is not None:
             self.forget(running)
 
-    def set_state(self, running: RunningQuery, state: Any) -> None:
+    def set_state(self, running: RunningQuery, state: QueryState, now: int) -> None:
         """Pause or resume a query."""
         self.part(running)
         self._leave_group(running)
         running.state = state
         if state == "running":
-            self._try(running, lambda: running.resume(self._clock.now_ms()))
+            self._try(running, lambda: running.resume(now))
             self._groups.enter(running)
-            self._work_off_derived()
+            self._work_off_derived(now)
 
     def part(self, running: RunningQuery) -> None:
         """Whatever comes next for a query is not for others of its template."""
         if running.membership is not None:
             self._fail_all(running.membership.group.set_apart(running))
 
-    def change(self, running: RunningQuery, work: Callable[[], None]) -> None:
+    def change(self, running: RunningQuery, prepared: PreparedQuery) -> None:
         """Let a query have other settings, which may make it fit for a group or not any more."""
         self.part(running)
         self._leave_group(running)
-        work()
+        running.prepared = prepared
         if self._attached.get(running.name) is running:
             self._groups.enter(running)
+        self.set_timer(running)
 
     def _leave_group(self, running: RunningQuery) -> None:
         """A query takes inputs by itself, if any more."""
@@ -215,48 +224,41 @@ class Router:
 
     def _fail_all(self, failures: Failures, event: StreamInput | None = None) -> None:
         for running, error in failures:
-            if not isinstance(error, QuadrillError):
-                log.error("the query %s failed", running.name, exc_info=error)
-            self.fail(cast(RunningQuery, running), error, event)
+            self._stop(cast(RunningQuery, running), error, event)
 
     # --- inputs ---------------------------------------------------------------------------------
 
-    def dispatch(self, event: StreamInput) -> None:
+    def dispatch(self, event: StreamInput, now: int) -> None:
         """Give an input to its readers, then what it made them derive to theirs."""
-        self._deliver(event)
-        self._work_off_derived()
+        self._deliver(event, now)
+        if self._acceptor.derived:
+            self._work_off_derived(now)
 
-    def commit(self, commit: Commit, moved: Collection[StaticInputs]) -> None:
+    def commit(self, commit: Commit, moved: Collection[StaticInputs], now: int) -> None:
         """A new version of the store is an input: of the queries whose tables it ``moved``."""
-        now = self._clock.now_ms()
         for running in self._alone(self._in_order(moved, self._unfollowing), now):
             self._try(running, lambda running=running: running.commit(commit, now))  # type: ignore[misc]
             self._index(running)
-        self._work_off_derived()
+        self._work_off_derived(now)
 
-    def sources_changed(self, key: str) -> None:
+    def sources_changed(self, key: str, now: int) -> None:
         """What was fetched from elsewhere is another content: an input of the queries that read it."""
-        now = self._clock.now_ms()
         for running in list(self._attached.values()):
             sources = running.prepared.sources
             if sources is not None and any(spec.key == key for spec in sources.specs):
                 self._sources_changed_for(running, now)
-        self._work_off_derived()
+        self._work_off_derived(now)
 
     def _sources_changed_for(self, running: RunningQuery, now: int) -> None:
         self._try(running, lambda: running.sources_changed(now))
         self._index(running)
 
-    def step(self, moved: Collection[StaticInputs]) -> None:
-        """Tables have moved on without a commit taking its turn; queries that waited for that begin."""
-        now = self._clock.now_ms()
+    def step(self, moved: Collection[StaticInputs], now: int) -> None:
+        """Tables have moved on without a commit taking its turn."""
         for running in self._alone(self._in_order(moved, ()), now):
             self._try(running, lambda running=running: running.take_steps(now))  # type: ignore[misc]
             self._index(running)
-        for pending in list(self._pending.values()):
-            if pending.begin is not None:
-                pending.begin()
-        self._work_off_derived()
+        self._work_off_derived(now)
 
     def _alone(self, moved: list[RunningQuery], now: int) -> list[RunningQuery]:
         """Let groups take the steps of members of common plans; the queries that are left."""
@@ -275,15 +277,15 @@ class Router:
         found = [self._attached[name] for name in names]
         return sorted(found, key=lambda running: self._places[running.name]) if len(found) > 1 else found
 
-    def refresh(self, name: str, cause: str) -> None:
+    def refresh(self, name: str, cause: str, now: int) -> None:
         """Refresh a query's static parts and tell what follows; nothing once it has ended."""
         running = self._attached.get(name)
         if running is None:
             return
         self.part(running)
-        self._try(running, lambda: running.refresh_and_tell(self._clock.now_ms(), cause))
+        self._try(running, lambda: running.refresh_and_tell(now, cause))
         self._index(running)
-        self._work_off_derived()
+        self._work_off_derived(now)
 
     def new_stream(self, iri: str) -> None:
         """A stream was declared: windows on unbound variables read every stream there is."""
@@ -291,16 +293,16 @@ class Router:
             if running.timeline.reads_every_stream:
                 self._index(running)
 
-    def _deliver(self, event: StreamInput) -> None:
+    def _deliver(self, event: StreamInput, now: int) -> None:
         for pending in self._pending.values():
             pending.take(event)
-        now = self._clock.now_ms()
         for reader in list(self._readers.get(event.stream, ())):
             if isinstance(reader, Group):
                 self._hand_to_all(reader, event, now)
             else:
-                self._hand(reader, event)
-                self._follow(reader)
+                self._hand(reader, event, now)
+                if reader in self._outputs:
+                    self._follow(reader)
         waiting = self._groups.waiting.get(event.stream)
         if waiting:
             mark = event.after.watermark()
@@ -316,69 +318,56 @@ class Router:
             failures = [(running, error) for running in group.members]
         self._fail_all(failures, event)
 
-    def _hand(self, running: RunningQuery, event: StreamInput) -> None:
+    def _hand(self, running: RunningQuery, event: StreamInput, now: int) -> None:
         if running.state == "failed":
             return
-        self._try(running, lambda: running.handle(event, self._clock.now_ms()), event)
+        try:
+            running.handle(event, now)
+        except Exception as error:
+            self._stop(running, error, event)
 
-    def _try(self, running: RunningQuery, work: Callable[[], Any], event: StreamInput | None = None) -> None:
-        """A query that fails stops alone; the elements at which it did are kept as dead letters."""
+    def _try(self, running: RunningQuery, work: Callable[[], Any]) -> None:
+        """A query that fails stops alone."""
         try:
             work()
         except Exception as error:
-            if not isinstance(error, QuadrillError):
-                log.exception("the query %s failed", running.name)
-            self.fail(running, error, event)
+            self._stop(running, error)
+
+    def _stop(self, running: RunningQuery, error: Exception, event: StreamInput | None = None) -> None:
+        if not isinstance(error, QuadrillError):
+            log.error("the query %s failed", running.name, exc_info=error)
+        self.fail(running, error, event)
 
     def fail(self, running: RunningQuery, error: Exception, event: StreamInput | None = None) -> None:
-        """A query stops alone, at an input or without one."""
+        """A query stops alone; the elements at which it did are kept as dead letters."""
         running.fail(error)
         if event is not None and not isinstance(error, LimitError):
-            self._book.keep_failed(running, event)
+            self._streams.keep_failed(event, running.timeline.instant, running.name, running.error)
         self.forget(running)
-        self._failed(running)
+        self._catalogue.note_failed(running.name, running.error)
 
     def _index(self, running: RunningQuery) -> None:
         """Enter a query as a reader of its streams, those of variables as static data binds them now."""
         if running.state == "failed" or running.membership is not None:
             return
         if running.timeline.reads_every_stream:
-            for state in self._book:
+            for state in self._streams:
                 running.timeline.add_stream(state.iri)
         for iri in running.timeline.streams:
             self._readers.setdefault(iri, {})[running] = None
 
     # --- derived streams ------------------------------------------------------------------------
 
-    def emitter(self, output: StreamState) -> Callable[[int, list[Quad], bool], None]:
-        """What a query calls with the quads of an evaluation: one element of its stream.
-
-        While the query repeats the past, instants that the stream has got are not told to its readers again.
-        """
-
-        def emit(at: int, quads: list[Quad], repeats: bool) -> None:
-            if repeats and output.seen is not None and at <= output.seen:
-                return
-            event = self._acceptor.derive(output, at, quads)
-            if event is not None:
-                self._derived.append(event)
-
-        return emit
-
     def _follow(self, running: RunningQuery) -> None:
         """The watermark of a derived stream follows its query's."""
-        watermark = running.timeline.watermark
-        if not running.prepared.makes_stream or watermark is None:
-            return
-        output = self._book.find(running.prepared.result_iri or "")
-        if output is not None and output.derived_from == running.name:
-            event = self._acceptor.derived_time(output, watermark)
-            if event is not None:
-                self._derived.append(event)
+        output, watermark = self._outputs.get(running), running.timeline.watermark
+        if output is not None and watermark is not None and output.derived_from == running.name:
+            self._acceptor.derive_time(output, watermark)
 
-    def _work_off_derived(self) -> None:
-        while self._derived:
-            self._deliver(self._derived.popleft())
+    def _work_off_derived(self, now: int) -> None:
+        derived = self._acceptor.derived
+        while derived:
+            self._deliver(derived.popleft(), now)
 
     # --- the clock ------------------------------------------------------------------------------
 
@@ -397,16 +386,15 @@ class Router:
         each movement is a record of the journal and a turn.
         """
         now, steady = self._clock.now_ms(), self._clock.steady_ms()
-        for state in self._book:
+        for state in self._streams:
             due, looked = self._due.get(state.iri), state.looked_steady
             if (due is not None and due <= now) or looked is None or steady - looked >= every_ms:
                 state.looked_steady = steady
                 self._acceptor.tick(state, now)
         for name, due in list(self._timers.items()):
             if due <= steady:
-                running = self._attached[name]
-                self.set_timer(running)
-                self._timed(running)
+                self.set_timer(self._attached[name])
+                self._turns.submit(RefreshTurn(name, "timer"), "refresh", name=name, cause="timer")
 
     def wait_ms(self, at_most: int) -> int:
         """How long nothing of the clock is due."""
@@ -414,7 +402,7 @@ class Router:
         steady = self._clock.steady_ms()
         due = [now + at_most, *(now + at - steady for at in self._timers.values())]
         self._due.clear()
-        for state in self._book:
+        for state in self._streams:
             if state.record.stamping == "arrival":
                 instants = [reader.timeline.next_due() for reader in self._readers.get(state.iri, ())]
                 found = [instant + state.lateness_ms for instant in instants if instant is not None]

@@ -1,8 +1,8 @@
-"""Turns: everything that moves a query gets its place in one order, is noted in the journal, and worked off.
+"""The sequencer works turns off, one after the other, and settles what they caused.
 
-    accepted --lock--> journal record, queue --loop--> queries --> feeds hold their events
-                            |                                         |
-                        one fsync  <----- waits for ----------------- settle -> result log -> subscribers
+    accepted --lock--> journal record, queue --> a turn --> queries --> feeds hold their events
+                            |                                             |
+                        one fsync  <--------- waits for ----------------- settle -> result log -> subscribers
 
 Nobody sees a result before the inputs that it follows from are durable, so after a crash the replay of the
 journal gives every event that was seen once more, with its id.
@@ -13,188 +13,240 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from quadrill.store.errors import StoreUnwritableError
-from quadrill.store.logs.input_log import SPACE
 
-from ..clock import Clock
-from ..durable.journal import Journal
-from ..meters import Stages
-from ..output.feed import Feed
-from ..streams.accept import Acceptor
-from .loop import Ticket, WorkLoop
+from ..durable.turns import AnyTurn, CallTurn, InputTurn, NewStreamTurn, Turn, TurnQueue
+from ..output.outbox import Outbox
+from ..output.view_registry import ViewRegistry
+from ..remote.source_registry import SourceRegistry, SourceTurn
+from ..static.recompute import SwapTurn
+from ..static.table_registry import TableRegistry
+from .attachments import Attachments
+from .router import Router
+from .turns import (
+    AttachTurn,
+    CommitTurn,
+    DetachTurn,
+    RefreshTurn,
+    RegistrationTurn,
+    ReserveTurn,
+    StateTurn,
+    SwapAgainTurn,
+    UnreadyTurn,
+)
 
 log = logging.getLogger("quadrill.continuous")
 
-T = TypeVar("T")
+_BATCH = 64
+"""Turns at most between two settlings and two looks at the clock, so that time goes on under load."""
 _RETRY_SECONDS = 0.25
 _NEGLECTED_SECONDS = 0.05
 """A push that does not wait for the log leaves its record to others this long."""
 
 
 class Sequencer:
-    """The order of one engine. It is also the dispatcher's clock: within a turn time stands still.
+    """Takes turns apart, in the engine's thread or, without one, in the thread of whoever queues them.
 
     Attributes:
-        number: the record of the turn being worked off; 0 between turns and without a journal.
-        processed: the record up to which everything is worked off.
-        version: the newest commit that took its turn.
-        repeated: the newest turn that read what streams retain.
-        trouble: why nothing can be written now.
+        settles, settle_seconds: how often results were written and how long that took, the wait for their
+            inputs included.
     """
 
-    def __init__(self, clock: Clock, journal: Journal | None) -> None:
-        self._clock = clock
-        self.journal = journal
-        self.number = 0
-        self.processed = 0 if journal is None else journal.last
-        self.version = 0
-        self.repeated = 0
-        self.trouble: str | None = None
-        self._needed = 0
-        self._at: int | None = None
-        self._held: list[Feed] = []
-        self._gone: list[int] = []
-        # What is to be done when all that was published is written and shown.
-        self._then: list[Callable[[], None]] = []
-        self._named: list[tuple[int, str]] = []
+    def __init__(
+        self,
+        turns: TurnQueue,
+        router: Router,
+        attachments: Attachments,
+        statics: TableRegistry,
+        sources: SourceRegistry,
+        views: ViewRegistry,
+        outbox: Outbox | None,
+        *,
+        threaded: bool,
+    ) -> None:
+        self.turns = turns
+        self.journal = turns.journal
+        self.threaded = threaded
+        self._router = router
+        self._attachments = attachments
+        self._statics = statics
+        self._sources = sources
+        self._views = views
+        self._outbox = outbox
+        self._stages = turns.stages
+        self._working = threading.RLock()
+        # The thread that works turns off.
+        self._worker: int | None = None
         self._stopping = threading.Event()
-        # How often results were written and how long that took, the wait for their inputs included.
         self.settles = 0
         self.settle_seconds = 0.0
-        self.stages = Stages()
-        # For a replay: gets the store to the version that the refresh of a query read.
-        self.replaying: Callable[[str], None] | None = None
 
-    def connect(self, loop: WorkLoop, acceptor: Acceptor) -> None:
-        """Told once what it works with."""
-        self._loop = loop
-        self._acceptor = acceptor
+    # --- working off ----------------------------------------------------------------------------
 
-    def now_ms(self) -> int:
-        """The time of the turn; between turns that of the clock."""
-        return self._clock.now_ms() if self._at is None else self._at
+    @property
+    def inside(self) -> bool:
+        """True when the caller is the engine's thread, or works turns off itself."""
+        return self._worker == threading.get_ident()
 
-    def steady_ms(self) -> int:
-        """Of the clock that never jumps."""
-        return self._clock.steady_ms()
+    def work(self, seconds: float) -> bool:
+        """In the engine's thread: wait for turns and work some off; False when none will come any more."""
+        self._worker = threading.get_ident()
+        if not self.turns.wait_for_one(seconds):
+            self._worker = None
+            return False
+        done: list[Turn] = []
+        while len(done) < _BATCH and (turn := self.turns.take()) is not None:
+            with self._working:
+                self.run(turn)
+            done.append(turn)
+        self._settle(done)
+        return True
 
-    # --- taking a turn --------------------------------------------------------------------------
+    def drain(self) -> None:
+        """Without a thread of its own: work off everything that waits; with one nothing is to be done."""
+        if self.threaded:
+            return
+        with self._working:
+            if self._worker is not None:
+                return
+            self._worker = threading.get_ident()
+            try:
+                while (turn := self.turns.take()) is not None:
+                    self.run(turn)
+                    self._settle([turn])
+            finally:
+                self._worker = None
 
-    def submit(
-        self,
-        kind: str,
-        members: dict[str, Any],
-        work: Callable[[], T],
-        noted: Callable[[], None] | None = None,
-    ) -> Ticket[T]:
-        """Queue some work behind all that was accepted so far.
-
-        ``noted`` is called when the place in the order is given, before anything else can be accepted.
-        """
-        at = self._clock.now_ms()
-        with self._acceptor.lock:
-            number = self._acceptor.note(kind, now=at, **members)
-            if noted is not None:
-                noted()
-            return self._loop.submit(lambda: self.run(number, at, work))
-
-    def call(
-        self,
-        kind: str,
-        members: dict[str, Any],
-        work: Callable[[], T],
-        noted: Callable[[], None] | None = None,
-    ) -> T:
-        """Do some work in its turn, see `submit`; returns when it is done and durable.
-
-        Raises:
-            StoreUnwritableError: it cannot be written now, and is not done.
-        """
-        if not self._loop.inside:
-            self.require_writable()
-        return self.enter(kind, members, work, noted)
-
-    def enter(
-        self,
-        kind: str,
-        members: dict[str, Any],
-        work: Callable[[], T],
-        noted: Callable[[], None] | None = None,
-    ) -> T:
-        """The same for what the registry says already: it takes its turn even when the disk has become full.
+    def finish(self, turn: Turn, timeout: float | None = None) -> Any:
+        """See to it that a turn is worked off and durable, and return its result; not within a turn.
 
         Raises:
             StoreUnwritableError: it is done, and will be durable when there is space again.
+            Exception: what working it off raised.
         """
-        if self._loop.inside:
-            return work()
-        result = self.submit(kind, members, work, noted).wait()
+        self.drain()
+        if self.inside:
+            # A turn cannot wait for another one, nor can the thread that would work it off.
+            return None
+        result = self.turns.wait(turn, timeout)
         if self.journal is not None:
             self.journal.wait()
         return result
 
-    def run(self, number: int, at: int, work: Callable[[], T]) -> T:
-        """Work off a turn; called in the loop, and by the replay."""
-        self.number, self._at = number, at
-        if self.journal is not None:
-            self.journal.reached("before-apply")
+    def submit(self, turn: AnyTurn, kind: str, **members: Any) -> AnyTurn:
+        """Give a turn its place; without a thread of its own it is worked off now."""
+        self.turns.submit(turn, kind, **members)
+        self.drain()
+        return turn
+
+    def call(self, work: Callable[[], Any]) -> Any:
+        """Do some work between two turns and return what it gives."""
+        turn = CallTurn(work)
+        self.turns.put(turn)
+        self.drain()
+        return self.turns.wait(turn)
+
+    def wait_for_all(self, timeout: float | None = None) -> None:
+        """Return when everything accepted so far is worked off.
+
+        Raises:
+            TimeoutError: it took longer than ``timeout`` seconds.
+        """
+        if not self.inside:
+            turn = Turn()
+            self.turns.put(turn)
+            self.drain()
+            self.turns.wait(turn, timeout)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Nothing is worked off while the caller looks at a settled state."""
+        with self._working:
+            yield
+
+    def run(self, turn: Turn) -> None:
+        """Work off a turn; what it raises is kept in it. One of a replay is not measured."""
+        turns, stages = self.turns, self._stages
+        began = time.perf_counter()
+        if turn.since:
+            stages.queue.observe(began - turn.since)
+        turns.number = turn.number
+        if self.journal is not None and self.journal.told is not None:
+            self.journal.told("before-apply")
         try:
-            return work()
+            if type(turn) is InputTurn:
+                self._router.dispatch(turn.event, turn.at)
+            else:
+                turn.result = self._take_apart(turn)
+        except Exception as error:
+            turn.error = error
         finally:
-            self.number, self._at = 0, None
-            self.processed = max(self.processed, number)
-            self._needed = max(self._needed, number)
+            turns.number = 0
+            if turn.number > turns.processed:
+                turns.processed = turn.number
+            if turn.number > turns.needed:
+                turns.needed = turn.number
+        if turn.since:
+            stages.process.observe(time.perf_counter() - began)
 
-    # --- what a turn reads ----------------------------------------------------------------------
+    def _take_apart(self, turn: Turn) -> Any:
+        router, attachments, now = self._router, self._attachments, turn.at
+        match turn:
+            case CommitTurn(commit=commit):
+                self.turns.version = max(self.turns.version, commit.version)
+                self._views.committed(commit)
+                self._statics.advance(commit.version)
+                router.commit(commit, self._statics.take_moved(), now)
+            case SwapTurn(swap=swap):
+                self._statics.swap(swap)
+                self._step(now)
+            case SwapAgainTurn(names=names, version=version):
+                self._statics.swap_again(names, version)
+                self._step(now)
+            case SourceTurn():
+                if self._sources.put(turn):
+                    router.sources_changed(turn.source.spec.key, now)
+            case RefreshTurn(name=name, cause=cause):
+                router.refresh(name, cause, now)
+            case NewStreamTurn(iri=iri):
+                router.new_stream(iri)
+            case AttachTurn():
+                return attachments.attach(turn)
+            case ReserveTurn():
+                attachments.begin_waiting(turn)
+            case UnreadyTurn():
+                attachments.give_up(turn)
+            case DetachTurn(entry=entry, running=running, dropped=dropped):
+                attachments.detach(entry, running, dropped=dropped)
+            case StateTurn(running=running, state=state):
+                router.set_state(running, state, now)
+            case RegistrationTurn(running=running, registration=registration):
+                attachments.change(running, registration)
+            case CallTurn(work=work):
+                return work()
+        return None
 
-    def before_refresh(self, name: str) -> None:
-        """A query is about to refresh its static parts."""
-        if self.replaying is not None:
-            self.replaying(name)
-
-    def note_behind(self, tables: Sequence[str], version: int) -> None:
-        """The rows of static parts are not known at a version: queries stay behind until they are."""
-        if self.journal is None or self.journal.silent:
-            return
-        with self._acceptor.lock:
-            self._needed = self._acceptor.note("behind", tables=list(tables), version=version)
-
-    def after_refresh(self, name: str, version: int) -> None:
-        """It did so at a version; that is noted where it does not follow from the order."""
-        if self.journal is None or self.journal.silent or version == self.version:
-            return
-        with self._acceptor.lock:
-            self._needed = self._acceptor.note("seen", turn=self.number, query=name, version=version)
+    def _step(self, now: int) -> None:
+        """Rows that were read anew have taken the place of older ones."""
+        self._router.step(self._statics.take_moved(), now)
+        self._attachments.begin_ready(now)
 
     # --- settling -------------------------------------------------------------------------------
 
-    def outbox(self, feed: Feed) -> None:
-        """A feed has events that wait."""
-        self._held.append(feed)
-
-    def when_shown(self, work: Callable[[], None]) -> None:
-        """Do something when what was published so far is durable and shown; without a journal it is now."""
-        if self.journal is None:
-            work()
-        else:
-            self._then.append(work)
-
-    def name_feed(self, feed: Feed) -> None:
-        """Give a new feed its number: that of the turn."""
-        if feed.number == 0 and self.journal is not None:
-            feed.number = self.number
-            self._named.append((feed.number, feed.name))
-
-    def keep_name(self, feed: Feed) -> None:
-        """The name of a feed that a replay makes again."""
-        self._named.append((feed.number, feed.name))
-
-    def drop_feed(self, feed: Feed) -> None:
-        """A feed's events need not be kept any more."""
-        self._gone.append(feed.number)
+    def _settle(self, done: list[Turn]) -> None:
+        """What some turns caused is written and told; then views may follow, and those who wait go on."""
+        failure: BaseException | None = None
+        try:
+            self.settle()
+            self._views.settled()
+        except Exception as error:
+            failure = error
+            log.warning("what was worked off could not be settled: %s", error)
+        self.turns.finish(done, failure)
 
     def settle(self) -> None:
         """Write what waits, then let subscribers see it. Waits as long as the disk is full.
@@ -202,56 +254,27 @@ class Sequencer:
         Raises:
             StoreUnwritableError: the engine stops, or has no thread of its own to wait in.
         """
-        while self.journal is not None and (self._held or self._named or self._gone or self._then):
+        outbox, turns = self._outbox, self.turns
+        while outbox is not None and outbox.waits:
             began = time.perf_counter()
             try:
-                self._write(self.journal)
+                outbox.write(turns.needed)
             except StoreUnwritableError as error:
-                if self.trouble is None:
+                if turns.trouble is None:
                     log.error("results wait: %s", error.message)
-                self.trouble = error.message
-                if self._stopping.is_set() or not self._loop.threaded:
+                turns.trouble = error.message
+                if self._stopping.is_set() or not self.threaded:
                     raise
                 time.sleep(_RETRY_SECONDS)
             else:
-                if self.trouble is not None:
+                if turns.trouble is not None:
                     log.warning("results are written again")
-                self.trouble = None
+                    turns.trouble = None
                 self.settles += 1
                 took = time.perf_counter() - began
                 self.settle_seconds += took
-                self.stages.results.observe(took)
+                self._stages.results.observe(took)
                 return
-
-    def _write(self, journal: Journal) -> None:
-        journal.wait(self._needed)
-        journal.reached("before-results")
-        for number, name in self._named:
-            journal.results.name(number, name)
-        self._named.clear()
-        rows, forget = [], []
-        for feed in self._held:
-            new, old = feed.unwritten()
-            rows += new
-            forget += old
-        journal.results.append(rows, forget)
-        journal.reached("after-results")
-        held, self._held = self._held, []
-        for feed in held:
-            feed.release()
-        then, self._then = self._then, []
-        for work in then:
-            work()
-        while self._gone:
-            journal.results.drop(self._gone[-1])
-            self._gone.pop()
-
-    def require_writable(self) -> None:
-        """Raise StoreUnwritableError while nothing can be made durable."""
-        if self.journal is not None:
-            self.journal.log.require_writable()
-        if self.trouble is not None:
-            raise StoreUnwritableError(self.trouble, hint=SPACE)
 
     def write_what_waits(self) -> None:
         """Write records that nobody waits for, and see whether there is space again after a full disk."""
@@ -269,6 +292,14 @@ class Sequencer:
         if failed:
             log.warning("the input log can be written again")
 
+    def look_at_clock(self, every_ms: int) -> float:
+        """Do what is due; the seconds until the next look."""
+        with self._working:
+            self.write_what_waits()
+            self._router.look_at_clock(every_ms)
+            return self._router.wait_ms(every_ms) / 1000
+
     def stop(self) -> None:
-        """Wait for the disk no longer."""
+        """Accept nothing more, and wait for the disk no longer."""
         self._stopping.set()
+        self.turns.close()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from quadrill.store.errors import QuadrillError
 
+from ..durable.turns import Turn
 from ..element import Solution
 from ..rows import Delta, difference
 from .progress import active
@@ -46,6 +47,13 @@ class Swap:
     listed: Sequence[Solution] | None
     delta: Delta | None = None
     refreshes: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class SwapTurn(Turn):
+    """Rows that were read anew take the place of those that a table has."""
+
+    swap: Swap
 
 
 class Recomputer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -16,7 +17,9 @@ from quadrill.store.errors import ConflictError, QuadrillError
 from ..algebra.canonical import Canonical
 from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.triggers import triggers
+from ..durable.turns import TurnQueue
 from ..element import Solution
+from ..errors import EngineStoppedError
 from ..evaluate.static_evaluator import StaticEvaluator
 from .base import BaseTable, MemberTable
 from .budget import StaticBudget
@@ -26,7 +29,7 @@ from .groups import Groups
 from .index import Touched, TriggerIndex
 from .lookup import Lookup, LookupTable
 from .progress import active
-from .recompute import Recomputer, Swap
+from .recompute import Recomputer, Swap, SwapTurn
 from .table import SharedTable, Table
 
 if TYPE_CHECKING:
@@ -50,8 +53,10 @@ class TableRegistry:
     `swap` in the engine's thread.
     """
 
-    def __init__(self, store: QuadStore, terms: EngineTerms) -> None:
+    def __init__(self, store: QuadStore, terms: EngineTerms, turns: TurnQueue | None = None) -> None:
+        """Make an empty one. Rows that were read anew take their place in ``turns``, without at once."""
         self._store = store
+        self._turns = turns
         self.terms = terms
         self._tables: dict[str, SharedTable] = {}
         self._members: dict[str, MemberTable] = {}
@@ -73,10 +78,6 @@ class TableRegistry:
         self.effects = CommitDeltas(store)
         self.version = store.version
         """The version whose turn came last."""
-        self.on_behind: Callable[[Sequence[str], int], None] = _nothing
-        """Told in the engine's thread the names of tables that fell behind at a version."""
-        self.on_fresh: Callable[[Swap], None] = self.swap
-        """Told by the thread that read a table anew; has `swap` called in the engine's thread."""
         self.kept: KeptTables | None = None
         """Rows on disk; None keeps none."""
         self.groups = Groups(self)
@@ -458,7 +459,8 @@ class TableRegistry:
         if table.behind is not None:
             told = [each.name for each in table.told]
             if told:
-                self.on_behind(told, table.behind)
+                if self._turns is not None:
+                    self._turns.note_behind(told, table.behind)
             if self.effects.past is None:
                 self.recomputer.ask(table)
 
@@ -466,7 +468,12 @@ class TableRegistry:
         if self.recomputer.threaded:
             # The turn of the version that was read comes before that of the swap.
             self._store.wait_delivered(swap.version, _READY_S)
-        self.on_fresh(swap)
+        if self._turns is None:
+            self.swap(swap)
+            return
+        names = [each.name for each in swap.table.told]
+        with contextlib.suppress(EngineStoppedError):
+            self._turns.submit(SwapTurn(swap), "swap", tables=names, version=swap.version)
 
     # --- replay ---------------------------------------------------------------------------------
 
@@ -502,7 +509,3 @@ class TableRegistry:
         for table in self.tables():
             if (table.name, version) in self.effects.past.swaps and table.blind:
                 self._fresh[table.name, version] = self.recomputer.read(table)
-
-
-def _nothing(*_: object) -> None:
-    """Nobody wants to know."""

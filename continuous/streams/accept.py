@@ -2,104 +2,52 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyoxigraph import Quad
 
 from quadrill.store.errors import LimitError
 
-from ..clock import Clock
-from ..durable.journal import Journal, JournalRecord, element_members, elements_of, event_members, event_of
+from ..durable.journal import JournalRecord, elements_of, event_of
+from ..durable.turns import InputTurn, TurnQueue
 from ..element import Element
-from ..errors import BackPressureError, IdempotencyError, InputError, LateElementError
+from ..errors import InputError, LateElementError
 from ..inputs import Advance, Arrival, Idle, StreamInput
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter
 from .decode import BadElement, Decoded, DecodedElement
+from .receipts import PushReceipt, Receipts, receipt_members, receipt_of
+from .registry import StreamRegistry
 from .retained import LogRecord
-from .stream import Stamping, StreamState
-from .terms import ElementTerms, TermForms
+from .stream import StreamState
+from .terms import TermForms
 from .times import format_instant
-
-Enqueue = Callable[[StreamInput, int], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class PushReceipt:
-    """What a push is answered with. ``accepted`` counts late elements, too; ``late`` says how many."""
-
-    stream: str
-    first_seq: int | None
-    last_seq: int | None
-    accepted: int
-    late: int
-    durable: bool
-    bad: tuple[BadElement, ...] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON answer; ``bad`` only for a partial push."""
-        document: dict[str, Any] = {
-            "stream": self.stream,
-            "first_seq": self.first_seq,
-            "last_seq": self.last_seq,
-            "accepted": self.accepted,
-            "late": self.late,
-            "durable": self.durable,
-        }
-        if self.bad is not None:
-            document["bad"] = [element.to_json() for element in self.bad]
-        return document
 
 
 class Acceptor:
-    """Decides which elements enter a stream and in which order everything that moves time is queued.
+    """Decides which elements enter a stream, and queues whatever moves time.
 
-    ``lock`` guards streams and order: what is accepted under it is queued under it.
+    The lock of the order guards streams, too: what is accepted under it is queued under it.
+
+    Attributes:
+        receipts: the answers that are remembered.
+        derived: what queries made in the turn at work, which their readers get in the same turn.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        settings: EngineSettings,
-        enqueue: Enqueue,
-        backlog: Callable[[], int],
-        journal: Journal | None = None,
-    ) -> None:
-        self.lock = threading.RLock()
-        self.journal = journal
-        self._clock = clock
+    def __init__(self, turns: TurnQueue, streams: StreamRegistry, settings: EngineSettings) -> None:
+        self._turns = turns
+        self._lock = turns.lock
+        self._clock = turns.clock
+        self._journal = turns.journal
+        self._streams = streams
         self._settings = settings
-        self._enqueue = enqueue
-        self._backlog = backlog
-        # Told the stamping of a stream by its first element.
-        self.on_stamped: Callable[[StreamState, Stamping], None] | None = None
         self._forms = TermForms()
-        self._order = 0
-        self._keys: OrderedDict[tuple[str, str], tuple[str, PushReceipt]] = OrderedDict()
+        self.receipts = Receipts(settings.idempotency_keys)
+        self.derived: deque[StreamInput] = deque()
 
     # --- pushes ---------------------------------------------------------------------------------
-
-    def remembered(self, stream: str, key: str | None, fingerprint: str) -> PushReceipt | None:
-        """The receipt of an earlier push with this Idempotency-Key.
-
-        Raises:
-            IdempotencyError: that push had another body.
-        """
-        if key is None:
-            return None
-        with self.lock:
-            found = self._keys.get((stream, key))
-        if found is None:
-            return None
-        if found[0] != fingerprint:
-            raise IdempotencyError(f"the Idempotency-Key {key!r} was used with another body")
-        return found[1]
 
     def push(
         self,
@@ -109,57 +57,47 @@ class Acceptor:
         partial: bool = False,
         key: str | None = None,
         fingerprint: str = "",
-    ) -> tuple[PushReceipt, Any]:
-        """Accept a decoded push; the receipt and the ticket of its processing.
+    ) -> tuple[PushReceipt, InputTurn | None]:
+        """Accept a decoded push, called under the lock; the receipt and the turn of what entered.
 
         Raises:
             InputError: a wrong or missing time, an element too far in the future, a late one refused.
             BackPressureError: the queue is full.
             LimitError: too many elements.
         """
-        self._check_size(len(decoded.elements))
-        with self.lock:
-            again = self.remembered(stream.iri, key, fingerprint)
+        elements, settings = decoded.elements, self._settings
+        number = len(elements)
+        if number > settings.push_elements:
+            raise LimitError(
+                f"a push of {number} elements is over the limit of {settings.push_elements}",
+                limit=settings.push_elements,
+            )
+        if self._turns.weight:
+            self._turns.require_room(number, settings.queue_elements)
+        now, watermark = self._clock.now_ms(), stream.watermark
+        if number == 1 and key is None and not partial:
+            # The ordinary push has one element, in order: nothing below has anything to say about it.
+            (only,) = elements
+            at = only.at
+            if (
+                at is not None
+                and stream.record.stamping == "event"
+                and (watermark is None or at >= watermark)
+                and at <= max(now, watermark or now) + settings.max_future_ms
+            ):
+                return self._enter(stream, [(only, at)], watermark, now)
+        if key is not None:
+            again = self.receipts.find(stream.iri, key, fingerprint)
             if again is not None:
                 return again, None
-            good, bad = self._checked(stream, decoded, partial=partial)
-            return self._enter(stream, good, bad if partial else None, key, fingerprint)
-
-    def _remember(self, stream: str, key: str | None, fingerprint: str, receipt: PushReceipt) -> None:
-        if key is None:
-            return
-        self._keys[(stream, key)] = (fingerprint, receipt)
-        if len(self._keys) > self._settings.idempotency_keys:
-            self._keys.popitem(last=False)
-
-    def forget_keys(self, stream: str) -> None:
-        """A stream was dropped: what is pushed under its IRI from now on is for another one."""
-        with self.lock:
-            for each in [each for each in self._keys if each[0] == stream]:
-                del self._keys[each]
-
-    def _check_size(self, number: int) -> None:
-        most = self._settings.push_elements
-        if number > most:
-            raise LimitError(f"a push of {number} elements is over the limit of {most}", limit=most)
-        self.require_room(number)
-
-    def require_room(self, number: int) -> None:
-        """Raise BackPressureError when so many further elements would be too many in line."""
-        waiting = self._backlog()
-        if waiting and waiting + number > self._settings.queue_elements:
-            raise BackPressureError(
-                f"{waiting} elements wait for the engine, the limit is {self._settings.queue_elements}",
-                retry_after=1.0,
-            )
+        good, bad = self._checked(stream, decoded, watermark, now, partial=partial)
+        return self._enter(stream, good, watermark, now, bad if partial else None, key, fingerprint)
 
     def _checked(
-        self, stream: StreamState, decoded: Decoded, *, partial: bool
+        self, stream: StreamState, decoded: Decoded, watermark: int | None, now: int, *, partial: bool
     ) -> tuple[list[tuple[DecodedElement, int]], list[BadElement]]:
         """The elements that may enter, each with its event time; the bad ones of a partial push."""
-        now = self._clock.now_ms()
         stamping = stream.record.stamping
-        watermark = stream.watermark
         # A push is n transactions in time order, so each may be ahead of the one before it in time.
         reach = max(now, watermark if watermark is not None else now)
         ahead: dict[int, bool] = {}
@@ -174,7 +112,7 @@ class Acceptor:
             own = "arrival" if element.at is None else "event"
             try:
                 if stamping is not None and own != stamping:
-                    raise self._wrong_stamp(stream, element)
+                    raise _wrong_stamp(stream, element)
                 if element.at is not None and ahead[element.at]:
                     raise InputError(
                         f"{element.place}: its time {format_instant(element.at)} is more than "
@@ -202,159 +140,155 @@ class Acceptor:
         bad.sort(key=lambda each: each.line or 0)
         return good, bad
 
-    def _wrong_stamp(self, stream: StreamState, element: DecodedElement) -> InputError:
-        if element.at is None:
-            return InputError(
-                f"{element.place} has no time and stream {stream.name} is event-stamped",
-                hint=f'Give it with "at", with ?at= or with the property {stream.timestamp_property}',
-                code="no-time",
-                line=element.line,
-            )
-        return InputError(
-            f"{element.place} has a time and stream {stream.name} is stamped at arrival",
-            hint="Leave the time out, or use another stream",
-            code="has-time",
-            line=element.line,
-        )
-
     def _enter(
         self,
         stream: StreamState,
-        good: list[tuple[DecodedElement, int]],
-        bad: list[BadElement] | None,
-        key: str | None,
-        fingerprint: str,
-    ) -> tuple[PushReceipt, Any]:
-        watermark, before = stream.watermark, stream.time
+        good: Sequence[tuple[DecodedElement, int]],
+        watermark: int | None,
+        now: int,
+        bad: list[BadElement] | None = None,
+        key: str | None = None,
+        fingerprint: str = "",
+    ) -> tuple[PushReceipt, InputTurn | None]:
+        """Elements that were checked enter their stream, but for late ones that it drops."""
+        iri, record, before = stream.iri, stream.record, stream.time
         first = stream.next_seq
         elements: list[Element] = []
+        entering: list[Element] = []
         late: list[int] = []
+        dropped: list[int] = []
         for decoded, at in good:
-            seq = stream.next_seq
+            element = Element(self._forms.quads(decoded.quads, iri, stream.next_seq), at, stream.next_seq)
             stream.next_seq += 1
-            quads = ElementTerms(self._forms, stream.iri, seq).quads(decoded.quads)
+            enters = True
             if watermark is not None and at < watermark:
+                enters = record.late != "drop"
                 late.append(len(elements))
-            elements.append(Element(quads, at, seq))
-        dropped = set(late) if stream.record.late == "drop" else set()
-        entering = tuple(each for place, each in enumerate(elements) if place not in dropped)
-        for place in late:
-            self._keep_dead(stream, elements[place], entered=place not in dropped)
-        for element in entering:
-            stream.see(element.event_time)
+                if not enters:
+                    dropped.append(len(elements))
+                stream.dead_letters.add(DeadLetter(element, "late", entered=enters))
+            if enters:
+                entering.append(element)
+                if stream.seen is None or at > stream.seen:
+                    stream.seen = at
+            elements.append(element)
         stream.accepted += len(good)
         stream.late += len(late)
         stream.dropped += len(dropped)
         if good:
-            stream.heard(self._clock)
-            if stream.record.stamping is None and self.on_stamped is not None:
-                self.on_stamped(stream, "arrival" if good[0][0].at is None else "event")
+            stream.last_input_ms, stream.last_input_steady = now, self._clock.steady_ms()
+            if record.stamping is None:
+                self._streams.stamp(stream, "arrival" if good[0][0].at is None else "event")
         event = None
         if entering:
             stream.idle = False
-            event = Arrival(stream.iri, entering, before, stream.time, stream.record.late == "admit")
-        last = stream.next_seq - 1
+            event = Arrival(iri, tuple(entering), before, stream.time, record.late == "admit")
         receipt = PushReceipt(
-            stream.iri,
+            iri,
             first if good else None,
-            last if good else None,
+            stream.next_seq - 1 if good else None,
             len(good),
             len(late),
-            self.journal is not None or stream.log.durable,
+            self._journal is not None,
             None if bad is None else tuple(bad),
         )
-        self._remember(stream.iri, key, fingerprint, receipt)
+        extra: dict[str, Any] = {"late": late, "dropped": dropped}
+        if key is not None:
+            self.receipts.keep(iri, key, fingerprint, receipt)
+            extra["key"] = [key, fingerprint, receipt_members(receipt)]
         if event is None and not good and key is None:
             return receipt, None
-        extra: dict[str, Any] = {"late": late, "dropped": sorted(dropped)}
-        if key is not None:
-            extra["key"] = [key, fingerprint, receipt_members(receipt)]
-        order = self._log(stream, event, elements, extra)
-        return receipt, None if event is None else self._enqueue(event, order)
+        self._note(stream, event, now, elements, extra)
+        return receipt, None if event is None else self._queue(stream, event, now)
 
-    def _keep_dead(self, stream: StreamState, element: Element, *, entered: bool) -> None:
-        stream.dead_letters.add(DeadLetter(element, "late", entered=entered))
-
-    def admit(self, stream: StreamState, letter: DeadLetter) -> Any:
-        """Let a late element that was dropped enter after all; the ticket of its processing.
+    def admit(self, stream: StreamState, letter: DeadLetter) -> InputTurn:
+        """Let a late element that was dropped enter after all, called under the lock; its turn.
 
         It keeps its seq. Windows that still hold its time are corrected, as under the policy `admit`.
         """
-        self.require_room(1)
-        with self.lock:
-            before = stream.time
-            stream.dropped -= 1
-            stream.see(letter.element.event_time)
-            event = Arrival(stream.iri, (letter.element,), before, stream.time, True)
-            stream.dead_letters.remove([letter])
-            order = self._log(stream, event, [letter.element], {"retried": letter.id})
-            return self._enqueue(event, order)
+        self._turns.require_room(1, self._settings.queue_elements)
+        before, at = stream.time, letter.element.event_time
+        stream.dropped -= 1
+        stream.seen = at if stream.seen is None else max(stream.seen, at)
+        event = Arrival(stream.iri, (letter.element,), before, stream.time, True)
+        stream.dead_letters.remove([letter])
+        now = self._clock.now_ms()
+        self._note(stream, event, now, [letter.element], {"retried": letter.id})
+        return self._queue(stream, event, now)
 
     # --- derived streams ------------------------------------------------------------------------
 
-    def derive(self, stream: StreamState, at: int, quads: list[Quad]) -> StreamInput | None:
-        """One element of a stream that a query makes; logged, and given back to be handled at once."""
-        with self.lock:
-            before = stream.time
-            watermark = stream.watermark
+    def derive(self, stream: StreamState, at: int, quads: Sequence[Quad], repeats: bool) -> None:
+        """In a turn: one element of a stream that a query makes is logged, and kept for its readers.
+
+        While the query repeats the past, instants that the stream has got are not told again.
+        """
+        with self._lock:
+            if repeats and stream.seen is not None and at <= stream.seen:
+                return
+            before, watermark = stream.time, stream.watermark
             element = Element(tuple(quads), at, stream.next_seq)
             stream.next_seq += 1
             stream.accepted += 1
             stream.derived += 1
             stream.heard(self._clock)
+            admits = stream.record.late == "admit"
             if watermark is not None and at < watermark:
                 stream.late += 1
-                self._keep_dead(stream, element, entered=stream.record.late == "admit")
-                if stream.record.late != "admit":
+                stream.dead_letters.add(DeadLetter(element, "late", entered=admits))
+                if not admits:
                     stream.dropped += 1
-                    return None
-            stream.see(at)
-            arrival = Arrival(stream.iri, (element,), before, stream.time, stream.record.late == "admit")
-            self._log_derived(stream, arrival)
-            return arrival
+                    return
+            stream.seen = at if stream.seen is None else max(stream.seen, at)
+            self._log_derived(stream, Arrival(stream.iri, (element,), before, stream.time, admits))
 
-    def derived_time(self, stream: StreamState, watermark: int) -> StreamInput | None:
-        """The watermark of a derived stream follows its query's."""
-        with self.lock:
-            if not stream.guarantee(watermark):
-                return None
-            advance = Advance(stream.iri, stream.time)
-            self._log_derived(stream, advance)
-            return advance
+    def derive_time(self, stream: StreamState, watermark: int) -> None:
+        """In a turn: the watermark of a derived stream follows its query's."""
+        with self._lock:
+            if stream.guarantee(watermark):
+                self._log_derived(stream, Advance(stream.iri, stream.time))
+
+    def _log_derived(self, stream: StreamState, event: Arrival | Advance) -> None:
+        """Keep what a query made for those that start in the past; a replay makes it again."""
+        turns, journal = self._turns, self._journal
+        if journal is None:
+            turns.order += 1
+        elif not journal.silent:
+            turns.order = journal.note_input("derived", event)
+        stream.log.append(LogRecord(turns.order, event))
+        self.derived.append(event)
 
     # --- time without data ----------------------------------------------------------------------
 
-    def heartbeat(self, stream: StreamState, at: int) -> Any:
-        """Move a stream's watermark without data; the ticket, None when it was there already.
+    def heartbeat(self, stream: StreamState, at: int) -> InputTurn:
+        """Move a stream's watermark without data, called under the lock; the turn.
 
         Raises:
             InputError: too far in the future.
             BackPressureError: the queue is full.
         """
-        self.require_room(1)
-        with self.lock:
-            now = self._clock.now_ms()
-            watermark = stream.watermark
-            reach = max(now, watermark if watermark is not None else now)
-            if at > reach + self._settings.max_future_ms:
-                raise InputError(
-                    f"the heartbeat {format_instant(at)} is more than {self._settings.max_future_ms} ms "
-                    "ahead of the clock and of its stream's watermark",
-                    code="future",
-                )
-            stream.heard(self._clock)
-            stream.idle = False
-            stream.guarantee(at)
-            return self._log_and_queue(stream, Advance(stream.iri, stream.time))
+        self._turns.require_room(1, self._settings.queue_elements)
+        now, watermark = self._clock.now_ms(), stream.watermark
+        reach = max(now, watermark if watermark is not None else now)
+        if at > reach + self._settings.max_future_ms:
+            raise InputError(
+                f"the heartbeat {format_instant(at)} is more than {self._settings.max_future_ms} ms "
+                "ahead of the clock and of its stream's watermark",
+                code="future",
+            )
+        stream.heard(self._clock)
+        stream.idle = False
+        stream.guarantee(at)
+        return self._note_and_queue(stream, Advance(stream.iri, stream.time), now)
 
     def tick(self, stream: StreamState, now: int) -> None:
         """The wall clock moves arrival-stamped streams; a silent event-stamped one becomes idle."""
-        with self.lock:
+        with self._lock:
             if stream.derived_from is not None:
                 return
             if stream.record.stamping == "arrival":
                 if stream.guarantee(now - stream.lateness_ms):
-                    self._log_and_queue(stream, Advance(stream.iri, stream.time))
+                    self._note_and_queue(stream, Advance(stream.iri, stream.time), now)
                 return
             left = stream.idle_in(self._clock)
             if left is not None and left <= 0:
@@ -362,53 +296,37 @@ class Acceptor:
                 # Nothing is waited for any more: what was held back by lateness can go.
                 if stream.seen is not None:
                     stream.guarantee(stream.seen)
-                self._log_and_queue(stream, Idle(stream.iri, stream.time))
+                self._note_and_queue(stream, Idle(stream.iri, stream.time), now)
 
     # --- the log --------------------------------------------------------------------------------
 
-    @property
-    def order(self) -> int:
-        """The order given last."""
-        return self._order
-
-    def note(self, kind: str, **members: Any) -> int:
-        """Give something that is no input of a stream its place in the order; called under the lock."""
-        if self.journal is None:
-            return 0
-        self._order = self.journal.note(kind, members)
-        return self._order
-
-    def _log(
+    def _note(
         self,
         stream: StreamState,
         event: StreamInput | None,
+        now: int,
         elements: Sequence[Element] = (),
-        extra: dict[str, Any] | None = None,
-    ) -> int:
-        """Write an input; ``elements`` are all of a push, those that did not enter too."""
-        if self.journal is None:
-            self._order += 1
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write an input to the journal; ``elements`` are all of a push, those that did not enter too."""
+        if self._journal is None:
+            self._turns.order += 1
         else:
-            members = {"stream": stream.iri} if event is None else event_members(event)
-            figures, quads = element_members(elements)
-            members |= figures | (extra or {}) | {"figures": stream.figures(), "now": self._clock.now_ms()}
-            self._order = self.journal.note("input", members, quads)
-        if event is not None:
-            stream.log.append(LogRecord(self._order, event))
-        return self._order
+            members = {"stream": stream.iri, **(extra or {}), "figures": stream.figures(), "now": now}
+            self._turns.order = self._journal.note_input("input", event, elements, members)
 
-    def _log_derived(self, stream: StreamState, event: Arrival | Advance) -> None:
-        """Keep what a query made for those that start in the past; a replay makes it again."""
-        if self.journal is None:
-            self._order += 1
-        elif not self.journal.silent:
-            figures, quads = element_members(event.elements if isinstance(event, Arrival) else ())
-            self._order = self.journal.note("derived", event_members(event) | figures, quads)
-        stream.log.append(LogRecord(self._order, event))
+    def _queue(self, stream: StreamState, event: StreamInput, now: int) -> InputTurn:
+        """Retain an input that was noted, and give it its turn."""
+        turns = self._turns
+        stream.log.append(LogRecord(turns.order, event))
+        turn = InputTurn(event)
+        turn.number, turn.at = turns.order, now
+        turns.put(turn)
+        return turn
 
-    def _log_and_queue(self, stream: StreamState, event: StreamInput) -> Any:
-        order = self._log(stream, event)
-        return self._enqueue(event, order)
+    def _note_and_queue(self, stream: StreamState, event: StreamInput, now: int) -> InputTurn:
+        self._note(stream, event, now)
+        return self._queue(stream, event, now)
 
     # --- recovery -------------------------------------------------------------------------------
 
@@ -425,71 +343,42 @@ class Acceptor:
         elements = elements_of(record)
         dropped = set(record.members.get("dropped", ()))
         event = event_of(record, [each for place, each in enumerate(elements) if place not in dropped])
-        self._order = record.number
+        self._turns.order = record.number
         if stream is not None:
             if event is not None:
                 stream.log.append(LogRecord(record.number, event))
             if not counted:
                 stream.restore_figures(record.members["figures"])
                 for place in record.members.get("late", ()):
-                    self._keep_dead(stream, elements[place], entered=place not in dropped)
+                    letter = DeadLetter(elements[place], "late", entered=place not in dropped)
+                    stream.dead_letters.add(letter)
                 retried = stream.dead_letters.find(record.members.get("retried", ""))
                 if retried is not None:
                     stream.dead_letters.remove([retried])
                 if "key" in record.members:
                     key, fingerprint, members = record.members["key"]
-                    self._remember(stream.iri, key, fingerprint, receipt_of(members))
+                    self.receipts.keep(stream.iri, key, fingerprint, receipt_of(members))
         return event
 
-    def replay_derived(self, record: JournalRecord, stream: StreamState | None) -> None:
-        """Retain again what a query had made."""
-        event = event_of(record, elements_of(record))
-        if stream is not None and event is not None:
-            stream.log.append(LogRecord(record.number, event))
 
-    def begin_at(self, order: int) -> None:
-        """Continue behind an order."""
-        self._order = order
-
-    @property
-    def key_count(self) -> int:
-        """How many idempotency keys are remembered."""
-        return len(self._keys)
-
-    def keys(self) -> list[tuple[str, str, str, list[Any]]]:
-        """The idempotency keys: (stream, key, fingerprint, members of the receipt)."""
-        return [
-            (stream, key, fingerprint, receipt_members(receipt))
-            for (stream, key), (fingerprint, receipt) in self._keys.items()
-        ]
-
-    def restore_keys(self, keys: Sequence[Sequence[Any]]) -> None:
-        """The keys of `keys` again."""
-        for stream, key, fingerprint, members in keys:
-            self._remember(stream, key, fingerprint, receipt_of(members))
+def replay_derived(record: JournalRecord, stream: StreamState | None) -> None:
+    """Retain again what a query had made."""
+    event = event_of(record, elements_of(record))
+    if stream is not None and event is not None:
+        stream.log.append(LogRecord(record.number, event))
 
 
-def receipt_members(receipt: PushReceipt) -> list[Any]:
-    """A receipt for a record."""
-    bad = receipt.bad
-    return [
-        receipt.stream, receipt.first_seq, receipt.last_seq, receipt.accepted, receipt.late, receipt.durable,
-        None if bad is None else [[each.place, each.error, each.line, each.column] for each in bad],
-    ]  # fmt: skip
-
-
-def receipt_of(members: Sequence[Any]) -> PushReceipt:
-    """The receipt again."""
-    stream, first, last, accepted, late, durable, bad = members
-    refused = None if bad is None else tuple(BadElement(*each) for each in bad)
-    return PushReceipt(stream, first, last, accepted, late, durable, refused)
-
-
-def fingerprint_of(body: bytes, media_type: str, **options: Any) -> str:
-    """A digest of a push: body, type and options."""
-    digest = hashlib.sha256(body)
-    digest.update(json.dumps([media_type, options], sort_keys=True, default=str).encode())
-    return digest.hexdigest()
-
-
-__all__ = ["Acceptor", "PushReceipt", "fingerprint_of"]
+def _wrong_stamp(stream: StreamState, element: DecodedElement) -> InputError:
+    if element.at is None:
+        return InputError(
+            f"{element.place} has no time and stream {stream.name} is event-stamped",
+            hint=f'Give it with "at", with ?at= or with the property {stream.timestamp_property}',
+            code="no-time",
+            line=element.line,
+        )
+    return InputError(
+        f"{element.place} has a time and stream {stream.name} is stamped at arrival",
+        hint="Leave the time out, or use another stream",
+        code="has-time",
+        line=element.line,
+    )

@@ -1,4 +1,4 @@
-"""Declaring, opening and closing streams: the table of streams with the registry behind it."""
+"""All streams by name and IRI: declared, opened and dropped, with the registry behind them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from quadrill.store.registry.records import Stamping, StreamRecord
 from ..clock import Clock
 from ..errors import InputError
 from ..inputs import Arrival, StreamInput
-from ..queries.prepare import PreparedQuery, streams_read
-from ..queries.running import RunningQuery
 from ..settings import EngineSettings
-from .dead_letters import DeadLetter
-from .retained import LogRecord, since
-from .stream import StreamState, StreamTable, check_name, record_from_options
+from .dead_letters import DeadLetter, DeadLetters
+from .retained import LogRecord, MemoryLog, since
+from .stream import NAME, StreamState, check_iri, check_name, last_segment, record_from_options
 
 if TYPE_CHECKING:
     from quadrill.store.registry import Registry
@@ -39,25 +37,34 @@ class StreamRegistry:
         self._clock = clock
         self._settings = settings
         self._lock = lock
-        self._table = StreamTable(settings)
+        self._by_name: dict[str, StreamState] = {}
+        self._by_iri: dict[str, StreamState] = {}
 
     def __iter__(self) -> Iterator[StreamState]:
         with self._lock:
-            return iter(self._table)
+            return iter(list(self._by_name.values()))
 
     def find(self, name_or_iri: str) -> StreamState | None:
         """The stream of a name or an IRI."""
-        with self._lock:
-            return self._table.find(name_or_iri)
+        found = self._by_name.get(name_or_iri) or self._by_iri.get(name_or_iri)
+        if found is None and NAME.match(name_or_iri):
+            found = self._by_iri.get(self._settings.base_iri + name_or_iri)
+        return found
 
     def get(self, name_or_iri: str) -> StreamState:
-        """The stream of a name or an IRI; raises NotFoundError."""
-        with self._lock:
-            return self._table.get(name_or_iri)
+        """The stream of a name or an IRI.
 
-    def knows(self, state: StreamState) -> bool:
-        """True until the stream is dropped; under the lock it stays so."""
-        return self._table.find(state.iri) is state
+        Raises:
+            NotFoundError: there is none.
+        """
+        found = self.find(name_or_iri)
+        if found is None:
+            raise NotFoundError(
+                f"no stream {name_or_iri} is declared",
+                code="unknown-stream",
+                hint="GET /streams lists them; PUT /streams/<name> declares one",
+            )
+        return found
 
     def restore(self) -> None:
         """Enter the streams of the registry."""
@@ -65,8 +72,8 @@ class StreamRegistry:
             return
         with self._lock:
             for record in self._registry.list_streams():
-                if self._table.find(record.iri) is None:
-                    self._table.add(record)
+                if self.find(record.iri) is None:
+                    self._enter(record)
 
     def declare(self, iri: str | None, name: str | None, options: dict[str, Any]) -> tuple[StreamState, bool]:
         """Declare a stream, or give one other options; whether it is new.
@@ -80,8 +87,8 @@ class StreamRegistry:
         with self._lock:
             found = self._existing(iri, name)
             if found is None:
-                address = iri or self._table.iri_of(check_name(name or "", "stream name"))
-                chosen = name or self._table.free_name(address)
+                address = iri or self._iri_of(check_name(name or "", "stream name"))
+                chosen = name or self._free_name(address)
                 record = record_from_options(chosen, address, options, self._settings, self._clock.now_ms())
                 return self._add(record), True
             record = record_from_options(
@@ -96,15 +103,15 @@ class StreamRegistry:
                     code="stamping",
                 )
             if record != found.record:
-                self._table.configure(found, record)
+                found.configure(record, self._settings)
                 self._write(record)
             return found, False
 
     def _existing(self, iri: str | None, name: str | None) -> StreamState | None:
-        by_name = None if name is None else self._table.find(name)
+        by_name = None if name is None else self.find(name)
         if by_name is not None and iri is not None and by_name.iri != iri:
             raise ConflictError(f"stream {name} has the IRI <{by_name.iri}>", code="stream-exists")
-        by_iri = None if iri is None else self._table.find(iri)
+        by_iri = None if iri is None else self.find(iri)
         if by_iri is not None and name is not None and by_iri.name != name:
             raise ConflictError(f"<{iri}> is the stream {by_iri.name}", code="stream-exists")
         return by_name or by_iri
@@ -116,20 +123,20 @@ class StreamRegistry:
             NotFoundError: unknown, and streams are not declared by themselves.
         """
         with self._lock:
-            found = self._table.find(name_or_iri)
+            found = self.find(name_or_iri)
             if found is not None:
                 return found, False
             if not self._settings.auto_declare:
-                self._table.get(name_or_iri)
-            iri = self._table.iri_of(name_or_iri)
-            name = name_or_iri if iri != name_or_iri else self._table.free_name(iri)
+                self.get(name_or_iri)
+            iri = self._iri_of(name_or_iri)
+            name = name_or_iri if iri != name_or_iri else self._free_name(iri)
             record = StreamRecord(name, iri, self._settings.lateness_ms, created_ms=self._clock.now_ms())
             return self._add(record), True
 
     def remove(self, state: StreamState) -> None:
         """Forget a stream."""
         with self._lock:
-            self._table.remove(state)
+            self._forget(state)
             if self._registry is not None:
                 self._registry.remove_stream(state.name)
 
@@ -137,42 +144,39 @@ class StreamRegistry:
         """The first element fixes whether a stream is stamped by its events or at arrival."""
         with self._lock:
             record = replace(state.record, stamping=stamping)
-            self._table.configure(state, record)
+            state.configure(record, self._settings)
             self._write(record)
 
     # --- for queries ----------------------------------------------------------------------------
 
-    def require_known(self, prepared: PreparedQuery) -> None:
-        """Raises NotFoundError for a stream of the text that would have to be declared first."""
-        if self._settings.auto_declare:
-            return
-        for iri in streams_read(prepared.query):
-            self.get(iri)
+    def require_known(self, iris: Iterable[str]) -> None:
+        """Raises NotFoundError for a stream of a text that would have to be declared first."""
+        if not self._settings.auto_declare:
+            for iri in iris:
+                self.get(iri)
 
-    def open_for(self, prepared: PreparedQuery) -> list[StreamState]:
+    def open_all(self, iris: Iterable[str]) -> list[StreamState]:
         """Declare the streams that a text names; the new ones."""
-        opened = [self.open(iri) for iri in streams_read(prepared.query)]
+        opened = [self.open(iri) for iri in iris]
         return [state for state, new in opened if new]
 
-    def check_output(self, prepared: PreparedQuery) -> None:
-        """Raises ConflictError when the output's stream is fed by something else."""
-        if not prepared.makes_stream:
-            return
-        state = self.find(prepared.result_iri or "")
+    def check_output(self, iri: str, query: str | None) -> None:
+        """Raises ConflictError when the stream that a query would make is fed by something else."""
+        state = self.find(iri)
         if state is None:
             return
-        if state.derived_from not in (None, prepared.name):
+        if state.derived_from not in (None, query):
             raise ConflictError(
                 f"<{state.iri}> is made by the query {state.derived_from} already", code="stream-exists"
             )
         if state.derived_from is None and state.accepted > state.derived:
             raise ConflictError(f"elements were pushed to <{state.iri}>", code="stream-exists")
 
-    def open_output(self, prepared: PreparedQuery, name: str) -> StreamState:
+    def open_output(self, iri: str, query: str) -> StreamState:
         """The stream that a CONSTRUCT query makes."""
-        state, _ = self.open(prepared.result_iri or "")
+        state, _ = self.open(iri)
         with self._lock:
-            state.derived_from = name
+            state.derived_from = query
             if state.record.stamping is None:
                 self.stamp(state, "event")
         return state
@@ -183,21 +187,24 @@ class StreamRegistry:
         if state is not None and lateness_ms:
             with self._lock:
                 state.reader_lateness[reader] = lateness_ms
+                state.wait_for_readers()
 
     def release(self, reader: str) -> None:
         """A reader is gone, and what it made is made no more."""
         with self._lock:
-            for state in self._table:
-                state.reader_lateness.pop(reader, None)
+            for state in self._by_name.values():
+                if state.reader_lateness.pop(reader, None) is not None:
+                    state.wait_for_readers()
                 if state.derived_from == reader:
                     state.derived_from = None
 
-    def keep_failed(self, running: RunningQuery, event: StreamInput) -> None:
-        """A query failed at an input: keep the elements of that instant as dead letters."""
+    def keep_failed(
+        self, event: StreamInput, instant: int | None, query: str, error: str | None
+    ) -> None:
+        """A query failed at an instant of an input: keep its elements as dead letters."""
         state = self.find(event.stream)
         if state is None:
             return
-        instant = running.timeline.instant
         with self._lock:
             came = event.elements if isinstance(event, Arrival) else ()
             found = [element for element in came if element.event_time == instant]
@@ -211,12 +218,12 @@ class StreamRegistry:
                     if element.event_time == instant
                 ]
             for element in (found or list(came))[:_MOST_FAILED]:
-                state.dead_letters.add(DeadLetter(element, "failed", running.name, running.error, True))
+                state.dead_letters.add(DeadLetter(element, "failed", query, error, True))
 
     def forget_failed(self, query: str, from_ms: int) -> None:
         """The elements at which a query failed are evaluated again from an event time on."""
         with self._lock:
-            for state in self._table:
+            for state in self._by_name.values():
                 again = [
                     letter
                     for letter in state.dead_letters
@@ -226,7 +233,8 @@ class StreamRegistry:
 
     def kept_now(self) -> dict[str, list[LogRecord]]:
         """What each stream that is pushed to retains at this place in the order; called under the lock."""
-        return {state.iri: state.log.records() for state in self._table if state.derived_from is None}
+        pushed = (each for each in self._by_name.values() if each.derived_from is None)
+        return {each.iri: each.log.records() for each in pushed}
 
     def retained(
         self, iris: Iterable[str], from_ms: int, kept: dict[str, list[LogRecord]] | None = None
@@ -241,7 +249,7 @@ class StreamRegistry:
         logs = []
         with self._lock:
             for iri in iris:
-                state = self._table.find(iri)
+                state = self.find(iri)
                 if kept is not None and iri in kept:
                     logs.append(kept[iri])
                 elif state is not None:
@@ -251,14 +259,47 @@ class StreamRegistry:
             yield record.input
 
     def _add(self, record: StreamRecord) -> StreamState:
-        state = self._table.add(record)
+        state = self._enter(record)
         if self._registry is not None:
             try:
                 self._registry.add_stream(record)
             except BaseException:
-                self._table.remove(state)
+                self._forget(state)
                 raise
         return state
+
+    def _enter(self, record: StreamRecord) -> StreamState:
+        if record.name in self._by_name or record.iri in self._by_iri:
+            taken = "name" if record.name in self._by_name else "IRI"
+            raise ConflictError(
+                f"the {taken} of stream {record.name} <{record.iri}> is taken", code="stream-exists"
+            )
+        settings = self._settings
+        retained, letters = MemoryLog(0, settings.retained_elements), DeadLetters(settings.dead_letters)
+        state = StreamState(record, retained, letters)
+        state.configure(record, settings)
+        self._by_name[record.name] = self._by_iri[record.iri] = state
+        return state
+
+    def _forget(self, state: StreamState) -> None:
+        del self._by_name[state.name]
+        del self._by_iri[state.iri]
+        state.dropped_for_good = True
+
+    def _iri_of(self, name_or_iri: str) -> str:
+        """The IRI that a reference to an undeclared stream means: ``<base_iri>name`` for a name."""
+        if NAME.match(name_or_iri):
+            return self._settings.base_iri + name_or_iri
+        return check_iri(name_or_iri)
+
+    def _free_name(self, iri: str) -> str:
+        """A name for a stream: the last path segment or fragment of its IRI, with -2, -3 ... when taken."""
+        wanted = last_segment(iri) or "stream"
+        name, number = wanted, 1
+        while name in self._by_name:
+            number += 1
+            name = f"{wanted[:120]}-{number}"
+        return name
 
     def _write(self, record: StreamRecord) -> None:
         if self._registry is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from ..inputs import Advance, Arrival, Idle, StreamInput
 
@@ -18,29 +17,8 @@ class LogRecord:
     input: StreamInput
 
 
-class InputLog(Protocol):
-    """Where accepted inputs are written before a push is answered."""
-
-    durable: bool
-    """True when what was appended survives a crash of the process."""
-
-    def append(self, record: LogRecord) -> None:
-        """Write one input."""
-        ...
-
-    def records(self) -> list[LogRecord]:
-        """The retained inputs in order."""
-        ...
-
-    def retained(self) -> tuple[int, int | None]:
-        """How many elements are kept, and about how far back they reach in event time."""
-        ...
-
-
 class MemoryLog:
     """An input log in memory, bounded by event time and number of elements."""
-
-    durable = False
 
     def __init__(self, retention_ms: int, max_elements: int) -> None:
         self.retention_ms = retention_ms
@@ -50,17 +28,21 @@ class MemoryLog:
 
     def append(self, record: LogRecord) -> None:
         """Keep one input, forget what is out of retention."""
-        if isinstance(record.input, Advance) and self._ends_in_two_advances():
+        event, records = record.input, self._records
+        if type(event) is Arrival:
+            self._elements += len(event.elements)
+        elif isinstance(event, Advance) and self._ends_in_two_advances():
             # The first of a run of movements and the last say all: a silent stream does not fill the memory.
-            self._records.pop()
-        self._records.append(record)
-        self._elements += _count(record)
-        seen = record.input.after.seen
+            records.pop()
+        records.append(record)
+        seen = event.after.seen
         floor = None if seen is None else seen - self.retention_ms
-        while self._records and (
-            self._elements > self._max_elements or (floor is not None and _is_before(self._records[0], floor))
+        while records and (
+            self._elements > self._max_elements
+            or (floor is not None and _is_before(records[0].input, floor))
         ):
-            self._elements -= _count(self._records.popleft())
+            oldest = records.popleft().input
+            self._elements -= len(oldest.elements) if type(oldest) is Arrival else 0
 
     def _ends_in_two_advances(self) -> bool:
         records = self._records
@@ -78,7 +60,8 @@ class MemoryLog:
     def forget_before(self, order: int) -> None:
         """Forget the inputs of lower orders: what is behind them is forgotten on disk, too."""
         while self._records and self._records[0].order < order:
-            self._elements -= _count(self._records.popleft())
+            event = self._records.popleft().input
+            self._elements -= len(event.elements) if isinstance(event, Arrival) else 0
 
     def clear(self) -> None:
         """Forget everything."""
@@ -109,11 +92,8 @@ def since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
                     yield record
 
 
-def _count(record: LogRecord) -> int:
-    return len(record.input.elements) if isinstance(record.input, Arrival) else 0
-
-
-def _is_before(record: LogRecord, floor: int) -> bool:
-    if isinstance(record.input, Arrival):
-        return all(element.event_time < floor for element in record.input.elements)
-    return (record.input.after.watermark() or 0) < floor
+def _is_before(event: StreamInput, floor: int) -> bool:
+    if isinstance(event, Arrival):
+        last = event.elements[-1].event_time
+        return last < floor and all(element.event_time < floor for element in event.elements)
+    return (event.after.watermark() or 0) < floor

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from quadrill.store.errors import ConflictError, NotFoundError
 from quadrill.store.registry.records import LatePolicy, Stamping, StreamRecord
 
 from ..clock import Clock
@@ -17,7 +16,7 @@ from ..inputs import StreamTime
 from ..settings import EngineSettings
 from .dead_letters import DeadLetters
 from .decode import PROV_GENERATED_AT_TIME
-from .retained import InputLog, MemoryLog
+from .retained import MemoryLog
 from .times import duration_ms
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
@@ -43,45 +42,55 @@ def check_name(name: str, what: str) -> str:
 
 @dataclass(slots=True)
 class StreamState:
-    """One stream: its settings, its time and what was counted. Guarded by the engine's ingest lock."""
+    """One stream: its settings, its time and what was counted. Guarded by the lock of the order.
+
+    Attributes:
+        lateness_ms: its own lateness, or that of the reader that waits longest.
+        derived: how many of the accepted elements queries made; the others were pushed.
+        last_input_ms: when something came last, ``last_input_steady`` by the clock that never jumps.
+        looked_steady: when the clock was last looked at for it, by the same clock.
+        derived_from: the query that makes it.
+        dropped_for_good: it was dropped; nothing enters any more.
+    """
 
     record: StreamRecord
-    log: InputLog
-    idle_timeout_ms: int
-    retention_ms: int
+    log: MemoryLog
+    dead_letters: DeadLetters
+    iri: str = ""
+    name: str = ""
+    timestamp_property: str = PROV_GENERATED_AT_TIME
+    lateness_ms: int = 0
+    idle_timeout_ms: int = 0
+    retention_ms: int = 0
     seen: int | None = None
     floor: int | None = None
     idle: bool = False
     next_seq: int = 1
     accepted: int = 0
-    # How many of those queries made; the others were pushed.
     derived: int = 0
     late: int = 0
     dropped: int = 0
     refused: int = 0
     last_input_ms: int | None = None
-    # The same by the clock that never jumps; not kept over restarts.
     last_input_steady: int | None = None
-    # When the clock was last looked at for it, by the same clock.
     looked_steady: int | None = None
     derived_from: str | None = None
     reader_lateness: dict[str, int] = field(default_factory=dict)
-    dead_letters: DeadLetters = field(default_factory=lambda: DeadLetters(0))
+    dropped_for_good: bool = False
 
-    @property
-    def name(self) -> str:
-        """The short name."""
-        return self.record.name
+    def configure(self, record: StreamRecord, settings: EngineSettings) -> None:
+        """Take settings; name and IRI stay."""
+        self.record = record
+        self.iri, self.name = record.iri, record.name
+        self.timestamp_property = record.timestamp_property or PROV_GENERATED_AT_TIME
+        idle, retention = record.idle_timeout_ms, record.retention_ms
+        self.idle_timeout_ms = settings.idle_timeout_ms if idle is None else idle
+        self.log.retention_ms = self.retention_ms = settings.retention_ms if retention is None else retention
+        self.wait_for_readers()
 
-    @property
-    def iri(self) -> str:
-        """The IRI."""
-        return self.record.iri
-
-    @property
-    def timestamp_property(self) -> str:
-        """The property by which elements carry their time."""
-        return self.record.timestamp_property or PROV_GENERATED_AT_TIME
+    def wait_for_readers(self) -> None:
+        """The lateness follows from its own and those of its readers."""
+        self.lateness_ms = max([self.record.lateness_ms, *self.reader_lateness.values()])
 
     @property
     def time(self) -> StreamTime:
@@ -89,18 +98,13 @@ class StreamState:
         return StreamTime(self.seen, self.floor, self.record.lateness_ms)
 
     @property
-    def lateness_ms(self) -> int:
-        """Its own lateness, or that of the reader that waits longest."""
-        return max([self.record.lateness_ms, *self.reader_lateness.values()])
-
-    @property
     def watermark(self) -> int | None:
         """Elements before it are late. None before any time is known."""
-        return self.time.watermark(self.lateness_ms)
-
-    def see(self, event_time: int) -> None:
-        """An element of this event time was accepted."""
-        self.seen = event_time if self.seen is None else max(self.seen, event_time)
+        seen, floor = self.seen, self.floor
+        if seen is None:
+            return floor
+        moved = seen - self.lateness_ms
+        return moved if floor is None or moved > floor else floor
 
     def heard(self, clock: Clock) -> None:
         """Something came just now."""
@@ -140,91 +144,6 @@ class StreamState:
             return False
         self.floor = at
         return True
-
-
-class StreamTable:
-    """All streams by name and by IRI."""
-
-    def __init__(self, settings: EngineSettings) -> None:
-        self._settings = settings
-        self._by_name: dict[str, StreamState] = {}
-        self._by_iri: dict[str, StreamState] = {}
-
-    def __iter__(self) -> Iterator[StreamState]:
-        return iter(list(self._by_name.values()))
-
-    def __len__(self) -> int:
-        return len(self._by_name)
-
-    def find(self, name_or_iri: str) -> StreamState | None:
-        """The stream of a name or an IRI."""
-        found = self._by_name.get(name_or_iri) or self._by_iri.get(name_or_iri)
-        if found is None and NAME.match(name_or_iri):
-            found = self._by_iri.get(self._settings.base_iri + name_or_iri)
-        return found
-
-    def get(self, name_or_iri: str) -> StreamState:
-        """The stream of a name or an IRI.
-
-        Raises:
-            NotFoundError: there is none.
-        """
-        found = self.find(name_or_iri)
-        if found is None:
-            raise NotFoundError(
-                f"no stream {name_or_iri} is declared",
-                code="unknown-stream",
-                hint="GET /streams lists them; PUT /streams/<name> declares one",
-            )
-        return found
-
-    def add(self, record: StreamRecord) -> StreamState:
-        """Put a stream into the table.
-
-        Raises:
-            ConflictError: its name or IRI is taken.
-        """
-        if record.name in self._by_name or record.iri in self._by_iri:
-            taken = "name" if record.name in self._by_name else "IRI"
-            raise ConflictError(
-                f"the {taken} of stream {record.name} <{record.iri}> is taken", code="stream-exists"
-            )
-        state = StreamState(record, MemoryLog(0, self._settings.retained_elements), 0, 0)
-        state.dead_letters = DeadLetters(self._settings.dead_letters)
-        self._by_name[record.name] = self._by_iri[record.iri] = state
-        self.configure(state, record)
-        return state
-
-    def configure(self, state: StreamState, record: StreamRecord) -> None:
-        """Give a stream other settings; name and IRI stay."""
-        settings = self._settings
-        state.record = record
-        idle, retention = record.idle_timeout_ms, record.retention_ms
-        state.idle_timeout_ms = settings.idle_timeout_ms if idle is None else idle
-        state.retention_ms = settings.retention_ms if retention is None else retention
-        if isinstance(state.log, MemoryLog):
-            state.log.retention_ms = state.retention_ms
-
-    def remove(self, state: StreamState) -> None:
-        """Take a stream out of the table."""
-        del self._by_name[state.name]
-        del self._by_iri[state.iri]
-
-    def iri_of(self, name_or_iri: str) -> str:
-        """The IRI that a reference to an undeclared stream means: ``<base_iri>name`` for a name."""
-        if NAME.match(name_or_iri):
-            return self._settings.base_iri + name_or_iri
-        check_iri(name_or_iri)
-        return name_or_iri
-
-    def free_name(self, iri: str) -> str:
-        """A name for a stream: the last path segment or fragment of its IRI, with -2, -3 ... when taken."""
-        wanted = last_segment(iri) or "stream"
-        name, number = wanted, 1
-        while name in self._by_name:
-            number += 1
-            name = f"{wanted[:120]}-{number}"
-        return name
 
 
 def check_iri(iri: str) -> str:
@@ -296,7 +215,6 @@ __all__ = [
     "LatePolicy",
     "Stamping",
     "StreamState",
-    "StreamTable",
     "check_iri",
     "check_name",
     "last_segment",

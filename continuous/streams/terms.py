@@ -62,34 +62,10 @@ class TermForms:
             found = self._known[literal] = form
         return found
 
-
-def _decimal(text: str) -> Literal | None:
-    """The store's form of a decimal of a few digits: no zeros in front or behind, no negative zero."""
-    match = _PLAIN_DECIMAL(text)
-    if match is None:
-        return None
-    sign, whole, fraction = match.groups("")
-    fraction = fraction.rstrip("0")
-    number = f"{whole}.{fraction}" if fraction else whole
-    return Literal(number if number == "0" else sign + number, datatype=_DECIMAL)
-
-
-class ElementTerms:
-    """The terms of one element: literals in the store's form, blank nodes renamed for this element alone.
-
-    The new label is a function of the stream, the element's seq and the place of the label in the element,
-    so that a replay gives the same terms.
-    """
-
-    def __init__(self, forms: TermForms, stream: str, seq: int) -> None:
-        self._forms = forms
-        self._stream = stream
-        self._seq = seq
-        self._blank: dict[BlankNode, BlankNode] = {}
-
-    def quads(self, quads: Iterable[Quad]) -> tuple[Quad, ...]:
-        """The quads in order, each once: an element is a dataset."""
-        literal = self._forms.literal
+    def quads(self, quads: Iterable[Quad], stream: str, seq: int) -> tuple[Quad, ...]:
+        """The quads of an element in order, each once: an element is a dataset."""
+        literal = self.literal
+        renamed: _Renamed | None = None
         found: dict[Quad, None] = {}
         for quad in quads:
             subject, _, given, graph = quad
@@ -104,10 +80,38 @@ class ElementTerms:
                 # Most quads are as the store has them; another one would cost more than all these looks.
                 found[quad] = None
             else:
-                found[self._quad(quad, form)] = None
+                renamed = renamed or _Renamed(self, stream, seq)
+                found[renamed.quad(quad, form)] = None
         return tuple(found)
 
-    def _quad(self, quad: Quad, form: Term) -> Quad:
+
+
+def _decimal(text: str) -> Literal | None:
+    """The store's form of a decimal of a few digits: no zeros in front or behind, no negative zero."""
+    match = _PLAIN_DECIMAL(text)
+    if match is None:
+        return None
+    sign, whole, fraction = match.groups("")
+    fraction = fraction.rstrip("0")
+    number = f"{whole}.{fraction}" if fraction else whole
+    return Literal(number if number == "0" else sign + number, datatype=_DECIMAL)
+
+
+class _Renamed:
+    """The terms of one element: literals in the store's form, blank nodes renamed for this element alone.
+
+    The new label is a function of the stream, the element's seq and the place of the label in the element,
+    so that a replay gives the same terms.
+    """
+
+    def __init__(self, forms: TermForms, stream: str, seq: int) -> None:
+        self._forms = forms
+        self._stream = stream
+        self._seq = seq
+        self._blank: dict[BlankNode, BlankNode] = {}
+
+    def quad(self, quad: Quad, form: Term) -> Quad:
+        """A quad with its object in the store's form."""
         graph = quad.graph_name
         return Quad(
             self._subject(quad.subject),

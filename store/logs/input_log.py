@@ -53,7 +53,7 @@ class SegmentedLog:
         sync: Sync = "interval",
         interval_ms: int = 2,
         segment_bytes: int = 16 * 1024 * 1024,
-        reached: Callable[[str], None] = lambda point: None,
+        reached: Callable[[str], None] | None = None,
     ) -> None:
         """Open or make a log.
 
@@ -183,14 +183,17 @@ class SegmentedLog:
             last = self.last
         try:
             self._cut_torn()
-            self._reached("before-write")
+            if self._reached is not None:
+                self._reached("before-write")
             self._torn = True
             _write_all(self._file, b"".join(group))
-            self._reached("after-write")
+            if self._reached is not None:
+                self._reached("after-write")
             if self._sync != "off":
                 os.fdatasync(self._file)
             self._torn = False
-            self._reached("after-sync")
+            if self._reached is not None:
+                self._reached("after-sync")
         except OSError as error:
             with self._state:
                 self._waiting[:0] = group
@@ -293,7 +296,8 @@ class SegmentedLog:
             with self._state:
                 gone = self._segments.pop(0)
             self._path(gone).unlink(missing_ok=True)
-            self._reached("in-trim")
+            if self._reached is not None:
+                self._reached("in-trim")
 
     def trim_to_size(self, most: int, before: int) -> None:
         """Delete the oldest files until ``most`` bytes are left, never a record from ``before`` on."""

@@ -32,7 +32,7 @@ def test_whatever_would_stand_in_line_is_refused_while_the_line_is_full(start_se
     server = start_server(max_queue_elements=10)
     server.client.post("/queries?name=q", content=QUERY, headers={"Content-Type": "text/plain"})
     # The engine stands still between two inputs; at most one of those that come is taken out of the line.
-    with server.services.engine.parts.loop.pause():
+    with server.services.engine.parts.sequencer.pause():
         statuses = [push(server, 4).status_code for _ in range(5)]
         assert statuses[:2] == [200, 200] and statuses[-1] == 429
         assert 4 <= server.services.engine.figures().queue_elements <= 10
@@ -92,7 +92,7 @@ def test_a_push_that_does_not_wait_for_the_log_says_so_and_is_written_soon(
         "stream": "http://localhost/r", "first_seq": 2, "last_seq": 4, "accepted": 3, "late": 0,
         "durable": False,
     }  # fmt: skip
-    log = server.services.engine.parts.sequencer.journal
+    log = server.services.engine.parts.turns.journal
     assert log is not None
     while log.log.durable < log.last:  # the engine's thread writes it by itself
         pass

@@ -65,7 +65,7 @@ class Server:
     def begin(self) -> None:
         """Begin a checkpoint in the engine's thread."""
         self.checkpoints._next_s = 0.0
-        self.engine.parts.loop.call(self.checkpoints.when_due)
+        self.engine.parts.sequencer.call(self.checkpoints.when_due)
 
     def written(self, made: int) -> None:
         deadline = time.monotonic() + 30
@@ -146,7 +146,7 @@ def test_while_one_is_written_no_other_begins(server: Server) -> None:
     waiting = server.checkpoints._waiting
     server.push(1_500, "b")
     server.begin()
-    server.engine.parts.loop.call(server.checkpoints.after_start)
+    server.engine.parts.sequencer.call(server.checkpoints.after_start)
     assert server.checkpoints._waiting is waiting is not None
     server.points["during-checkpoint"].set()
     server.written(made + 1)

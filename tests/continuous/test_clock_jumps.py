@@ -123,6 +123,7 @@ def test_a_stream_that_ticks_in_silence_fills_neither_memory_nor_journal(life: L
         life.clock.advance(10)
         dispatcher.wait_ms(1_000)
         dispatcher.look_at_clock(1_000)
+        life.engine.parts.sequencer.drain()
     book = life.engine.parts.streams
     assert book.get(S).watermark == 10 * HOUR + 3_000
     assert len(book.get(S).log.records()) <= 3, "the element, the first and the last movement"

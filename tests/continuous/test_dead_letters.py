@@ -80,13 +80,13 @@ def test_of_two_who_try_a_late_element_at_once_one_lets_it_enter(
     life.push(5_000, "a")
     life.push(2_000, "late")
     engine = life.engine
-    writable = engine.parts.sequencer.require_writable
+    writable = engine.parts.turns.require_writable
 
     def tried_by_another() -> None:
-        monkeypatch.setattr(engine.parts.sequencer, "require_writable", writable)
+        monkeypatch.setattr(engine.parts.turns, "require_writable", writable)
         engine.retry_dead_letter(S, "2")
 
-    monkeypatch.setattr(engine.parts.sequencer, "require_writable", tried_by_another)
+    monkeypatch.setattr(engine.parts.turns, "require_writable", tried_by_another)
     with pytest.raises(NotFoundError, match="no dead letter 2"):
         engine.retry_dead_letter(S, "2")
     assert engine.describe("last")["counters"]["elements"] == 2

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from quadrill.continuous import stream_side
 from quadrill.continuous.errors import (
     BackPressureError,
     EngineStoppedError,
@@ -15,6 +14,7 @@ from quadrill.continuous.errors import (
     InputError,
     LateElementError,
 )
+from quadrill.continuous.lifecycle import stream_service
 from quadrill.store.errors import ConflictError, LimitError, NotFoundError, RdfSyntaxError
 
 from .engines import DAY, NOW, RANGE, Bench, E, S, bench
@@ -131,7 +131,7 @@ def test_a_stream_that_is_read_cannot_be_dropped() -> None:
 
 def in_between(monkeypatch: pytest.MonkeyPatch, name: str, work: Callable[[], Any]) -> None:
     """Do some work once, just before something is called."""
-    original = getattr(stream_side, name)
+    original = getattr(stream_service, name)
     waiting = [work]
 
     def call(*arguments: Any) -> Any:
@@ -139,7 +139,7 @@ def in_between(monkeypatch: pytest.MonkeyPatch, name: str, work: Callable[[], An
             waiting.pop()()
         return original(*arguments)
 
-    monkeypatch.setattr(stream_side, name, call)
+    monkeypatch.setattr(stream_service, name, call)
 
 
 def test_a_push_whose_stream_is_dropped_meanwhile_enters_the_stream_that_comes_next(
@@ -172,15 +172,16 @@ def test_a_heartbeat_of_a_stream_that_is_dropped_meanwhile_moves_the_next_one(
 ) -> None:
     with bench() as b:
         b.push(1_000, "a")
-        opened = b.engine._open_stream
+        find = b.engine.parts.streams.find
 
         def dropped_behind(stream: str) -> Any:
-            state = opened(stream)
-            if state.accepted:
+            state = find(stream)
+            if state is not None and state.accepted:
+                monkeypatch.undo()
                 b.engine.drop_stream(stream)
             return state
 
-        monkeypatch.setattr(b.engine, "_open_stream", dropped_behind)
+        monkeypatch.setattr(b.engine.parts.streams, "find", dropped_behind)
         b.engine.heartbeat(S, 500)
         assert b.engine.stream("s")["watermark"] == 500
 
@@ -373,7 +374,7 @@ def test_a_push_over_its_limit_is_refused() -> None:
 def test_a_full_queue_is_back_pressure() -> None:
     with bench(queue_elements=3, threaded=True) as b:
         b.register("q", RANGE)
-        with b.engine.parts.loop.pause():
+        with b.engine.parts.sequencer.pause():
             # The thread is held between two items: what is pushed now waits.
             b.push(1, "a")
             b.push(2, "a")

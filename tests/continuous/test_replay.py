@@ -12,7 +12,7 @@ import pytest
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.queries.lifecycle import QueryLifecycle
+from quadrill.continuous.lifecycle.lifecycle import QueryLifecycle
 from quadrill.continuous.queries.running import RunningQuery
 from tests.continuous.test_recovery import QUERIES, E, Life, comparable, ordered
 
@@ -134,7 +134,7 @@ def test_a_replay_waits_in_line_and_repeats_what_was_accepted_before_it(tmp_path
     """Elements that the engine has not got to yet are in the replay, once; later ones come after it."""
     life = Life(tmp_path / "d", ManualClock(1_000_000), threaded=True)
     life.register("counts")
-    with life.engine.parts.loop.pause():
+    with life.engine.parts.sequencer.pause():
         for at in range(1_000, 1_010):
             life.push(at, "a")
         replay = threading.Thread(target=life.engine.replay, args=("counts",))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 
-from quadrill.continuous.streams.terms import ElementTerms, TermForms
+from quadrill.continuous.streams.terms import TermForms
 
 P = NamedNode("http://e.org/p")
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -16,19 +19,19 @@ def integer(text: str) -> Literal:
     return Literal(text, datatype=NamedNode(XSD + "integer"))
 
 
-def terms(stream: str = "http://e.org/s", seq: int = 1) -> ElementTerms:
-    return ElementTerms(TermForms(), stream, seq)
+def terms(stream: str = "http://e.org/s", seq: int = 1) -> Callable[[Iterable[Quad]], tuple[Quad, ...]]:
+    return partial(TermForms().quads, stream=stream, seq=seq)
 
 
 def test_numbers_are_in_the_stores_form_at_any_depth() -> None:
     nested = Triple(P, P, Triple(P, P, integer("007")))
-    quads = terms().quads([Quad(P, P, integer("010")), Quad(P, P, nested)])
+    quads = terms()([Quad(P, P, integer("010")), Quad(P, P, nested)])
     assert quads[0].object == integer("10")
     assert quads[1].object == Triple(P, P, Triple(P, P, integer("7")))
 
 
 def test_an_element_is_a_set_in_document_order() -> None:
-    quads = terms().quads([Quad(P, P, integer("2")), Quad(P, P, integer("1")), Quad(P, P, integer("02"))])
+    quads = terms()([Quad(P, P, integer("2")), Quad(P, P, integer("1")), Quad(P, P, integer("02"))])
     assert [quad.object for quad in quads] == [integer("2"), integer("1")]
 
 
@@ -36,7 +39,7 @@ def test_blank_nodes_are_renamed_alike_inside_and_differently_outside_an_element
     node = BlankNode("b")
     quads = [Quad(node, P, node, node), Quad(P, P, Triple(node, P, node))]
     first, again, other, elsewhere = (
-        terms().quads(quads), terms().quads(quads), terms(seq=2).quads(quads), terms("http://e.org/t").quads(quads),
+        terms()(quads), terms()(quads), terms(seq=2)(quads), terms("http://e.org/t")(quads),
     )  # fmt: skip
     assert first == again
     renamed = first[0].subject
@@ -47,7 +50,7 @@ def test_blank_nodes_are_renamed_alike_inside_and_differently_outside_an_element
 
 
 def test_the_default_graph_stays() -> None:
-    assert isinstance(terms().quads([Quad(P, P, P)])[0].graph_name, DefaultGraph)
+    assert isinstance(terms()([Quad(P, P, P)])[0].graph_name, DefaultGraph)
 
 
 def test_the_memory_of_forms_is_bounded() -> None:

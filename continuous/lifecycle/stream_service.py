@@ -1,4 +1,4 @@
-"""What an engine offers about streams: declare, push, move their time, look at them."""
+"""What can be asked of an engine about streams: declare, push, move their time, look at them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
 
+from ..durable.turns import Turn
+from ..queries import description as describe
+from ..settings import EngineSettings
+from ..streams.dead_letters import DeadLetter, LetterWatcher
+from ..streams.decode import DecodeOptions, decode
+from ..streams.receipts import PushReceipt, fingerprint_of
+from ..streams.stream import StreamState
+from ..streams.times import instant_ms
+from .lifecycle import QueryLifecycle
 from .parts import EngineParts
-from .queries import description as describe
-from .queries.lifecycle import QueryLifecycle
-from .streams.accept import PushReceipt, fingerprint_of
-from .streams.dead_letters import DeadLetter, LetterWatcher
-from .streams.decode import DecodeOptions, decode
-from .streams.stream import StreamState
-from .streams.times import instant_ms
 
 _HURRY_BYTES = 8 * 1024 * 1024
 """A push that does not want to wait for the log does so when this much is not written yet."""
 
 
-class StreamSide:
+_LOOK_S = 0.01
+
+
+class StreamService:
     """The half of an engine that deals with streams. Every method may be called from any thread."""
 
+    settings: EngineSettings
     parts: EngineParts
     lifecycle: QueryLifecycle
 
@@ -38,7 +44,7 @@ class StreamSide:
         with self.parts.admin:
             state, created = self.parts.streams.declare(iri, name, options)
             if created:
-                self.parts.tell_new_stream(state)
+                self.lifecycle.tell_new_stream(state)
             return self.stream(state.iri), created
 
     def drop_stream(self, name_or_iri: str) -> None:
@@ -61,11 +67,15 @@ class StreamSide:
                 raise ConflictError(
                     f"stream {state.name} is made by the query {state.derived_from}", code="stream-in-use"
                 )
-            self.parts.sequencer.require_writable()
+            self.parts.turns.require_writable()
             self.parts.streams.remove(state)
-            self.parts.acceptor.forget_keys(state.iri)
-            members = {"stream": state.iri, "created": state.record.created_ms}
-            self.parts.sequencer.enter("unstream", members, lambda: None)
+            with self.parts.turns.lock:
+                self.parts.acceptor.receipts.forget(state.iri)
+            turn = Turn()
+            self.parts.turns.submit(
+                turn, "unstream", stream=state.iri, created=state.record.created_ms
+            )
+            self.parts.sequencer.finish(turn)
 
     def stream(self, name_or_iri: str) -> dict[str, Any]:
         """The description of one stream.
@@ -74,7 +84,7 @@ class StreamSide:
             NotFoundError: there is none.
         """
         state = self.parts.streams.get(name_or_iri)
-        with self.parts.acceptor.lock:
+        with self.parts.turns.lock:
             return describe.describe_stream(state, self._reader_names(state.iri), self.parts.clock.now_ms())
 
     def streams(self) -> list[dict[str, Any]]:
@@ -90,7 +100,7 @@ class StreamSide:
     def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
         """The late elements kept of a stream, and those at which a query failed, oldest first."""
         state = self.parts.streams.get(name_or_iri)
-        with self.parts.acceptor.lock:
+        with self.parts.turns.lock:
             return describe.describe_dead_letters(state)
 
     def watch_dead_letters(self, name_or_iri: str) -> LetterWatcher:
@@ -100,7 +110,7 @@ class StreamSide:
             NotFoundError: no such stream.
         """
         state = self.parts.streams.get(name_or_iri)
-        with self.parts.acceptor.lock:
+        with self.parts.turns.lock:
             return state.dead_letters.watch()
 
     def retry_dead_letter(self, name_or_iri: str, letter_id: str) -> dict[str, Any]:
@@ -114,7 +124,7 @@ class StreamSide:
             ConflictError: the late element is in the stream already.
             BackPressureError: the queue is full.
         """
-        self.parts.require_running()
+        self.parts.turns.require_open()
         state = self.parts.streams.get(name_or_iri)
         letter = self._letter(state, letter_id)
         if letter.query is not None:
@@ -127,18 +137,17 @@ class StreamSide:
                 f"the late element {letter_id} has entered stream {state.name}, whose policy is admit",
                 code="entered",
             )
-        self.parts.sequencer.require_writable()
-        with self.parts.acceptor.lock:
+        self.parts.turns.require_writable()
+        with self.parts.turns.lock:
             # Of two who try it at once the second one finds it no more.
-            ticket = self.parts.acceptor.admit(state, self._letter(state, letter_id))
-        self.parts.wait_durable()
-        ticket.wait(60.0)
+            turn = self.parts.acceptor.admit(state, self._letter(state, letter_id))
+        self.parts.sequencer.finish(turn, 60.0)
         return {"id": letter.id, "retried": "element", "seq": letter.element.seq}
 
     def _letter(self, state: StreamState, letter_id: str) -> DeadLetter:
         """The dead letter of a stream; raises NotFoundError."""
-        with self.parts.acceptor.lock:
-            letter = state.dead_letters.find(letter_id) if self.parts.streams.knows(state) else None
+        with self.parts.turns.lock:
+            letter = None if state.dropped_for_good else state.dead_letters.find(letter_id)
         if letter is None:
             raise NotFoundError(
                 f"stream {state.name} keeps no dead letter {letter_id}", code="unknown-dead-letter"
@@ -180,16 +189,20 @@ class StreamSide:
             BackPressureError: the queue is full.
             NotFoundError: an unknown stream where streams are not declared by themselves.
         """
-        self.parts.require_running()
-        self.parts.sequencer.require_writable()
+        parts = self.parts
+        turns, acceptor = parts.turns, parts.acceptor
+        turns.require_open()
+        turns.require_writable()
         fingerprint = ""
         if idempotency_key is not None:
             fingerprint = fingerprint_of(body, media_type, at=at, each=each, partial=partial)
         while True:
-            state = self._open_stream(stream_ref)
-            again = self.parts.acceptor.remembered(state.iri, idempotency_key, fingerprint)
-            if again is not None:
-                return self._answer(again, durable=durable)
+            state = parts.streams.find(stream_ref) or self._opened(stream_ref)
+            if idempotency_key is not None:
+                with turns.lock:
+                    again = acceptor.receipts.find(state.iri, idempotency_key, fingerprint)
+                if again is not None:
+                    return self._answer(again, durable=durable)
             if state.derived_from is not None:
                 raise ConflictError(
                     f"stream {state.name} is made by the query {state.derived_from}, "
@@ -197,7 +210,7 @@ class StreamSide:
                     code="derived-stream",
                 )
             options = DecodeOptions(
-                base_iri=self.parts.settings.base_iri,
+                base_iri=self.settings.base_iri,
                 at=None if at is None else instant_ms(at, "at"),
                 each_triple=each == "triple",
                 timestamp_property=state.timestamp_property,
@@ -205,26 +218,45 @@ class StreamSide:
             )
             began = time.perf_counter()
             decoded = decode(body, media_type, options)
-            self.parts.stages.decode.observe(time.perf_counter() - began)
-            with self.parts.acceptor.lock:
-                if not self.parts.streams.knows(state) or state.derived_from is not None:
+            turns.stages.decode.observe(time.perf_counter() - began)
+            with turns.lock:
+                if state.dropped_for_good or state.derived_from is not None:
                     continue  # dropped, or made by a query now, while the body was read
-                receipt, ticket = self.parts.acceptor.push(
+                receipt, turn = acceptor.push(
                     state, decoded, partial=partial, key=idempotency_key, fingerprint=fingerprint
                 )
             break
+        if turn is not None:
+            parts.sequencer.drain()
         answer = self._answer(receipt, durable=durable)
-        if wait and ticket is not None:
-            ticket.wait(timeout)
-            self.parts.wait_for_pending(state.iri, timeout)
+        if wait and turn is not None:
+            turns.wait(turn, timeout)
+            self._wait_for_pending(state.iri, timeout)
         return answer
 
     def _answer(self, receipt: PushReceipt, *, durable: bool) -> dict[str, Any]:
-        journal = self.parts.sequencer.journal
-        if durable or (journal is not None and journal.log.waiting_bytes > _HURRY_BYTES):
-            self.parts.wait_durable()
+        turns = self.parts.turns
+        if durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
+            turns.wait_durable()
             return receipt.to_json()
         return receipt.to_json() | {"durable": False}
+
+    def _wait_for_pending(self, stream: str, timeout: float | None) -> None:
+        """Return when no query that reads a stream waits for its static parts any more.
+
+        Raises:
+            TimeoutError: that takes longer than ``timeout`` seconds.
+        """
+        router = self.parts.router
+        until = time.monotonic() + (3600.0 if timeout is None else timeout)
+        if not router.is_awaited(stream):
+            return
+        while router.is_awaited(stream):
+            if time.monotonic() > until:
+                raise TimeoutError(f"static parts of queries that read it are still read after {timeout} s")
+            time.sleep(_LOOK_S)
+        # What began may still be working off what was kept for it.
+        self.parts.sequencer.wait_for_all(timeout)
 
     def heartbeat(self, stream_ref: str, at_ms: int, *, wait: bool = False) -> None:
         """Move a stream's watermark without data.
@@ -233,33 +265,31 @@ class StreamSide:
             InputError: too far in the future.
             NotFoundError: an unknown stream where streams are not declared by themselves.
         """
-        self.parts.require_running()
-        self.parts.sequencer.require_writable()
+        self.parts.turns.require_open()
+        self.parts.turns.require_writable()
         while True:
-            state = self._open_stream(stream_ref)
+            state = self.parts.streams.find(stream_ref) or self._opened(stream_ref)
             if state.derived_from is not None:
                 raise ConflictError(
                     f"the watermark of stream {state.name} follows the query {state.derived_from}",
                     code="derived-stream",
                 )
-            with self.parts.acceptor.lock:
-                if not self.parts.streams.knows(state) or state.derived_from is not None:
+            with self.parts.turns.lock:
+                if state.dropped_for_good or state.derived_from is not None:
                     continue  # since just now
-                ticket = self.parts.acceptor.heartbeat(state, at_ms)
+                turn = self.parts.acceptor.heartbeat(state, at_ms)
             break
-        self.parts.wait_durable()
+        self.parts.sequencer.drain()
+        self.parts.turns.wait_durable()
         if wait:
-            ticket.wait(60.0)
+            self.parts.turns.wait(turn, 60.0)
 
-    def _open_stream(self, stream_ref: str) -> StreamState:
-        """The stream of a reference, declared by itself when it is new."""
-        state = self.parts.streams.find(stream_ref)
-        if state is not None:
-            return state
+    def _opened(self, stream_ref: str) -> StreamState:
+        """A stream that is new is declared by itself."""
         with self.parts.admin:
             state, created = self.parts.streams.open(stream_ref)
         if created:
-            self.parts.tell_new_stream(state)
+            self.lifecycle.tell_new_stream(state)
         return state
 
     def _reader_names(self, iri: str) -> list[str]:

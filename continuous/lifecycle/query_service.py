@@ -1,4 +1,4 @@
-"""What an engine offers about queries: register, describe, change, drop, and where their feeds are."""
+"""What can be asked of an engine about queries: register, describe, change, drop, and their feeds."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
 
-from .errors import FeedGoneError
-from .output.feed import Feed
+from ..errors import FeedGoneError
+from ..output.feed import Feed
+from ..queries import description as describe
+from ..queries.catalogue import Entry
+from ..queries.pending_registration import Making, describe_pending
+from ..queries.prepare import PreparedQuery
+from ..queries.registration import Registration
+from ..queries.running import RunningQuery
+from ..scheduler.turns import RefreshTurn, RegistrationTurn
+from ..static.progress import Progress, entered
+from .lifecycle import QueryLifecycle
 from .parts import EngineParts
-from .queries import description as describe
-from .queries.catalogue import Entry
-from .queries.lifecycle import QueryLifecycle
-from .queries.pending_registration import Making, describe_pending
-from .queries.prepare import PreparedQuery
-from .queries.registration import Registration
-from .queries.running import RunningQuery
-from .static.progress import Progress, entered
 
 _EARLIEST = -(2**62)
 """Before every event time."""
@@ -26,7 +27,7 @@ _LAST_WRITE_S = 5.0
 """How long a drop waits for what its view has still to write."""
 
 
-class QuerySide:
+class QueryService:
     """The half of an engine that deals with queries. Every method may be called from any thread."""
 
     parts: EngineParts
@@ -43,13 +44,14 @@ class QuerySide:
             QueryTextError, UnsupportedError, InputError: the text or an option is wrong.
             ConflictError: the name is taken by another text or other options.
         """
-        self.parts.require_running()
+        self.parts.turns.require_open()
         prepared = self.lifecycle.with_sources(self.lifecycle.prepare(registration))
         existing = self.parts.catalogue.find(prepared.name) if prepared.name is not None else None
         if existing is not None and not replace:
             self.parts.catalogue.require_same(existing, prepared.under_name(existing.name).registration)
         # An endpoint that hangs holds up this registration, no other one.
         with self.parts.sources.acquired(prepared.source_specs):
+            self.parts.sequencer.drain()
             return self._register(prepared, replace=replace)
 
     def _register(self, prepared: PreparedQuery, *, replace: bool) -> tuple[dict[str, Any], bool]:
@@ -73,7 +75,7 @@ class QuerySide:
         # The graph of a view is claimed until its query begins, so that it is waited for.
         wait_s = None if prepared.into_graph else self.parts.settings.registration_wait_ms / 1000
         evaluator = making.result() if making.wait(wait_s) else None
-        self.parts.sequencer.require_writable()
+        self.parts.turns.require_writable()
         # The registry first: it decides after a crash what there is.
         record = self.parts.catalogue.keep(name, prepared.registration, replacing=existing is not None)
         if existing is not None:
@@ -158,7 +160,7 @@ class QuerySide:
             return describe_pending(pending, document, entry.created_ms)
         if running is None:
             return self.parts.catalogue.describe_failed(entry) if entry.state == "failed" else None
-        with self.parts.loop.pause():
+        with self.parts.sequencer.pause():
             if entry.running is not running:
                 return None
             document = describe.describe_running(running, self.parts.streams.find, now)
@@ -189,7 +191,7 @@ class QuerySide:
         document = self.describe(name)
         entry = self.parts.catalogue.get(name)
         algebra, text, source = f"none: {document['error'] or document['state']}", "", None
-        with self.parts.loop.pause():
+        with self.parts.sequencer.pause():
             running = entry.running
             if running is not None:
                 plan = running.explained
@@ -216,17 +218,17 @@ class QuerySide:
         with self.parts.admin:
             entry = self._begun(name)
             state, registration = self.parts.catalogue.changed(entry, changes)
-            self.parts.sequencer.require_writable()
+            self.parts.turns.require_writable()
             if registration != entry.registration:
                 entry.registration = registration
                 self.parts.catalogue.update(entry)
                 running = entry.running
                 if running is not None:
-                    self.parts.sequencer.enter(
-                        "registration",
-                        {"name": name, "options": registration.options()},
-                        lambda: self.lifecycle.set_registration(running, registration),
+                    turn = RegistrationTurn(running, registration)
+                    self.parts.turns.submit(
+                        turn, "registration", name=name, options=registration.options()
                     )
+                    self.parts.sequencer.finish(turn)
             if state == "paused" and entry.running is not None and entry.running.state == "running":
                 self.lifecycle.set_state(entry, entry.running, "paused")
             elif state == "running":
@@ -245,11 +247,10 @@ class QuerySide:
         if running is None or running.state == "failed":
             raise ConflictError(f"the query {name} has failed", code="query-failed")
         self.parts.sources.refresh(running.prepared.source_specs)
-        self.parts.sequencer.call(
-            "refresh",
-            {"name": name, "cause": "request"},
-            lambda: self.parts.router.refresh(name, "request"),
-        )
+        self.parts.turns.require_writable()
+        turn = RefreshTurn(name, "request")
+        self.parts.turns.submit(turn, "refresh", name=name, cause="request")
+        self.parts.sequencer.finish(turn)
         return self.describe(name)
 
     def replay(self, name: str, from_ms: int | None = None) -> dict[str, Any]:
@@ -271,13 +272,13 @@ class QuerySide:
             NotFoundError: no such query.
             QuadrillError: it cannot begin anew; what ran goes on.
         """
-        self.parts.require_running()
+        self.parts.turns.require_open()
         with self.parts.admin:
             entry = self._begun(name)
             elements = self.lifecycle.begin_anew(entry, _EARLIEST if from_ms is None else from_ms)
             running = entry.running
             streams = [] if running is None else running.timeline.streams
-            with self.parts.acceptor.lock:
+            with self.parts.turns.lock:
                 states = [state for iri in streams if (state := self.parts.streams.find(iri)) is not None]
                 oldest = [at for state in states if (at := state.log.retained()[1]) is not None]
             return {
@@ -301,7 +302,7 @@ class QuerySide:
         """
         with self.parts.admin:
             entry = self.parts.catalogue.get(name)
-            self.parts.sequencer.require_writable()
+            self.parts.turns.require_writable()
             view = self.parts.views.find(name)
             if view is not None:
                 self.parts.views.wait(time.monotonic() + _LAST_WRITE_S)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -13,24 +13,22 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.registry.records import QueryRecord, QueryState
 
 from ..algebra.rewrites import prepare as rewritten
+from ..durable.turns import NewStreamTurn
 from ..errors import EngineStoppedError
 from ..evaluate.evaluator import Evaluator
-from ..inputs import StreamInput
 from ..output.feed import Feed
-from ..output.results import one_line
 from ..output.view_content import ViewContent
 from ..output.view_registry import View
-from ..parts import EngineParts
-from ..remote.described import described_every_ms
-from ..remote.periods import Period
+from ..queries.catalogue import Entry
+from ..queries.pending_registration import Making, Pending
+from ..queries.prepare import PreparedQuery, prepare, streams_read
+from ..queries.registration import Registration
+from ..queries.running import RunningQuery
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec, remote_graphs_of, services_of, specs_of
-from ..streams.retained import LogRecord
-from .catalogue import Entry
-from .pending_registration import Making, Pending
-from .prepare import PreparedQuery, prepare
-from .registration import Registration
-from .running import RunningQuery
+from ..scheduler.turns import AttachTurn, DetachTurn, ReserveTurn, StateTurn, UnreadyTurn
+from ..streams.stream import StreamState
+from .parts import EngineParts
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -72,21 +70,6 @@ class QueryLifecycle:
             return prepared
         return replace(prepared, sources=QuerySources(specs, self.parts.sources, query.base_iri))
 
-    def read_sources(self, name: str, prepared: PreparedQuery) -> None:
-        """What a query reads from other servers is fetched as often as it asks for.
-
-        Where it does not say, a description of the source in the data does, or else the setting.
-        """
-        asked = prepared.refresh
-        periods: dict[SourceSpec, Period | None] = {}
-        for spec in prepared.source_specs:
-            if asked == "trigger":
-                described = described_every_ms(self.parts.store, spec)
-                periods[spec] = None if described is None else Period(described or None, "description")
-            else:
-                periods[spec] = Period(asked if isinstance(asked, int) else None, "query")
-        self.parts.sources.read_by(name, periods)
-
     def evaluator(self, prepared: PreparedQuery) -> Evaluator:
         """What computes the answers of a query, over the present version of the store."""
         asserted = frozenset(
@@ -101,15 +84,16 @@ class QueryLifecycle:
             name,
             history=settings.feed_history,
             subscriber_buffer=settings.subscriber_buffer,
-            outbox=None if self.parts.sequencer.journal is None else self.parts.sequencer.outbox,
+            outbox=self.parts.outbox,
         )
 
     def check_streams(self, prepared: PreparedQuery) -> None:
         """What a query reads and makes must be possible."""
         self.parts.catalogue.refuse_solution_streams(prepared)
         self.parts.catalogue.refuse_cycles(prepared)
-        self.parts.streams.check_output(prepared)
-        self.parts.streams.require_known(prepared)
+        if prepared.makes_stream and prepared.result_iri is not None:
+            self.parts.streams.check_output(prepared.result_iri, prepared.name)
+        self.parts.streams.require_known(streams_read(prepared.query))
 
     def run(
         self,
@@ -136,26 +120,18 @@ class QueryLifecycle:
         """
         self._open_streams(prepared)
         running = self.make_running(entry, prepared, evaluator, paused=paused)
-        registration = prepared.registration
+        registration, parts = prepared.registration, self.parts
         start = registration.start_from if replay_from is None else replay_from
         members = {**members_of(entry, prepared), "paused": paused, "reset": reset}
         members["looked_up"] = running.static.looked_up()
         if replay_from is not None:
             members["from"] = replay_from
-        kept: dict[str, list[LogRecord]] = {}
-
-        def begin() -> int:
-            return self.attach(running, reset=reset, replay_from=replay_from, kept=kept)
-
-        def noted() -> None:
-            if start is not None:
-                kept.update(self.parts.streams.kept_now())
-
-        if self.parts.loop.inside:
-            # A restart: its turn comes after this one.
-            self.parts.sequencer.submit("attach", members, begin, noted)
-            return 0
-        return self.parts.sequencer.enter("attach", members, begin, noted)
+        with parts.turns.lock:
+            kept = {} if start is None else parts.streams.kept_now()
+            turn = AttachTurn(running, reset, replay_from, kept)
+            parts.turns.submit(turn, "attach", **members)
+        # A restart comes between two turns: its own comes after those that wait.
+        return parts.sequencer.finish(turn) or 0
 
     def make_running(
         self, entry: Entry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
@@ -163,8 +139,9 @@ class QueryLifecycle:
         """A query that is not attached yet, as its entry's."""
         self.parts.catalogue.note_result(prepared)
         emit = None
-        if prepared.makes_stream:
-            emit = self.parts.router.emitter(self.parts.streams.open_output(prepared, entry.name))
+        if prepared.makes_stream and prepared.result_iri is not None:
+            output = self.parts.streams.open_output(prepared.result_iri, entry.name)
+            emit = partial(self.parts.acceptor.derive, output)
         running = RunningQuery(
             entry.name,
             prepared,
@@ -173,9 +150,9 @@ class QueryLifecycle:
             self.parts.settings,
             created_ms=entry.created_ms,
             emit_element=emit,
-            notes=self.parts.sequencer,
+            notes=self.parts.turns,
         )
-        self.read_sources(entry.name, prepared)
+        self.parts.attachments.read_sources(entry.name, prepared)
         if prepared.into_graph is not None:
             content = ViewContent(prepared.into_graph, evaluator.construct)
             running.view = View(entry.name, prepared.into_graph, content)
@@ -184,101 +161,16 @@ class QueryLifecycle:
         entry.running = running
         return running
 
-    def attach(
-        self,
-        running: RunningQuery,
-        *,
-        reset: bool,
-        replay_from: int | None = None,
-        kept: dict[str, list[LogRecord]] | None = None,
-    ) -> int:
-        """In its turn: the query begins, see `run`. ``kept`` is what its streams retained at its place."""
-        self.parts.router.forget_name(running.name)
-        self.parts.views.adopt(running.name, running.view)
-        self.parts.sequencer.name_feed(running.feed)
-        if reset:
-            running.feed.reset()
-        start = running.prepared.registration.start_from if replay_from is None else replay_from
-        pending = self.end_waiting(running.name)
-        if start is not None and pending is None:
-            self.parts.sequencer.repeated = self.parts.sequencer.number
-        if replay_from is not None:
-            self.parts.streams.forget_failed(running.name, replay_from)
-        repeats = replay_from is not None
-        if running.statics is not None and not running.statics.known():
-            self._put_off(running, pending, start, kept, repeats=repeats)
-            return 0
-        if pending is not None:
-            return self._attach_late(running, pending, start, repeats=repeats)
-        if start is None:
-            return self.parts.router.attach(running, None)
-        running.repeats = repeats
-        try:
-            return self.parts.router.attach(
-                running, lambda: self.parts.streams.retained(running.timeline.streams, start, kept)
-            )
-        finally:
-            running.repeats = False
-
-    def _put_off(
-        self,
-        running: RunningQuery,
-        pending: Pending | None,
-        start: int | None,
-        kept: dict[str, list[LogRecord]] | None,
-        *,
-        repeats: bool,
-    ) -> None:
-        """The rows of a static part are read anew just now: the query begins in the turn that has them."""
-        if pending is None:
-            pending = self.pending(running.name, running.prepared)
-            if start is not None:
-                pending.kept = self.parts.streams.kept_now() if kept is None else kept
-        self.parts.router.reserve(pending)
-        entry = self.parts.catalogue.find(running.name)
-        if entry is not None:
-            entry.pending = pending
-
-        def begin() -> None:
-            if running.statics is not None and running.statics.known():
-                self.end_waiting(running.name)
-                self._attach_late(running, pending, start, repeats=repeats)
-
-        pending.begin = begin
-
-    def _attach_late(
-        self, running: RunningQuery, pending: Pending, start: int | None, *, repeats: bool
-    ) -> int:
-        """A query had to wait for its static parts: first comes what was kept for it meanwhile."""
-
-        def inputs() -> Iterator[StreamInput]:
-            if start is not None:
-                running.repeats = repeats
-                yield from self.parts.streams.retained(running.timeline.streams, start, pending.kept)
-                running.repeats = False
-            yield from pending.inputs
-
-        if pending.problem is None:
-            return self.parts.router.attach(running, inputs)
-        self.parts.router.attach(running, None)
-        self.parts.router.fail(running, pending.problem)
-        return 0
-
     # --- while static parts are read ------------------------------------------------------------
-
-    def pending(self, name: str, prepared: PreparedQuery) -> Pending:
-        """What keeps the inputs of a query whose static parts are still being read."""
-        self.parts.catalogue.note_result(prepared)
-        collects = not prepared.registration.when_ready
-        return Pending(name, prepared, self.parts.settings.waiting_elements, collects)
 
     def reserve(self, entry: Entry, prepared: PreparedQuery, making: Making, *, reset: bool) -> None:
         """In a turn of its own: from now on what arrives for the query is kept until it can begin."""
         self._open_streams(prepared)
-        entry.pending = pending = self.pending(entry.name, prepared)
+        entry.pending = pending = self.parts.attachments.pending(entry.name, prepared)
         pending.making = making
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
-        self.parts.sequencer.enter("reserve", members, lambda: self.begin_waiting(entry, pending))
+        turn = self.parts.turns.submit(ReserveTurn(entry, pending), "reserve", **members)
+        self.parts.sequencer.finish(turn)
         making.then(lambda: self._made(entry, pending, reset=reset))
 
     def make(self, entry: Entry, pending: Pending) -> None:
@@ -287,29 +179,6 @@ class QueryLifecycle:
             lambda: self.evaluator(pending.prepared), threaded=self.parts.settings.threaded
         )
         making.then(lambda: self._made(entry, pending, reset=entry.feed.last_id > 0))
-
-    def begin_waiting(self, entry: Entry, pending: Pending) -> None:
-        """In its turn, see `reserve`."""
-        self.parts.router.forget_name(entry.name)
-        self.parts.sequencer.name_feed(entry.feed)
-        if pending.prepared.registration.start_from is not None:
-            pending.kept = self.parts.streams.kept_now()
-        self.parts.router.reserve(pending)
-
-    def end_waiting(self, name: str) -> Pending | None:
-        """In its turn: nothing is kept for the query any more."""
-        pending = self.parts.router.unreserve(name)
-        entry = self.parts.catalogue.find(name)
-        if entry is not None and entry.pending is pending:
-            entry.pending = None
-        return pending
-
-    def give_up(self, entry: Entry, message: str, code: str) -> None:
-        """In its turn: the static parts cannot be read, the query has failed."""
-        self.end_waiting(entry.name)
-        self.parts.streams.release(entry.name)
-        entry.feed.publish([("error", one_line({"at": None, "error": message, "code": code}))])
-        self.parts.catalogue.set_state(entry, "failed", message)
 
     def _made(self, entry: Entry, pending: Pending, *, reset: bool) -> None:
         """In the thread that made it, or failed to: the query begins, or has failed."""
@@ -323,7 +192,7 @@ class QueryLifecycle:
                 except EngineStoppedError:
                     raise
                 except Exception as error:
-                    self.parts.require_running()
+                    self.parts.turns.require_open()
                     self._unready(entry, pending, error)
             except EngineStoppedError:
                 log.info("the static parts of %s are read again at the next start", entry.name)
@@ -332,12 +201,18 @@ class QueryLifecycle:
         reason = error if pending.problem is None else pending.problem
         log.warning("the query %s cannot begin: %s", entry.name, reason)
         message, code = sentence_of(reason), getattr(reason, "code", "internal")
-        members = {"name": entry.name, "error": message, "code": code}
-        self.parts.sequencer.enter("unready", members, lambda: self.give_up(entry, message, code))
+        turn = UnreadyTurn(entry, message, code)
+        self.parts.turns.submit(turn, "unready", name=entry.name, error=message, code=code)
+        self.parts.sequencer.finish(turn)
 
     def _open_streams(self, prepared: PreparedQuery) -> None:
-        for state in self.parts.streams.open_for(prepared):
-            self.parts.tell_new_stream(state)
+        for state in self.parts.streams.open_all(streams_read(prepared.query)):
+            self.tell_new_stream(state)
+
+    def tell_new_stream(self, state: StreamState) -> None:
+        """Queries whose windows read every stream get a new one in its turn."""
+        turn = NewStreamTurn(state.iri)
+        self.parts.sequencer.submit(turn, "stream", stream=state.iri, created=state.record.created_ms)
 
     # --- the end --------------------------------------------------------------------------------
 
@@ -349,24 +224,9 @@ class QueryLifecycle:
         entry.running = entry.pending = None
         if pending is not None:
             pending.call_off()
-        members = {"name": entry.name, "dropped": dropped}
-        self.parts.sequencer.enter("detach", members, lambda: self.leave(entry, running, dropped=dropped))
-
-    def leave(self, entry: Entry, running: RunningQuery | None, *, dropped: bool) -> None:
-        """In its turn: the query ends."""
-        if self.parts.router.unreserve(entry.name) is not None:
-            self.parts.streams.release(entry.name)
-        if running is not None:
-            self.parts.router.forget(running)
-            self.parts.streams.release(running.name)
-            if running.statics is not None:
-                running.statics.abandon()
-        if dropped:
-            self.parts.sources.read_by(entry.name, {})
-            self.parts.views.close(entry.name)
-            self.parts.sequencer.drop_feed(entry.feed)
-            if running is not None:
-                running.evaluator.close()
+        turn = DetachTurn(entry, running, dropped)
+        self.parts.turns.submit(turn, "detach", name=entry.name, dropped=dropped)
+        self.parts.sequencer.finish(turn)
 
     def restore(
         self, record: QueryRecord, before: tuple[int, int, int] | None = None, feed: Feed | None = None
@@ -420,7 +280,7 @@ class QueryLifecycle:
         prepared = self.with_sources(self.prepare(entry.registration).under_name(entry.name), known)
         self.check_streams(prepared)
         evaluator = self.evaluator(prepared)
-        self.parts.sequencer.require_writable()
+        self.parts.turns.require_writable()
         self.parts.catalogue.set_state(entry, "running", None)
         # The order of the queries is that of their beginnings, as a recovery finds them.
         self.parts.catalogue.add(entry)
@@ -428,8 +288,9 @@ class QueryLifecycle:
 
     def restart_failed(self) -> None:
         """Queries that failed begin anew where the settings say so. Called between inputs."""
-        while self.parts.failed:
-            entry = self.parts.failed.popleft()
+        failed = self.parts.catalogue.failed
+        while failed:
+            entry = failed.popleft()
             if self.parts.catalogue.find(entry.name) is not entry or entry.state != "failed":
                 continue
             now = self.parts.clock.steady_ms()
@@ -446,17 +307,11 @@ class QueryLifecycle:
 
     def set_state(self, entry: Entry, running: RunningQuery, state: QueryState) -> None:
         """Pause a query or let it go on, in its turn."""
-        members = {"name": entry.name, "state": state}
-        self.parts.sequencer.require_writable()
+        self.parts.turns.require_writable()
         self.parts.catalogue.set_state(entry, state, None)
-        self.parts.sequencer.enter("state", members, lambda: self.parts.router.set_state(running, state))
-
-    def set_registration(self, running: RunningQuery, registration: Registration) -> None:
-        """In its turn: other settings."""
-        prepared = replace(running.prepared, registration=registration)
-        self.parts.router.change(running, lambda: setattr(running, "prepared", prepared))
-        self.read_sources(running.name, running.prepared)
-        self.parts.router.set_timer(running)
+        turn = StateTurn(running, state)
+        self.parts.turns.submit(turn, "state", name=entry.name, state=state)
+        self.parts.sequencer.finish(turn)
 
 
 def members_of(entry: Entry, prepared: PreparedQuery | None) -> dict[str, Any]:

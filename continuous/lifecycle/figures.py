@@ -12,9 +12,9 @@ RATED_GRAPHS = 50
 """Graphs whose rates are told: each is a series of its own to whoever collects them."""
 
 if TYPE_CHECKING:
-    from .meters import Histogram
+    from ..meters import Histogram
+    from ..queries.catalogue import Entry
     from .parts import EngineParts
-    from .queries.catalogue import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class EngineFigures:
 
 def figures_of(parts: EngineParts) -> EngineFigures:
     """The figures of this moment."""
-    with parts.acceptor.lock:
+    with parts.turns.lock:
         streams = [
             StreamFigures(
                 each.name, each.accepted, each.late, each.refused, each.watermark, each.log.retained()[0],
@@ -83,15 +83,14 @@ def figures_of(parts: EngineParts) -> EngineFigures:
             for each in parts.streams
         ]  # fmt: skip
     # Between two inputs, so that windows do not change while they are counted.
-    with parts.loop.pause():
+    with parts.sequencer.pause():
         queries = [_of_query(entry) for entry in parts.catalogue.entries()]
-        running = [each for entry in parts.catalogue.entries() if (each := entry.running) is not None]
-        lookups = sum(len(each.static.looked_up()) for each in running)
+        lookups = sum(len(each.static.looked_up()) for each in parts.running())
     return EngineFigures(
-        parts.stages.items(),
-        parts.loop.waiting,
-        parts.loop.weight,
-        parts.acceptor.key_count,
+        parts.turns.stages.items(),
+        len(parts.turns),
+        parts.turns.weight,
+        len(parts.acceptor.receipts),
         parts.rates.liveliest(parts.clock.now_ms(), RATED_GRAPHS),
         (len(parts.statics.held()), parts.statics.rows()),
         lookups,

@@ -1,0 +1,259 @@
+"""The one order of everything that moves a query: each turn gets its place and its record under one lock.
+
+    accepted --lock--> record in the journal, place in the queue --> the sequencer works turns off, one by one
+
+Turns are values. Who makes one knows what has to happen; the sequencer takes it apart and calls down.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.logs.input_log import SPACE
+
+from ..clock import Clock
+from ..errors import BackPressureError, EngineStoppedError
+from ..inputs import Arrival, StreamInput
+from ..meters import Stages
+from .journal import Journal
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """Something that moves queries, at its place in the order; this one only has a place.
+
+    Attributes:
+        number: its record in the journal; 0 without a journal.
+        at: the wall clock's time when it got its place: within the turn time stands still.
+        weight: how many elements it has, 1 for one without any.
+        since: when it came, by the performance counter.
+        done: it was worked off, and what it caused is durable and shown.
+        result: what working it off gave.
+        error: what it raised.
+    """
+
+    number: int = field(default=0, init=False)
+    at: int = field(default=0, init=False)
+    weight: int = field(default=1, init=False)
+    since: float = field(default=0.0, init=False)
+    done: bool = field(default=False, init=False)
+    result: Any = field(default=None, init=False)
+    error: BaseException | None = field(default=None, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class InputTurn(Turn):
+    """An input of a stream is given to its readers."""
+
+    event: StreamInput
+
+    def __post_init__(self) -> None:
+        if type(self.event) is Arrival:
+            self.weight = len(self.event.elements)
+
+
+@dataclass(slots=True, eq=False)
+class NewStreamTurn(Turn):
+    """A stream was declared: windows that read every stream get it."""
+
+    iri: str
+
+
+@dataclass(slots=True, eq=False)
+class CallTurn(Turn):
+    """Something is done that no other turn says."""
+
+    work: Callable[[], Any]
+
+
+AnyTurn = TypeVar("AnyTurn", bound=Turn)
+
+
+class TurnQueue:
+    """Turns in their order, and what is known of the one at work.
+
+    Attributes:
+        lock: guards streams and order: what is accepted under it is queued under it.
+        order: the number given last.
+        open: inputs are accepted.
+        weight: elements that wait, and one for each turn without any.
+        stages: how long turns wait and take.
+        number: the record of the turn at work; 0 between turns and without a journal.
+        version: the newest commit that took its turn.
+        processed: the record up to which everything is worked off.
+        needed: the record up to which inputs must be durable before results are shown.
+        trouble: why results cannot be written now.
+    """
+
+    def __init__(self, clock: Clock, journal: Journal | None) -> None:
+        self.lock = threading.RLock()
+        self.clock = clock
+        self.journal = journal
+        self.stages = Stages()
+        self.order = 0
+        self.open = False
+        self.weight = 0
+        self.number = 0
+        self.version = 0
+        self.processed = 0 if journal is None else journal.last
+        self.needed = 0
+        self.trouble: str | None = None
+        # For a replay: gets the store to the version that the refresh of a query read.
+        self.replaying: Callable[[str], None] | None = None
+        self._turns: deque[Turn] = deque()
+        self._ready = threading.Condition()
+        self._done = threading.Condition()
+        self._waiters = 0
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    # --- getting a place ------------------------------------------------------------------------
+
+    def note(self, kind: str, **members: Any) -> int:
+        """Give something that is no input of a stream its record; called under the lock."""
+        if self.journal is None:
+            return 0
+        self.order = self.journal.note(kind, members)
+        return self.order
+
+    def put(self, turn: Turn) -> None:
+        """Queue a turn that has its number; called under the lock.
+
+        Raises:
+            EngineStoppedError: nothing is worked off any more.
+        """
+        turn.since = time.perf_counter()
+        with self._ready:
+            if self._closed:
+                raise EngineStoppedError("the engine is stopped")
+            self._turns.append(turn)
+            self.weight += turn.weight
+            self._ready.notify()
+
+    def submit(self, turn: AnyTurn, kind: str, **members: Any) -> AnyTurn:
+        """Note a turn in the journal and queue it behind all that was accepted so far."""
+        turn.at = self.clock.now_ms()
+        with self.lock:
+            turn.number = self.note(kind, now=turn.at, **members)
+            self.put(turn)
+        return turn
+
+    def require_open(self) -> None:
+        """Raise EngineStoppedError while no inputs are accepted."""
+        if not self.open:
+            raise EngineStoppedError("the engine is not running")
+
+    def require_writable(self) -> None:
+        """Raise StoreUnwritableError while nothing can be made durable."""
+        trouble = self.trouble
+        if self.journal is not None and trouble is None:
+            trouble = self.journal.log.failure
+        if trouble is not None:
+            raise StoreUnwritableError(trouble, hint=SPACE)
+
+    def require_room(self, number: int, most: int) -> None:
+        """Raise BackPressureError when so many further elements would be more than ``most`` in line."""
+        if self.weight and self.weight + number > most:
+            raise BackPressureError(
+                f"{self.weight} elements wait for the engine, the limit is {most}", retry_after=1.0
+            )
+
+    def wait_durable(self) -> None:
+        """Return when everything accepted so far is in the journal.
+
+        Raises:
+            StoreUnwritableError: not now.
+        """
+        journal = self.journal
+        if journal is not None:
+            began = time.perf_counter()
+            if journal.log.durable < journal.log.last:
+                journal.log.wait(journal.log.last)
+            self.stages.log.observe(time.perf_counter() - began)
+
+    # --- the turn at work -----------------------------------------------------------------------
+
+    def note_of_turn(self, kind: str, **members: Any) -> None:
+        """Note what the turn at work has led to, where that does not follow from the order."""
+        if self.journal is not None and not self.journal.silent:
+            with self.lock:
+                self.needed = self.note(kind, **members)
+
+    def before_refresh(self, name: str) -> None:
+        """A query is about to read its static parts anew: a replay has them read what was read then."""
+        if self.replaying is not None:
+            self.replaying(name)
+
+    def after_refresh(self, name: str, version: int) -> None:
+        """It read them at a version."""
+        if version != self.version:
+            self.note_of_turn("seen", turn=self.number, query=name, version=version)
+
+    def note_behind(self, tables: Sequence[str], version: int) -> None:
+        """The rows of static parts are not known at a version: queries stay behind until they are."""
+        self.note_of_turn("behind", tables=list(tables), version=version)
+
+    # --- for the sequencer ----------------------------------------------------------------------
+
+    def take(self) -> Turn | None:
+        """The next turn; None when none waits."""
+        with self._ready:
+            if not self._turns:
+                return None
+            turn = self._turns.popleft()
+            self.weight -= turn.weight
+            return turn
+
+    def wait_for_one(self, seconds: float) -> bool:
+        """Wait until a turn is there, for so long at most; False when none will ever be."""
+        with self._ready:
+            if not self._turns and not self._closed:
+                self._ready.wait(seconds)
+            return bool(self._turns) or not self._closed
+
+    def close(self) -> None:
+        """Accept nothing more."""
+        with self._ready:
+            self._closed = True
+            self._ready.notify_all()
+
+    @property
+    def closed(self) -> bool:
+        """True when nothing is accepted any more."""
+        return self._closed
+
+    def finish(self, turns: Sequence[Turn], failure: BaseException | None) -> None:
+        """These turns are done; ``failure`` is why what they caused could not be written."""
+        for turn in turns:
+            turn.error = turn.error or failure
+            turn.done = True
+        if self._waiters:
+            with self._done:
+                self._done.notify_all()
+
+    def wait(self, turn: Turn, timeout: float | None = None) -> Any:
+        """Return when a turn is done; its result.
+
+        Raises:
+            TimeoutError: it took longer than ``timeout`` seconds.
+            Exception: what working it off raised.
+        """
+        if not turn.done:
+            with self._done:
+                self._waiters += 1
+                try:
+                    if not self._done.wait_for(lambda: turn.done, timeout):
+                        raise TimeoutError(f"the engine did not get to it within {timeout} s")
+                finally:
+                    self._waiters -= 1
+        if turn.error is not None:
+            raise turn.error
+        return turn.result

@@ -1,0 +1,1 @@
+"""What an engine is asked for: streams and queries that begin, change, are looked at and end."""

@@ -1,0 +1,153 @@
+"""What an engine is made of, from the lowest part to the highest; nothing runs yet."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.changes.commit import Commit
+from quadrill.store.errors import GoneError
+from quadrill.store.payloads import Payloads
+from quadrill.store.quads.rates import ChangeRates
+from quadrill.store.remote import RemoteClient
+from quadrill.store.shelf import Shelf
+
+from ..clock import Clock
+from ..durable.journal import Journal
+from ..durable.turns import TurnQueue
+from ..errors import EngineStoppedError
+from ..evaluate.evaluator import Evaluator
+from ..output.outbox import Outbox
+from ..output.view_registry import ViewRegistry
+from ..queries.catalogue import QueryCatalogue
+from ..queries.evaluator_choice import EvaluatorChoice
+from ..queries.prepare import PreparedQuery
+from ..queries.running import RunningQuery
+from ..remote.source_registry import SourceRegistry
+from ..scheduler.attachments import Attachments
+from ..scheduler.router import Router
+from ..scheduler.sequencer import Sequencer
+from ..scheduler.turns import CommitTurn
+from ..settings import EngineSettings
+from ..static.budget import StaticBudget
+from ..static.kept import KeptTables
+from ..streams.accept import Acceptor
+from ..streams.registry import StreamRegistry
+
+if TYPE_CHECKING:
+    from quadrill.store.quads.quad_store import QuadStore
+    from quadrill.store.registry import Registry
+
+MakeEvaluator = Callable[["PreparedQuery", "QuadStore", frozenset[NamedNode]], Evaluator]
+
+_RATED_COMMITS = 200
+"""How many commits of the change log the rates of graphs begin with at a start."""
+
+
+class EngineParts:
+    """The parts of one engine.
+
+    Attributes:
+        turns: the order of everything that moves a query; its lock guards streams, too.
+        rates: how often each graph of the store changes.
+        statics: the tables of the queries' static parts.
+        sources: what queries read from other servers.
+        views: graphs of the store that are kept equal to answers.
+        outbox: what is on its way to subscribers; None without a journal.
+        streams: the streams.
+        acceptor: decides what enters a stream.
+        catalogue: the registered queries.
+        router: gives inputs to the queries that read them.
+        attachments: what turns do that begin and end queries.
+        sequencer: works turns off.
+        admin: held while something is registered, dropped or declared: these come one at a time.
+    """
+
+    def __init__(
+        self,
+        store: QuadStore,
+        registry: Registry | None,
+        *,
+        clock: Clock,
+        settings: EngineSettings,
+        make_evaluator: MakeEvaluator | None,
+        journal: Journal | None,
+    ) -> None:
+        threaded, remote = settings.threaded, settings.remote
+        self.store = store
+        self.clock = clock
+        self.settings = settings
+        self.admin = threading.RLock()
+        self.turns = TurnQueue(clock, journal)
+        self.rates = ChangeRates()
+        choice = EvaluatorChoice(store, settings.columnar, self.turns)
+        self.make_evaluator: MakeEvaluator = make_evaluator or choice
+        self.statics = choice.statics
+        self.statics.budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
+        self.statics.groups.factor = settings.static_group_factor
+        self.statics.recomputer.threaded = threaded
+        if journal is not None and not store.in_memory:
+            shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)
+            self.statics.kept = KeptTables(shelf, store, choice.terms, threaded=threaded)
+        client = RemoteClient(
+            store.allowed_hosts, timeout_s=remote.timeout_ms / 1000, max_bytes=remote.max_bytes
+        )
+        payloads = Payloads(None if journal is None else journal.folder / "sources")
+        self.sources = SourceRegistry(client, payloads, clock, remote, threaded=threaded, turns=self.turns)
+        self.views = ViewRegistry(store, threaded=threaded)
+        self.outbox = None if journal is None else Outbox(journal)
+        self.streams = StreamRegistry(registry, clock, settings, self.turns.lock)
+        self.acceptor = Acceptor(self.turns, self.streams, settings)
+        self.catalogue = QueryCatalogue(registry, clock, settings)
+        self.router = Router(
+            self.turns, self.acceptor, self.streams, self.catalogue, settings, self.outbox
+        )
+        self.attachments = Attachments(
+            store, self.router, self.streams, self.catalogue, self.sources, self.views, self.outbox, settings
+        )
+        self.sequencer = Sequencer(
+            self.turns,
+            self.router,
+            self.attachments,
+            self.statics,
+            self.sources,
+            self.views,
+            self.outbox,
+            threaded=threaded,
+        )
+        self._unsubscribe: Callable[[], None] | None = None
+
+    def running(self) -> list[RunningQuery]:
+        """The queries that run, in the order of their registration."""
+        return [each.running for each in self.catalogue.entries() if each.running is not None]
+
+    # --- commits of the store -------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """From now on commits of the store are inputs, and inputs are accepted."""
+        with contextlib.suppress(GoneError):
+            self.rates.take(self.store.commits_after(max(0, self.store.version - _RATED_COMMITS)))
+        self._unsubscribe = self.store.subscribe(self._on_commit)
+
+    def deafen(self) -> None:
+        """Commits are no inputs any more, nor is anything else."""
+        self.turns.open = False
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+
+    def begin_at(self, version: int) -> None:
+        """The queries that are made next reflect a version of the store."""
+        self.turns.version = version
+        self.statics.begin_at(version)
+
+    def _on_commit(self, commit: Commit) -> None:
+        """Called by the store in a writer's thread: the commit takes its turn as an input."""
+        self.rates.take([commit])
+        with contextlib.suppress(EngineStoppedError):
+            turn = CommitTurn(commit)
+            self.sequencer.submit(turn, "commit", version=commit.version, at=commit.at_ms)

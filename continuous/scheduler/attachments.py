@@ -1,0 +1,196 @@
+"""How queries begin, wait for their static parts and end, each in its turn; a replay does the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..inputs import StreamInput
+from ..output.outbox import Outbox
+from ..output.results import one_line
+from ..output.view_registry import ViewRegistry
+from ..queries.catalogue import Entry, QueryCatalogue
+from ..queries.pending_registration import Pending
+from ..queries.prepare import PreparedQuery
+from ..queries.registration import Registration
+from ..queries.running import RunningQuery
+from ..remote.described import described_every_ms
+from ..remote.periods import Period
+from ..remote.source_registry import SourceRegistry
+from ..remote.spec import SourceSpec
+from ..settings import EngineSettings
+from ..streams.registry import StreamRegistry
+from .router import Router
+from .turns import AttachTurn, ReserveTurn, UnreadyTurn
+
+if TYPE_CHECKING:
+    from quadrill.store.quads.quad_store import QuadStore
+
+
+class Attachments:
+    """What turns do that begin and end queries. Everything is called in the turn.
+
+    Attributes:
+        repeated: the newest turn that read what streams retain.
+    """
+
+    def __init__(
+        self,
+        store: QuadStore,
+        router: Router,
+        streams: StreamRegistry,
+        catalogue: QueryCatalogue,
+        sources: SourceRegistry,
+        views: ViewRegistry,
+        outbox: Outbox | None,
+        settings: EngineSettings,
+    ) -> None:
+        self._store = store
+        self._router = router
+        self._streams = streams
+        self._catalogue = catalogue
+        self._sources = sources
+        self._views = views
+        self._outbox = outbox
+        self._settings = settings
+        self.repeated = 0
+
+    # --- beginning ------------------------------------------------------------------------------
+
+    def attach(self, turn: AttachTurn) -> int:
+        """A query begins, or waits on for its static parts; how many retained elements came first."""
+        running, replay_from = turn.running, turn.replay_from
+        self._router.forget_name(running.name)
+        self._views.adopt(running.name, running.view)
+        if self._outbox is not None:
+            self._outbox.name(running.feed, turn.number)
+        if turn.reset:
+            running.feed.reset()
+        start = running.prepared.registration.start_from if replay_from is None else replay_from
+        pending = self.end_waiting(running.name)
+        if start is not None and pending is None:
+            self.repeated = turn.number
+        if replay_from is not None:
+            self._streams.forget_failed(running.name, replay_from)
+        repeats = replay_from is not None
+        if running.statics is not None and not running.statics.known():
+            # The rows of a static part are read anew just now: the query begins in the turn that has them.
+            if pending is None:
+                pending = self.pending(running.name, running.prepared)
+                if start is not None:
+                    pending.kept = self._streams.kept_now() if turn.kept is None else turn.kept
+            pending.running, pending.start, pending.repeats = running, start, repeats
+            self._router.reserve(pending)
+            entry = self._catalogue.find(running.name)
+            if entry is not None:
+                entry.pending = pending
+            return 0
+        if pending is not None:
+            pending.start, pending.repeats = start, repeats
+            return self._attach_late(running, pending, turn.at)
+        if start is None:
+            return self._router.attach(running, None, turn.at)
+        running.repeats = repeats
+        try:
+            retained = self._streams.retained(running.timeline.streams, start, turn.kept)
+            return self._router.attach(running, retained, turn.at)
+        finally:
+            running.repeats = False
+
+    def begin_ready(self, now: int) -> None:
+        """Static parts were read: queries that waited for them only begin."""
+        for pending in self._router.pending:
+            running = pending.running
+            if running is not None and running.statics is not None and running.statics.known():
+                self.end_waiting(running.name)
+                self._attach_late(running, pending, now)
+
+    def _attach_late(self, running: RunningQuery, pending: Pending, now: int) -> int:
+        """A query had to wait for its static parts: first comes what was kept for it meanwhile."""
+        if pending.problem is None:
+            return self._router.attach(running, self._kept(running, pending), now)
+        self._router.attach(running, None, now)
+        self._router.fail(running, pending.problem)
+        return 0
+
+    def _kept(self, running: RunningQuery, pending: Pending) -> Iterator[StreamInput]:
+        if pending.start is not None:
+            running.repeats = pending.repeats
+            yield from self._streams.retained(running.timeline.streams, pending.start, pending.kept)
+            running.repeats = False
+        yield from pending.inputs
+
+    # --- waiting for static parts ---------------------------------------------------------------
+
+    def pending(self, name: str, prepared: PreparedQuery) -> Pending:
+        """What keeps the inputs of a query whose static parts are still being read."""
+        self._catalogue.note_result(prepared)
+        collects = not prepared.registration.when_ready
+        return Pending(name, prepared, self._settings.waiting_elements, collects)
+
+    def begin_waiting(self, turn: ReserveTurn) -> None:
+        """From now on what arrives for a query is kept until it can begin."""
+        entry, pending = turn.entry, turn.pending
+        self._router.forget_name(entry.name)
+        if self._outbox is not None:
+            self._outbox.name(entry.feed, turn.number)
+        if pending.prepared.registration.start_from is not None:
+            pending.kept = self._streams.kept_now()
+        self._router.reserve(pending)
+
+    def end_waiting(self, name: str) -> Pending | None:
+        """Nothing is kept for the query any more."""
+        pending = self._router.unreserve(name)
+        entry = self._catalogue.find(name)
+        if entry is not None and entry.pending is pending:
+            entry.pending = None
+        return pending
+
+    def give_up(self, turn: UnreadyTurn) -> None:
+        """The static parts cannot be read: the query has failed."""
+        entry = turn.entry
+        self.end_waiting(entry.name)
+        self._streams.release(entry.name)
+        line = one_line({"at": None, "error": turn.reason, "code": turn.code})
+        entry.feed.publish([("error", line)])
+        self._catalogue.set_state(entry, "failed", turn.reason)
+
+    # --- changes and the end --------------------------------------------------------------------
+
+    def change(self, running: RunningQuery, registration: Registration) -> None:
+        """A query gets other settings."""
+        self._router.change(running, replace(running.prepared, registration=registration))
+        self.read_sources(running.name, running.prepared)
+
+    def read_sources(self, name: str, prepared: PreparedQuery) -> None:
+        """What a query reads from other servers is fetched as often as it asks for.
+
+        Where it does not say, a description of the source in the data does, or else the setting.
+        """
+        asked = prepared.refresh
+        periods: dict[SourceSpec, Period | None] = {}
+        for spec in prepared.source_specs:
+            if asked == "trigger":
+                described = described_every_ms(self._store, spec)
+                periods[spec] = None if described is None else Period(described or None, "description")
+            else:
+                periods[spec] = Period(asked if isinstance(asked, int) else None, "query")
+        self._sources.read_by(name, periods)
+
+    def detach(self, entry: Entry, running: RunningQuery | None, *, dropped: bool) -> None:
+        """A query ends, and its feed with it when it was dropped."""
+        if self._router.unreserve(entry.name) is not None:
+            self._streams.release(entry.name)
+        if running is not None:
+            self._router.forget(running)
+            self._streams.release(running.name)
+            if running.statics is not None:
+                running.statics.abandon()
+        if dropped:
+            self._sources.read_by(entry.name, {})
+            self._views.close(entry.name)
+            if self._outbox is not None:
+                self._outbox.drop(entry.feed)
+            if running is not None:
+                running.evaluator.close()
