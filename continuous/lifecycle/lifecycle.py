@@ -84,7 +84,7 @@ class QueryLifecycle:
             name,
             history=settings.feed_history,
             subscriber_buffer=settings.subscriber_buffer,
-            outbox=self.parts.outbox,
+            waiting=None if self.parts.outbox is None else self.parts.outbox.feeds,
         )
 
     def check_streams(self, prepared: PreparedQuery) -> None:

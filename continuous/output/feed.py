@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from typing import Literal as OneOf
 
-from .outbox import Outbox
 from .results import one_line
 
 log = logging.getLogger("quadrill.continuous")
@@ -167,7 +166,7 @@ class Feed:
         *,
         history: int = 10_000,
         subscriber_buffer: int = 1_000,
-        outbox: Outbox | None = None,
+        waiting: list[Feed] | None = None,
     ) -> None:
         """Make an empty feed.
 
@@ -175,12 +174,12 @@ class Feed:
             name: the query's name.
             history: how many events are kept for those who resume.
             subscriber_buffer: how many events may wait for one subscriber.
-            outbox: where the feed is put when something waits to be written; nobody sees it before
+            waiting: the feed puts itself there when something waits to be written; nobody sees it before
                 `release`. Without, what is published is seen at once.
         """
         self.name = name
         self.number = 0
-        self._outbox = outbox
+        self._waiting = waiting
         self._held: list[_Held] = []
         # Events by place that were written before a crash and are computed again by the replay.
         self._written: dict[int, FeedEvent] = {}
@@ -258,7 +257,7 @@ class Feed:
         """Only what tells the current answer is another one: so it is after most evaluations."""
         if current is None:
             return
-        if self._outbox is None:
+        if self._waiting is None:
             self._current = current
         elif self._held and not self._held[-1].reset:
             self._held[-1] = _Held(self._held[-1].events, current)
@@ -267,10 +266,10 @@ class Feed:
 
     def _hold(self, held: _Held) -> None:
         self._held.append(held)
-        if self._outbox is None:
+        if self._waiting is None:
             self.release()
         elif len(self._held) == 1:
-            self._outbox.feeds.append(self)
+            self._waiting.append(self)
 
     def unwritten(self) -> tuple[list[tuple[int, int, int | None, str, str]], list[tuple[int, int]]]:
         """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""

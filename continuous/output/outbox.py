@@ -3,53 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
-
-from quadrill.store.logs.result_log import EventRow
 
 from ..durable.journal import Journal
-
-
-class Outgoing(Protocol):
-    """A feed with events that wait to be written."""
-
-    name: str
-    number: int
-
-    def unwritten(self) -> tuple[list[EventRow], list[tuple[int, int]]]:
-        """The rows to write, and up to which places rows are to be forgotten."""
-        ...
-
-    def release(self) -> None:
-        """Show to subscribers what was written."""
-        ...
+from .feed import Feed
 
 
 class Outbox:
-    """The feeds with events that nobody has seen yet. Feeds put themselves in; the sequencer empties it.
+    """The feeds with events that nobody has seen yet. The sequencer empties it.
 
     Attributes:
-        feeds: those with news.
+        feeds: those with news; each puts itself here.
     """
 
     def __init__(self, journal: Journal) -> None:
-        self.feeds: list[Outgoing] = []
+        self.feeds: list[Feed] = []
         self._journal = journal
         self._then: list[Callable[[], None]] = []
         self._named: list[tuple[int, str]] = []
         self._gone: list[int] = []
 
-    def name(self, feed: Outgoing, number: int) -> None:
+    def name(self, feed: Feed, number: int) -> None:
         """Give a new feed its number, that of the turn in which it begins."""
         if feed.number == 0:
             feed.number = number
             self._named.append((number, feed.name))
 
-    def keep_name(self, feed: Outgoing) -> None:
+    def keep_name(self, feed: Feed) -> None:
         """The name of a feed that a replay makes again."""
         self._named.append((feed.number, feed.name))
 
-    def drop(self, feed: Outgoing) -> None:
+    def drop(self, feed: Feed) -> None:
         """A feed's events need not be kept any more."""
         self._gone.append(feed.number)
 
@@ -83,7 +66,8 @@ class Outbox:
         journal.results.append(rows, forget)
         if told is not None:
             told("after-results")
-        feeds, self.feeds = self.feeds, []
+        feeds = self.feeds.copy()
+        self.feeds.clear()
         for feed in feeds:
             feed.release()
         then, self._then = self._then, []

@@ -15,7 +15,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import FeedGoneError, IdempotencyError
-from quadrill.continuous.queries import lifecycle as query_life
+from quadrill.continuous.lifecycle import lifecycle as query_life
 from quadrill.store.errors import ConflictError, QuadrillError, StoreUnwritableError, UnsupportedError
 from quadrill.store.logs import input_log
 from quadrill.store.quads.quad_store import QuadStore
