@@ -337,7 +337,7 @@ class SourceRegistry:
         turn = self._turns.submit(SourceTurn(source, value, stale, since), "source", **members)
         if self._threaded:
             self._turns.wait(turn)
-            self._turns.wait_durable()
+        self._turns.wait_durable()
 
     def put(self, turn: SourceTurn) -> bool:
         """In its turn: what a fetch has found; True when it is another content."""

@@ -257,6 +257,7 @@ def test_a_query_that_begins_while_its_rows_are_read_anew_begins_when_they_are_t
         one.store.apply(add=[quad("a", "x")])
         assert told(one.engine, "q") == []
         ask(asked[0])
+        one.engine.sync()
         assert one.engine.describe("q")["state"] == "running"
         assert (
             told(one.engine, "p")
@@ -285,6 +286,7 @@ def test_a_query_that_waits_for_rows_that_are_read_anew_can_be_dropped(
         assert one.engine.describe("q")["state"] == "materialising"
         one.engine.drop("q")
         ask(asked[0])
+        one.engine.sync()
         assert one.engine.queries() == []
         one.store.apply(add=[quad("a", "x")])
         assert one.engine.parts.statics.tables() == []
