@@ -1,4 +1,4 @@
-"""A query's feed: events with ids, a bounded history, subscribers that never miss one.
+"""Step 7 of 8: a query's feed. Events with ids, a bounded history, subscribers that never miss one.
 
 Ids are decimal integers from 1, strictly growing, on insert, delete, answer and error events only; progress
 and reset events stand between them. A subscriber attaches atomically: what it gets first (history after an
