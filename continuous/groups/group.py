@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import islice
 
 from quadrill.store.errors import QuadrillError
@@ -11,7 +11,6 @@ from quadrill.store.errors import QuadrillError
 from ..inputs import StreamInput
 from ..meters import Meter
 from ..rows import IdRow
-from ..static.steps import StaticStep
 from ..windows.encoded import NOTHING, EncodedContent, Taken, WindowKey
 from ..windows.reports import Evaluation, Skipped
 from .common_plan import CommonPlan
@@ -107,7 +106,7 @@ class Group:
         if running.seat is None:
             return []
         failures = self._leave_plan(running)
-        return failures + self._wake([running], {})
+        return failures + self._wake([running])
 
     def _enter(self, running: Member) -> None:
         self._members[running] = None
@@ -150,7 +149,7 @@ class Group:
             joined = False
         if not joined:
             self._banned.add(template)
-            return self._break_up(plan, {})
+            return self._break_up(plan)
         for running in joining:
             del self._alone[running]
         return []
@@ -165,12 +164,12 @@ class Group:
             plan.remove(running)
         except Exception:
             log.exception("the common plan of %d queries failed", len(plan.members) + 1)
-            return self._break_up(plan, {})
+            return self._break_up(plan)
         if not plan.members:
             self._forget(plan)
         return []
 
-    def _break_up(self, plan: CommonPlan, undone: Mapping[Member, StaticStep]) -> Failures:
+    def _break_up(self, plan: CommonPlan) -> Failures:
         """A plan is of no use any more: its members get plans of their own that stand where it stood."""
         members = list(plan.members.values())
         plan.members.clear()
@@ -178,7 +177,7 @@ class Group:
         for running in members:
             assert running.seat is not None
             running.seat.end()
-        return self._wake(members, undone)
+        return self._wake(members)
 
     def _forget(self, plan: CommonPlan, *, ban: bool = False) -> None:
         for template, plans in list(self._plans.items()):
@@ -190,22 +189,19 @@ class Group:
                     del self._plans[template]
         plan.close()
 
-    def _wake(self, members: Sequence[Member], undone: Mapping[Member, StaticStep]) -> Failures:
+    def _wake(self, members: Sequence[Member]) -> Failures:
         failures: Failures = []
         for running in members:
             self._alone[running] = running.template
-            failures += self._alone_does(
-                running,
-                lambda r=running: r.wake(self._contents(), undone.get(r)),  # type: ignore[misc]
-            )
+            failures += self._alone_does(running, lambda each: each.wake(self._contents()))
         return failures
 
-    def _alone_does(self, running: Member, work: Callable[[], None]) -> Failures:
+    def _alone_does(self, running: Member, work: Callable[[Member], None]) -> Failures:
         """Something is done for one member; nothing when it is none any more."""
         if running not in self._members:
             return []
         try:
-            work()
+            work(running)
         except Exception as error:
             return [(running, error), *self.remove(running)]
         return []
@@ -233,14 +229,11 @@ class Group:
                 failed = plan.evaluate(step, now_ms, self._contents())
             except Exception:
                 log.exception("the common plan of %d queries failed", len(plan.members))
-                failures += self._break_up(plan, {})
+                failures += self._break_up(plan)
             else:
                 failures += failed + self._remove_all(failed)
         for running in list(self._alone):
-            failures += self._alone_does(
-                running,
-                lambda r=running: r.evaluate(step, now_ms, self._contents()),  # type: ignore[misc]
-            )
+            failures += self._alone_does(running, lambda each: each.evaluate(step, now_ms, self._contents()))
         self._taken = [NOTHING] * len(self._windows)
         return failures
 
@@ -270,7 +263,7 @@ class Group:
             failures += self._take_steps(plan, members, now_ms)
         for running in moved:
             if running.seat is None:
-                failures += self._alone_does(running, lambda r=running: r.take_steps(now_ms))  # type: ignore[misc]
+                failures += self._alone_does(running, lambda each: each.take_steps(now_ms))
         return failures
 
     def _take_steps(self, plan: CommonPlan, members: Sequence[Member], now_ms: int) -> Failures:
@@ -286,10 +279,10 @@ class Group:
                 failed = plan.take_steps(now, self.timeline.instant, now_ms)
             except Exception:
                 log.exception("the common plan of %d queries failed", len(plan.members))
-                failures += self._break_up(plan, heads)
+                left.clear()
                 for running, step in heads.items():
-                    failures += self._alone_does(running, lambda r=running, s=step: r.take_step(s, now_ms))  # type: ignore[misc]
-                return failures
+                    running.native.statics.put_back(step)
+                return failures + self._break_up(plan)
             failures += failed + self._remove_all(failed)
             for running in now:
                 following = next(left[running], None) if running.seat is not None else None

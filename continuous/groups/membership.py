@@ -9,7 +9,6 @@ from ..evaluate.answer import AnswerChange
 from ..evaluate.evaluator import Windows
 from ..evaluate.native import NativeEvaluator
 from ..meters import Meter
-from ..static.steps import StaticStep
 from ..windows.reports import Evaluation, Skipped
 from ..windows.timeline import QueryTimeline
 
@@ -70,8 +69,8 @@ class Member(Protocol):
         """A common plan evaluates it from now on; ``answer`` is the present one, as that has it."""
         ...
 
-    def wake(self, windows: Windows, undone: StaticStep | None) -> None:
-        """Evaluate it by its own plan again, from the last evaluation, which had not seen ``undone``."""
+    def wake(self, windows: Windows) -> None:
+        """Evaluate it by its own plan again, from the last evaluation."""
         ...
 
     def answered_by(self, answer: AnswerChange) -> None:
@@ -96,10 +95,6 @@ class Member(Protocol):
 
     def note_step(self, now_ms: int) -> None:
         """The rows of static parts have changed with a commit."""
-        ...
-
-    def take_step(self, step: StaticStep, now_ms: int) -> None:
-        """Static parts move to a version."""
         ...
 
     def take_steps(self, now_ms: int) -> None:
@@ -137,11 +132,6 @@ class Membership:
         more = self.group.inputs.total - self._inputs
         self._inputs += more
         self._running.inputs.follow(self.group.inputs, more)
-
-    def names(self, most: int) -> list[str] | None:
-        """The names of at most so many members, in order; None for the only one."""
-        names = self.group.names(most)
-        return names if len(names) > 1 else None
 
 
 class Record(NamedTuple):

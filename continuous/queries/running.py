@@ -31,9 +31,7 @@ from ..output.emission import (
 from ..output.feed import Feed
 from ..output.results import one_line
 from ..output.view_registry import View
-from ..rows import negate
 from ..settings import EngineSettings
-from ..static.changes import TableChange
 from ..static.static_inputs import StaticInputs
 from ..static.steps import StaticStep
 from ..windows.reports import Evaluation, Skipped
@@ -227,7 +225,8 @@ class RunningQuery:
     @property
     def sharing_group(self) -> list[str] | None:
         """The queries that share windows with this one, itself included; None when none does."""
-        return None if self.membership is None else self.membership.names(_MOST_NAMES)
+        names = [] if self.membership is None else self.membership.group.names(_MOST_NAMES)
+        return names if len(names) > 1 else None
 
     @property
     def native(self) -> NativeEvaluator:
@@ -286,14 +285,11 @@ class RunningQuery:
         self.native.sleep()
         self.answered_by(answer)
 
-    def wake(self, windows: Windows, undone: StaticStep | None) -> None:
-        """Evaluate it by its own plan again, from the last evaluation, which had not seen ``undone``."""
+    def wake(self, windows: Windows) -> None:
+        """Evaluate it by its own plan again, from the last evaluation."""
         self._leave_seat()
         assert self.last_step is not None
         self.native.wake()
-        if undone is not None:
-            back = {place: TableChange(negate(each.delta)) for place, each in undone.changes.items()}
-            self.native.take(back)
         self.answered_by(self.native.go_on(self.last_step.at, windows))
 
     def _leave_seat(self) -> None:

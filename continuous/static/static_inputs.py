@@ -465,6 +465,10 @@ class StaticInputs:
         """
         return self._steps.ready(lambda: self.passed)
 
+    def put_back(self, step: StaticStep) -> None:
+        """One of the `ready` steps was not taken after all: it is the next one again."""
+        self._steps.put_back(step)
+
     def untaken(self, place: int) -> TableChange:
         """What the table of a part is ahead of the query."""
         return self._steps.untaken(place)

@@ -134,6 +134,11 @@ class Steps:
         self._forget_gaps()
         self.reached = max(self.reached, self._known_before(passed() + 1))
 
+    def put_back(self, step: StaticStep) -> None:
+        """A step was not taken after all: it is the next one again."""
+        self._steps[step.version] = _Step(step.at_ms, dict(step.changes))
+        self.reached = step.before
+
     def _known_before(self, version: int) -> int:
         """The newest version before one at which all rows are known."""
         version -= 1
