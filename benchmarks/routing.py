@@ -11,12 +11,12 @@ import argparse
 import itertools
 
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.operators.policies import POLICIES
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference
 from .drive import Driver
+from .policies import POLICIES, routed
 from .results import keep
 
 QUERIES = ("Q2", "Q3", "Q4", "Q5")
@@ -39,13 +39,13 @@ def main() -> None:
         driver = Driver(conference.query(query), store, {"Name": scene.busiest})
         told, rows = [], set()
         for policy in POLICIES.values():
-            evaluator = NativeEvaluator(driver.query, store, EvaluationOptions(), order=policy)
+            evaluator = routed(NativeEvaluator(driver.query, store, EvaluationOptions()), policy)
             timing = driver.native(elements, warm_up=WARM_UP, evaluator=evaluator)
             told.append(timing.per_event)
             rows.add(timing.rows)
         worst = 0.0
         for order in list(itertools.permutations(range(4)))[::5]:
-            evaluator = NativeEvaluator(driver.query, store, EvaluationOptions(), order=order)
+            evaluator = routed(NativeEvaluator(driver.query, store, EvaluationOptions()), order)
             few = elements[: WARM_UP + 100]
             worst = max(worst, driver.native(few, warm_up=WARM_UP, evaluator=evaluator).per_event)
         assert len(rows) == 1, "every policy gives the same rows"

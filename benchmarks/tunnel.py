@@ -32,6 +32,7 @@ from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.store.quads.quad_store import QuadStore
 
+from .policies import with_late_filters
 from .results import keep
 
 NS, SOSA, RSPU = "http://example.org/data/", "http://www.w3.org/ns/sosa/", "http://w3id.org/rsp/rspu#"
@@ -156,7 +157,8 @@ class Tunnel:
             function.cache_clear()
         bare = {name: function.__wrapped__ for name, function in functions.items()}
         with nullcontext() if remembered else patch.object(native, "custom_functions", lambda: bare):
-            evaluator = NativeEvaluator(parse(text), self.store, EvaluationOptions(), costly_late=late)
+            query = with_late_filters(parse(text)) if late else parse(text)
+            evaluator = NativeEvaluator(query, self.store, EvaluationOptions())
         contents = [((each.name, None), evaluator.content_of(each.name)) for each in parse(text).windows]
         spent, rows = 0.0, 0
         held: set[int] = set()

@@ -28,9 +28,8 @@ from ..algebra.variables import certain
 from ..algebra.volatile import with_clock
 from ..element import Solution, WindowContent
 from ..expressions.oxigraph_functions import Functions
-from ..operators.policies import Policy
 from ..output.construct import Template
-from ..plan.plan_state import Encoded, PlanOptions, PlanState
+from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable
 from ..plan.template import Skeleton, skeleton
 from ..rows import Delta, IdRow, merge
@@ -73,17 +72,8 @@ class NativeEvaluator:
         terms: EngineTerms | None = None,
         *,
         statics: TableRegistry | None = None,
-        order: Sequence[int] | Policy | None = None,
-        compiled: bool = True,
-        costly_late: bool = False,
     ) -> None:
-        """With ``statics`` the static parts are shared tables that follow the store from `begin` on.
-
-        ``order`` forces the order of look-ups in joins; without ``compiled`` the operators run one by one;
-        with ``costly_late`` filters that call extension functions come behind the joins of their group. All
-        three are for tests and measurements.
-        """
-        self._plan_options = PlanOptions(order, compiled, costly_late)
+        """With ``statics`` the static parts are shared tables that follow the store from `begin` on."""
         if query.form == "describe":
             raise UnsupportedError("DESCRIBE")
         self._query = query
@@ -135,7 +125,6 @@ class NativeEvaluator:
             self.tables,
             self._options,
             self._terms,
-            self._plan_options,
             ordered=self._ordered,
         )
         self._closers[:] = [self._at_work.close]
@@ -378,7 +367,7 @@ class NativeEvaluator:
         """Equal for queries that may be evaluated together; None for one that is evaluated alone."""
         volatile = any(is_volatile(expr) for node in all_nodes(self.rest) for expr in expressions(node))
         statics = self.statics
-        if self._ordered or volatile or self._plan_options != PlanOptions():
+        if self._ordered or volatile:
             return None
         if statics.has_own or not statics.shares or is_static(self.rest):
             return None

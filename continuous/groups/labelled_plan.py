@@ -14,7 +14,7 @@ from quadrill.store.terms import Term
 from ..evaluate.answer import AnswerChange
 from ..evaluate.native import NativeEvaluator, decoded_rows, weakly
 from ..expressions.oxigraph import canonical
-from ..plan.plan_state import Encoded, PlanOptions, PlanState
+from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable
 from ..plan.template import MEMBER, PARAMETERS, lift
 from ..rows import Delta, IdRow, merge, negate
@@ -94,9 +94,7 @@ class LabelledPlan:
             own = (*self._columns[place], MEMBER.name)
             tables[names[place]] = StaticTable(table.name, own, table.certain | {MEMBER.name})
         with self._terms.planning:
-            self.running = PlanState(
-                lifted.root, sample.query, tables, sample.options, self._terms, PlanOptions()
-            )
+            self.running = PlanState(lifted.root, sample.query, tables, sample.options, self._terms)
             release = self._terms.dictionary.hold(weakly(self._held_rows))
         self._places = self.running.places(self.vars)
         (self._member,) = self.running.places([MEMBER.name])

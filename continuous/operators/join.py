@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from itertools import chain
 
 from ..rows import EMPTY, Delta, IdRow, Schema, add
 from .arrangement import Arrangement, key_of
-from .policies import Policy
 
 _STORE_ROWS = 1_000_000.0
 """A look-up in the store comes behind those in memory, before products: it is priced as so many rows."""
@@ -50,15 +48,10 @@ class Join:
     Source: delta joins as in Materialize and differential dataflow's dogsdogsdogs; SPARQL 1.1, section 18.5.
     """
 
-    def __init__(self, inputs: Sequence[Schema], order: Sequence[int] | Policy | None = None) -> None:
-        """``order`` forces the order in which other inputs are looked up, or is a policy that chooses it.
-
-        Both are for tests and measurements.
-        """
+    def __init__(self, inputs: Sequence[Schema]) -> None:
         self.inputs = tuple(inputs)
         names = tuple(dict.fromkeys(name for schema in inputs for name in schema.vars))
         self.schema = Schema(names, frozenset().union(*(schema.certain for schema in inputs)))
-        self._order = order
         self.static = self.pinned = (False,) * len(inputs)
         self.arrangements: tuple[Arrangement, ...] = ()
         self.routes = tuple(self._route(start) for start in range(len(inputs)))
@@ -99,8 +92,6 @@ class Join:
 
         Nothing but look-ups depends on a route, so it may change between any two steps.
         """
-        if self._order is not None and not callable(self._order):
-            return False
         routes = tuple(self._route(start) for start in range(len(self.inputs)))
         changed = routes != self.routes
         self.routes = routes
@@ -111,7 +102,7 @@ class Join:
 
     def always_keyed(self, places: Collection[int]) -> bool:
         """True when these inputs can be looked up by a key on every route, and others bring the rows."""
-        if self._order is not None or len(set(places)) == len(self.inputs):
+        if len(set(places)) == len(self.inputs):
             return False
         for start in range(len(self.inputs)):
             sure = set().union(
@@ -193,14 +184,7 @@ class Join:
                 keys[probe.input].append(probe.key)
         return keys
 
-    def expected(self, start: int, place: int, joined: Sequence[int]) -> tuple[float, bool]:
-        """How many rows of an input a row over the ``joined`` ones is expected to find, and if by a key."""
-        sure = set().union(*(self.inputs[each].certain for each in joined))
-        rows, _ = self._cost(start, place, sure)
-        keyed = not math.isinf(rows)
-        return (rows if keyed else float(len(self.arrangements[place]))), keyed
-
-    def _cost(self, start: int, place: int, sure: set[str]) -> tuple[float, int]:
+    def cost(self, start: int, place: int, sure: set[str]) -> tuple[float, int]:
         """Expected rows of a look-up; products last, before anything is known most common columns first.
 
         Where the key comes from the changed row itself, recent changes tell how often it finds anything.
@@ -226,21 +210,28 @@ class Join:
                 return (round(found / len(recent), 1), -len(keyed))
         return (round(target.fan_out(schema.positions(keyed)), 1), -len(keyed))
 
+    def order(self, start: int) -> list[int]:
+        """The other inputs in the order in which changes of one are looked up in them.
+
+        Greedy: next comes the input whose look-up is expected to find the fewest rows.
+        """
+        sure = set(self.inputs[start].certain)
+        left = [place for place in range(len(self.inputs)) if place != start]
+        chosen = []
+        while left:
+            left.sort(key=lambda place: self.cost(start, place, sure))
+            chosen.append(left.pop(0))
+            sure |= self.inputs[chosen[-1]].certain
+        return chosen
+
     def _route(self, start: int) -> Route:
-        """Greedy: next the input whose look-up is expected to find the fewest rows."""
-        order = self._order
-        if callable(order):
-            order = order(self, start) if self.arrangements else None
+        """The way of the changes of one input, in the present `order`."""
         place_of = {name: place for place, name in enumerate(self.schema.vars)}
         first = self.inputs[start]
         seen = set(first.vars)
         sure = set(first.certain)
-        left = [place for place in (order or range(len(self.inputs))) if place != start]
         probes = []
-        while left:
-            if order is None:
-                left.sort(key=lambda place: self._cost(start, place, sure))
-            chosen = left.pop(0)
+        for chosen in self.order(start):
             schema = self.inputs[chosen]
             keyed = [name for name in schema.vars if name in sure and name in schema.certain]
             checked = [name for name in schema.vars if name in seen and name not in keyed]

@@ -49,7 +49,7 @@ class Scan:
             for place, position in enumerate(self.positions)
             if not isinstance(position, Var | TripleTerm)
         ]
-        pins.pin(term_id for _, term_id in self.constants)
+        pins.pin([term_id for _, term_id in self.constants])
         self.simple: tuple[int, ...] | None = None
         if len(unique) == len(names) and not any(isinstance(each, TripleTerm) for each in self.positions):
             self.simple = tuple(

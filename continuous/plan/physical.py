@@ -8,7 +8,6 @@ cannot be kept up to date raises UnsupportedError; the query is then recomputed 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -18,7 +17,7 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
-from ..algebra.build import has_exists, map_expression, sub_expressions
+from ..algebra.build import has_exists, map_expression
 from ..algebra.nodes import (
     MERGED,
     Algebra,
@@ -30,7 +29,6 @@ from ..algebra.nodes import (
     Expr,
     Extend,
     Filter,
-    FunctionCall,
     Graph,
     Group,
     Join,
@@ -54,9 +52,7 @@ from ..algebra.variables import expression_variables
 from ..algebra.volatile import UNBOUND, TimedPattern, greatest_of, timed_pattern, triple_of
 from ..expressions.compile import compile_condition
 from ..operators import linear
-from ..operators.join import Join as JoinOperator
 from ..operators.matching import Match
-from ..operators.policies import Policy
 from ..rows import Schema
 from .blocks import Blocks
 from .patterns import Patterns, touches_graph
@@ -301,21 +297,14 @@ class _Planner:
         hidden = {var.name for var in times.values()}
         return self._solutions.project(built, [name for name in names if name not in hidden])
 
-    def _is_costly(self, condition: Expr) -> bool:
-        functions = self.compilation.context.functions
-        return any(
-            isinstance(each, FunctionCall) and each.iri in functions for each in sub_expressions(condition)
-        )
-
     def _finish(self, group: _Group) -> Built:
         """Join the members, each filter as early as its variables allow."""
         members = list(group.members)
         late: list[Expr] = []
         for condition in group.conditions:
             names = expression_variables(condition)
-            waits = self.compilation.costly_late and self._is_costly(condition)
             for place, member in enumerate(members):
-                if names and names <= member.schema.certain and not waits:
+                if names and names <= member.schema.certain:
                     members[place] = self._solutions.filter(member, condition)
                     break
             else:
@@ -325,14 +314,7 @@ class _Planner:
         elif len(members) == 1:
             built = members[0]
         else:
-            forced = self.compilation.order
-            order: Sequence[int] | Policy | None = None
-            if callable(forced):
-                order = forced
-            elif forced is not None:
-                order = sorted(range(len(members)), key=lambda place: forced[place % len(forced)])
-            operator = JoinOperator([member.schema for member in members], order)
-            built = self.builder.add("join", operator, members)
+            built = self._solutions.join(*members)
         for condition in late:
             built = self._solutions.filter(built, condition)
         return built

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode
@@ -19,7 +18,6 @@ from ..expressions.oxigraph import canonical
 from ..expressions.oxigraph_functions import greatest, instant_literal
 from ..operators.join import Join
 from ..operators.ordering import TopK
-from ..operators.policies import Policy
 from ..rows import Delta, IdRow, merge
 from ..static.options import EvaluationOptions
 from ..uncertainty import custom_functions
@@ -40,19 +38,6 @@ Encoded = Iterable[tuple[WindowKey, HeldWindow]]
 """The windows as the native engine holds them; their changes are taken from there."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """How a plan is made and run; all three are for tests and measurements.
-
-    ``order`` forces the order of look-ups in joins; without ``compiled`` the operators run one by one; with
-    ``costly_late`` filters that call extension functions come behind the joins of their group.
-    """
-
-    order: Sequence[int] | Policy | None = None
-    compiled: bool = True
-    costly_late: bool = False
-
-
 class PlanState:
     """The operators of one plan, or the function generated from them, and what goes into it.
 
@@ -67,7 +52,6 @@ class PlanState:
         tables: Mapping[str, StaticTable],
         evaluation: EvaluationOptions,
         terms: EngineTerms,
-        options: PlanOptions,
         *,
         ordered: bool = False,
     ) -> None:
@@ -79,7 +63,6 @@ class PlanState:
             tables: by name.
             evaluation: the options of the registration.
             terms: the dictionary.
-            options: how it is run.
             ordered: the order of the root's rows means something.
         """
         self._query = query
@@ -97,11 +80,10 @@ class PlanState:
             query.windows,
             tables,
             self._union,
-            options.order,
-            options.costly_late,
         )
         self.plan: Plan = build_plan(rest, compilation, ordered=ordered)
-        self._code = CompiledPlan(self.plan, context) if options.compiled else None
+        # None where a comparison lets the operators run one by one (benchmarks/policies.py).
+        self._code: CompiledPlan | None = CompiledPlan(self.plan, context)
         # The instant and the id of its term, where an expression asks for them.
         self.asks_clock = any(node.source == CLOCK_KEY for node in self.plan.nodes)
         self._instant: int | None = None

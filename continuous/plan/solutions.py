@@ -125,7 +125,7 @@ class Solutions:
 
     def join(self, *inputs: Built) -> Built:
         """The joined rows of some inputs."""
-        operator = Join([each.schema for each in inputs], None)
+        operator = Join([each.schema for each in inputs])
         return self.builder.add("join", operator, inputs)
 
     def union(self, left: Built, right: Built) -> Built:

@@ -17,7 +17,6 @@ from ..algebra.volatile import CLOCK
 from ..expressions.compile import ExpressionContext
 from ..operators.merge import TRIPLE, Merge, TimedMerge
 from ..operators.ordering import OrderKeys
-from ..operators.policies import Policy
 from ..operators.scan import Select
 from ..rows import Schema
 from .plan import CLOCK_KEY, Built, PlanBuilder, source_key
@@ -46,10 +45,6 @@ class Compilation:
     windows: Sequence[WindowDeclaration]
     tables: Mapping[str, StaticTable]
     union: bool = True
-    order: Sequence[int] | Policy | None = None
-    """Forces the order of look-ups in joins, or a policy that chooses it; for tests and measurements."""
-    costly_late: bool = False
-    """Filters that call extension functions come behind joins (H4 of the RSP-QL* paper)."""
 
 
 @dataclass(frozen=True, slots=True)

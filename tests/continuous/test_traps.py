@@ -12,13 +12,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from quadrill.continuous.operators.join import Join
-from quadrill.continuous.operators.policies import (
+from benchmarks.policies import (
     Policy,
     fewest_intermediate,
     physical_cost,
     right_cardinality,
+    route,
 )
+from quadrill.continuous.operators.join import Join
 from quadrill.continuous.rows import Delta, Schema, merge
 
 from .engines import bench
@@ -33,7 +34,7 @@ NOW, RANGE, CONN = range(3)
 def localisation(order: Sequence[int] | None = None) -> tuple[Join, list[Delta]]:
     """The join of Example 1 and its changes: the connections, then m0@r1, m1@r2, m2@r1, m3@r2 at 0 to 3."""
     seen = {0: (1, R1), 1: (2, R2), 2: (3, R1), 3: (4, R2)}
-    join = Join(SCHEMAS, order)
+    join = Join(SCHEMAS) if order is None else route(Join(SCHEMAS), order)
     answers = [join.step({}, {}, dict(PLAN))]
     for at in range(4):
         now: Delta = {seen[at]: 1}
@@ -74,7 +75,7 @@ def test_example_1_is_routed_by_the_connections_and_never_by_a_product() -> None
 
 def _example_1_by(policy: Policy) -> list[list[int]]:
     """The routes of the latest detection at t = 0 and t = 1."""
-    join = Join(SCHEMAS, policy)
+    join = route(Join(SCHEMAS), policy)
     join.step({}, {}, dict(PLAN))
     routes = []
     for at, seen in enumerate([(1, R1), (2, R2)]):
@@ -105,7 +106,7 @@ def test_the_cost_of_the_report_takes_a_small_nested_loop_before_a_look_up() -> 
 @pytest.mark.parametrize("policy", [right_cardinality, fewest_intermediate, physical_cost])
 def test_every_policy_leaves_a_route_whose_cost_rises(policy: Policy) -> None:
     names = (("a", "b"), ("b", "c"), ("b", "d"))
-    join = Join([Schema(each, frozenset(each)) for each in names], policy)
+    join = route(Join([Schema(each, frozenset(each)) for each in names]), policy)
     few: Delta = {(b, b): 1 for b in range(1, 11)}
     many: Delta = {(b, d): 1 for b in range(1, 11) for d in range(1, 6)}
     more: Delta = {(b, c): 1 for b in range(1, 11) for c in range(20, 40)}

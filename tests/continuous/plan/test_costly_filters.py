@@ -7,6 +7,7 @@ from collections import Counter
 from pyoxigraph import Literal, NamedNode
 
 from benchmarks.drive import Driver
+from benchmarks.policies import with_late_filters
 from benchmarks.uncertainty import TEXT, events
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
@@ -19,8 +20,8 @@ STORE = QuadStore.open(None)
 
 
 def _plan(late: bool) -> str:
-    driver = Driver(TEXT.replace("THRESHOLD", "0.5"), STORE)
-    return NativeEvaluator(driver.query, STORE, EvaluationOptions(), costly_late=late).explain()
+    query = Driver(TEXT.replace("THRESHOLD", "0.5"), STORE).query
+    return NativeEvaluator(with_late_filters(query) if late else query, STORE, EvaluationOptions()).explain()
 
 
 def test_a_filter_with_an_uncertainty_function_comes_early_or_behind_the_join() -> None:
@@ -35,7 +36,8 @@ def test_a_filter_with_an_uncertainty_function_comes_early_or_behind_the_join() 
 def test_both_places_give_what_recomputing_gives() -> None:
     driver = Driver(TEXT.replace("THRESHOLD", "0.5").replace("RANGE 10s", "RANGE 300ms"), STORE)
     evaluators = [
-        NativeEvaluator(driver.query, STORE, EvaluationOptions(), costly_late=late) for late in (False, True)
+        NativeEvaluator(query, STORE, EvaluationOptions())
+        for query in (driver.query, with_late_filters(driver.query))
     ]
     reference = ReferenceEvaluator(driver.query, STORE, EvaluationOptions())
     answers = 0

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
+from benchmarks.policies import by_operators, routed
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.build import (
     children,
@@ -92,7 +93,7 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
     except UnsupportedError as error:
         event(f"falls back: {error.construct}")
         assume(False)
-    twin = NativeEvaluator(query, store, chosen, compiled=False, order=[3, 2, 1, 0])
+    twin = by_operators(routed(NativeEvaluator(query, store, chosen), [3, 2, 1, 0]))
     if has_zero_steps(query.root):
         history = [
             ({q: t for q, t in a.items() if not isinstance(q.object, Literal)},

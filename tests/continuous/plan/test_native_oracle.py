@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
+from benchmarks.policies import POLICIES, Policy, by_operators, routed
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.build import (
     all_nodes,
@@ -22,7 +23,6 @@ from quadrill.continuous.algebra.nodes import Algebra, Call, Constant, Expr, Pat
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
-from quadrill.continuous.operators.policies import POLICIES, Policy
 from quadrill.continuous.plan import compiled
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.errors import QueryTextError, UnsupportedError
@@ -61,7 +61,7 @@ def both(
     except (UnsupportedError, QueryTextError):
         assume(False)
     try:
-        native = NativeEvaluator(query, store, chosen, order=options.get("order"))
+        native = routed(NativeEvaluator(query, store, chosen), options.get("order"))
     except UnsupportedError as error:
         event(f"falls back: {error.construct}")
         assume(False)
@@ -79,7 +79,7 @@ def without_literals(quads: set[Quad] | None) -> set[Quad] | None:
 def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -> None:
     store = QuadStore.open(None)
     native, reference = both(query, store, **options)
-    twin = NativeEvaluator(query, store, native._options, order=options.get("order"), compiled=False)
+    twin = by_operators(routed(NativeEvaluator(query, store, native._options), options.get("order")))
     if has_zero_steps(query.root):
         # Oxigraph's optimizer takes the subject of a path for no literal, which zero steps from one disprove.
         history = [tuple(without_literals(each) for each in states) for states in history]  # type: ignore[misc]
@@ -94,7 +94,7 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
         contents = {W1: dict.fromkeys(first, at), W2: dict.fromkeys(second, at)}
         expected = reference.answer(at, contents)
         change = native.move_to(at, contents)
-        by_operators = twin.move_to(at, contents)
+        by_twin = twin.move_to(at, contents)
         answer = native.whole()
         assert answer.vars == expected.vars
         assert Counter(answer.rows) == Counter(expected.rows)
@@ -103,8 +103,8 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
         after = Counter(expected.rows)
         assert Counter(change.inserted) == after - before
         assert Counter(change.deleted) == before - after
-        assert Counter(by_operators.inserted) == Counter(change.inserted)
-        assert Counter(by_operators.deleted) == Counter(change.deleted)
+        assert Counter(by_twin.inserted) == Counter(change.inserted)
+        assert Counter(by_twin.deleted) == Counter(change.deleted)
         all_held_is_known(native._terms.dictionary)
         before = after
     native.close()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
+from benchmarks.policies import by_operators
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
@@ -47,7 +48,7 @@ def test_answers_and_counts_are_those_of_operators_and_of_a_recomputation(
 ) -> None:
     query, store = parse(TEXTS[name]), QuadStore.open(None)
     fast = NativeEvaluator(query, store, EvaluationOptions())
-    plain = NativeEvaluator(query, store, EvaluationOptions(), compiled=False)
+    plain = by_operators(NativeEvaluator(query, store, EvaluationOptions()))
     reference = ReferenceEvaluator(query, store, EvaluationOptions())
     for at, state in enumerate([*states, set()]):
         contents = {window.name: dict.fromkeys(state, at) for window in query.windows}

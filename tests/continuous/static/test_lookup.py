@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
+from benchmarks.policies import by_operators
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import ContinuousQuery
@@ -76,9 +77,9 @@ class Follower:
         self.catalogue = TableRegistry(store, terms)
         self.catalogue.recomputer.threaded = False
         options = EvaluationOptions(name="q", static_tables=how)  # type: ignore[arg-type]
-        self.native = NativeEvaluator(
-            query, store, options, terms, statics=self.catalogue, compiled=is_compiled
-        )
+        self.native = NativeEvaluator(query, store, options, terms, statics=self.catalogue)
+        if not is_compiled:
+            by_operators(self.native)
         self.native.begin()
 
     def turn(self, version: int) -> None:

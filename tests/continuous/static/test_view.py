@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Quad
 
+from benchmarks.policies import by_operators
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.plan import compiled
@@ -27,9 +28,9 @@ from .test_following import LABELLED, quad, told
 from .test_lookup import shapes, turns
 
 
-def evaluator(query: ContinuousQuery, store: QuadStore, statics: TableRegistry, **how: Any) -> Any:
+def evaluator(query: ContinuousQuery, store: QuadStore, statics: TableRegistry) -> Any:
     options = EvaluationOptions(name="q", static_tables="table")
-    made = NativeEvaluator(query, store, options, statics.terms, statics=statics, **how)
+    made = NativeEvaluator(query, store, options, statics.terms, statics=statics)
     made.begin()
     return made
 
@@ -51,7 +52,7 @@ def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
     for each in (shared, apart):
         each.recomputer.threaded = False
     try:
-        looking = [evaluator(query, store, shared), evaluator(query, store, shared, compiled=False)]
+        looking = [evaluator(query, store, shared), by_operators(evaluator(query, store, shared))]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(native_plan, "unshared", lambda *_: "it is to hold its rows")
             holding = [evaluator(query, store, apart) for _ in looking]

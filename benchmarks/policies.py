@@ -1,0 +1,190 @@
+"""Other ways of running a query, to be compared with the product's own: routing, operators, late filters.
+
+The papers' routing policies are other ways than a join's own to choose the order of its look-ups. A policy
+reads sizes and gives, for the changes of one input, the order in which the other inputs are looked up: one of
+the left-deep flows that start at that input, products included. No policy changes an answer, since a join
+keeps no intermediate result. The join's own way is the fewest expected rows next and products last
+(`benchmarks/routing.py`, docs/decisions/0161).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from quadrill.continuous.algebra.build import join as join_of
+from quadrill.continuous.algebra.build import operands, sub_expressions, with_operands
+from quadrill.continuous.algebra.nodes import (
+    Algebra,
+    Call,
+    Expr,
+    Filter,
+    FunctionCall,
+    Graph,
+    Var,
+    Window,
+)
+from quadrill.continuous.algebra.nodes import (
+    Join as JoinNode,
+)
+from quadrill.continuous.algebra.query import ContinuousQuery
+from quadrill.continuous.algebra.variables import certain
+from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.operators.join import Join
+
+Policy = Callable[[Join, int], Sequence[int]]
+"""The order of the other inputs for the changes of one."""
+
+Price = Callable[[float, int, float, bool], float]
+"""The cost of one look-up step: rows that come to it, rows of the input looked into, rows that leave it, and
+whether the look-up has a key."""
+
+_MOST_INPUTS = 12
+
+
+def right_cardinality(join: Join, start: int) -> Sequence[int]:
+    """The input with the fewest rows next, whatever it has to do with the rows so far.
+
+    Source: ISWC 2011, Algorithm 2 (findNextOp). Filters, which go first there, are placed by the planner.
+    """
+    others = [place for place in range(len(join.inputs)) if place != start]
+    return sorted(others, key=lambda place: len(join.arrangements[place]))
+
+
+def fewest_intermediate(join: Join, start: int) -> Sequence[int]:
+    """The flow with the fewest intermediate rows: all flows are compared as wholes.
+
+    Source: ISWC 2011, section 3.3, the cost-based policy of Example 1. The rows of the answer are the same by
+    every flow and are not counted.
+    """
+    return _cheapest(join, start, lambda rows, size, found, keyed: found, count_last=False)
+
+
+def physical_cost(join: Join, start: int) -> Sequence[int]:
+    """The flow of least Ψ: index joins cost |Ω1|·log2|Ω2|, nested loops |Ω1|·|Ω2|, all minima computed anew.
+
+    Source: report of 2010, section 5. Its Figure 4, as printed, only ever lowers Ψ(P), so that a plan whose
+    cost rose is never left; here the minimum is taken over the present sizes. Inputs that are one pattern or
+    static cost nothing by themselves (Ψ = 0).
+    """
+
+    def price(rows: float, size: int, found: float, keyed: bool) -> float:
+        return rows * math.log2(max(2, size)) if keyed else rows * size
+
+    return _cheapest(join, start, price, count_last=True)
+
+
+POLICIES: dict[str, Policy | None] = {
+    "fewest rows next": None,
+    "right cardinality": right_cardinality,
+    "fewest intermediate": fewest_intermediate,
+    "physical cost": physical_cost,
+}
+
+
+def _cheapest(join: Join, start: int, price: Price, *, count_last: bool) -> Sequence[int]:
+    """Dynamic programming over the sets of inputs joined so far; the cheapest left-deep flow.
+
+    Joins of more than twelve inputs take the inputs by size.
+    """
+    width = len(join.inputs)
+    if width > _MOST_INPUTS:
+        return right_cardinality(join, start)
+    # For each set of inputs: the cost so far, the rows expected and the order that gave them.
+    best: dict[int, tuple[float, float, tuple[int, ...]]] = {1 << start: (0.0, 1.0, ())}
+    for step in range(1, width):
+        following: dict[int, tuple[float, float, tuple[int, ...]]] = {}
+        for joined, (cost, rows, order) in best.items():
+            for place in range(width):
+                if joined >> place & 1:
+                    continue
+                each, keyed = _expected(join, start, place, (start, *order))
+                found = rows * each
+                paid = cost
+                if count_last or step < width - 1:
+                    paid += price(rows, len(join.arrangements[place]), found, keyed)
+                key = joined | 1 << place
+                if key not in following or paid < following[key][0]:
+                    following[key] = (paid, found, (*order, place))
+        best = following
+    ((_, _, order),) = best.values()
+    return order
+
+
+def _expected(join: Join, start: int, place: int, over: Sequence[int]) -> tuple[float, bool]:
+    """How many rows of an input a row over some others is expected to find, and if by a key."""
+    sure = set().union(*(join.inputs[each].certain for each in over))
+    rows, _ = join.cost(start, place, sure)
+    keyed = not math.isinf(rows)
+    return (rows if keyed else float(len(join.arrangements[place]))), keyed
+
+
+def route(join: Join, order: Sequence[int] | Policy) -> Join:
+    """Let a join look its inputs up by a policy, or always in one order; before its first step."""
+
+    def always(start: int) -> list[int]:
+        assert not callable(order)
+        return [place for place in order if place != start]
+
+    join.order = partial(order, join) if callable(order) else always  # type: ignore[method-assign]
+    join.replan()
+    return join
+
+
+def routed(evaluator: NativeEvaluator, order: Sequence[int] | Policy | None) -> NativeEvaluator:
+    """The evaluator with its joins routed otherwise; ``order`` gives the rank of each input, or a policy."""
+    if order is None:
+        return evaluator
+    running = evaluator._running
+    for node in running.plan.nodes:
+        if isinstance(node.operator, Join):
+            places = range(len(node.operator.inputs))
+            ranks = order if callable(order) else sorted(places, key=lambda each: order[each % len(order)])
+            route(node.operator, ranks)
+    if running._code is not None:
+        running._code.renew()
+    return evaluator
+
+
+def by_operators(evaluator: NativeEvaluator) -> NativeEvaluator:
+    """The evaluator without generated code: its operators run one by one."""
+    evaluator._running._code = None
+    return evaluator
+
+
+def with_late_filters(query: ContinuousQuery) -> ContinuousQuery:
+    """The query with the filters that call extension functions behind the joins of their group."""
+    return replace(query, root=_late(query.root))
+
+
+def _late(node: Algebra) -> Algebra:
+    if not isinstance(node, JoinNode | Filter | Window | Graph):
+        return with_operands(node, [_late(each) for each in operands(node)])
+    conditions: list[Expr] = []
+    group = _without_costly(node, conditions)
+    # What asks for every variable stands where all are bound.
+    bound = [Call("BOUND", (Var(name),)) for name in sorted(certain(group))]
+    for condition in conditions:
+        for each in bound:
+            condition = Call("&&", (condition, each))
+        group = Filter(condition, group)
+    return group
+
+
+def _without_costly(node: Algebra, found: list[Expr]) -> Algebra:
+    """The members of a group without their filters that call extension functions, which are collected."""
+    match node:
+        case JoinNode(left, right):
+            return join_of(_without_costly(left, found), _without_costly(right, found))
+        case Filter(condition, inner):
+            inner = _without_costly(inner, found)
+            if any(isinstance(each, FunctionCall) for each in sub_expressions(condition)):
+                found.append(condition)
+                return inner
+            return Filter(condition, inner)
+        case Window() | Graph():
+            return replace(node, input=_without_costly(node.input, found))
+        case _:
+            return node
