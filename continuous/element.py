@@ -26,10 +26,6 @@ class Element:
     encoded: tuple[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
     """The quads as whoever encoded them last remembers them, with a stamp that says how long that holds."""
 
-    def remember(self, stamp: object, encoded: Any) -> None:
-        """Keep the encoded quads."""
-        object.__setattr__(self, "encoded", (stamp, encoded))
-
     def __reduce__(self) -> tuple[type[Element], tuple[Any, ...]]:
         """What was remembered means nothing elsewhere."""
         return Element, (self.quads, self.event_time, self.seq)

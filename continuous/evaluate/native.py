@@ -8,7 +8,6 @@ takes the changes of the windows and gives the change of the answer, at a cost t
 from __future__ import annotations
 
 import hashlib
-import threading
 import weakref
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -32,7 +31,7 @@ from ..output.construct import Template
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable
 from ..plan.template import Skeleton, skeleton
-from ..rows import Delta, IdRow, merge
+from ..rows import Delta, IdRow
 from ..static.facts import StaticPart
 from ..static.options import EvaluationOptions
 from ..static.static_inputs import StaticInputs
@@ -41,6 +40,7 @@ from ..uncertainty import custom_functions
 from ..windows.encoded import EncodedContent, WindowKey
 from ..windows.engine_terms import EngineTerms
 from .answer import Answer, AnswerChange
+from .incremental_answer import IncrementalAnswer
 from .static_evaluator import StaticEvaluator, merged_background, projected
 from .static_rows import described, streams_of_variable
 
@@ -100,8 +100,6 @@ class NativeEvaluator:
         self._parts = self.statics.parts
         self._template = Template(query.template, self._columns, options.name)
         self.rest = with_clock(rest)
-        # Held while the answer changes and while another thread reads it.
-        self._reading = threading.Lock()
         # The contents that `step` and `answer` are given as quads.
         self._own: dict[WindowKey, EncodedContent] = {}
         self._held: dict[WindowKey, WindowContent] = {}
@@ -128,11 +126,9 @@ class NativeEvaluator:
             ordered=self._ordered,
         )
         self._closers[:] = [self._at_work.close]
-        self._places = self._at_work.places(var.name for var in self._columns)
-        self._answer: Delta = {}
-        self._newest: AnswerChange | None = None
-        self._unchanged: AnswerChange | None = None
-        self._shown_revision = -1
+        names = tuple(var.name for var in self._columns)
+        ask = self._query.form == "ask"
+        self._answer = IncrementalAnswer(self._at_work, names, ask=ask, ordered=self._ordered)
 
     @property
     def tables(self) -> dict[str, StaticTable]:
@@ -253,45 +249,12 @@ class NativeEvaluator:
         The windows hold keys of this engine's terms and tell what changed since the last call. Without
         ``told`` nobody asks which rows came and went, only for the whole answer.
         """
-        given = self._running.gather(at, contents)
-        with self._reading:
-            delta = self._running.step(given)
-            if not delta and self._unchanged is not None and not self._reordered():
-                change = self._unchanged
-            else:
-                change = self._changed(delta, told=told)
+        state, answer = self._running, self._answer
+        given = state.gather(at, contents)
+        with answer.reading:
+            change = answer.step(state.step(given), told=told)
         if self._terms.dictionary.due:
             self._terms.tidy()
-        return change
-
-    def _reordered(self) -> bool:
-        """True when the order of the answer may be another than that of the last one given."""
-        top = self._running.top
-        return top is not None and top.revision != self._shown_revision
-
-    def _changed(self, delta: Delta, *, told: bool) -> AnswerChange:
-        """Apply a change to the answer."""
-        deleted: list[Solution] = []
-        inserted: list[Solution] = []
-        merge(self._answer, delta)
-        if delta and told:
-            deleted = self._decoded({row: -weight for row, weight in delta.items() if weight < 0})
-            inserted = self._decoded({row: weight for row, weight in delta.items() if weight > 0})
-        ask = self._query.form == "ask"
-        rows: list[Solution] | None = None
-        if ask:
-            rows = []
-        elif self._ordered:
-            same = not delta and self._newest is not None and not self._reordered()
-            rows = self._newest.rows if same and self._newest is not None else self.whole().rows
-        change = AnswerChange(self, deleted, inserted, bool(self._answer) if ask else None, rows)
-        if self._newest is not None:
-            self._newest.later = change
-        self._newest = change
-        if self._running.top is not None:
-            self._shown_revision = self._running.top.revision
-        # What steps that change nothing give until the next that does.
-        self._unchanged = change if not delta else None
         return change
 
     def go_on(self, at: int, contents: Encoded, kept: Answer = _UNKNOWN) -> AnswerChange:
@@ -302,21 +265,9 @@ class NativeEvaluator:
         earlier = [(key, self._running.copy_of(content)) for key, content in contents]
         return self.advance(at, earlier, told=False)
 
-    def rows_after(self, change: AnswerChange) -> list[Solution]:
-        """The whole answer after a step that may not be the last; called in any thread."""
-        with self._reading:
-            # Of what came before `sleep` the last step is known, and the answer here is not its answer.
-            rows = change.known_later()
-            return change.undone(self._decoded(self._answer) if rows is None else rows)
-
     def whole(self) -> Answer:
         """The whole answer after the last step."""
-        if self._query.form == "ask":
-            return Answer((), [], False, bool(self._answer))
-        top = self._running.top
-        if top is not None:
-            return Answer(self.vars, [self._terms_of(row) for row in top.rows()], self._ordered)
-        return Answer(self.vars, self._decoded(self._answer), self._ordered)
+        return self._answer.whole()
 
     def explain(self, *, analyze: bool = False) -> str:
         """The operators with the rows that they keep; with ``analyze`` also what they did."""
@@ -382,22 +333,15 @@ class NativeEvaluator:
 
     def answer_ids(self) -> Delta:
         """The rows of the answer, in ids and in its columns, with their weights."""
-        found: Delta = {}
-        for row, weight in self._answer.items():
-            own = tuple([row[place] if place >= 0 else 0 for place in self._places])
-            found[own] = found.get(own, 0) + weight
-        return found
+        return self._answer.ids()
 
     def sleep(self) -> None:
         """Others evaluate the query: operators and answer are let go of."""
-        if self._newest is not None:
-            # What was given out must not need them any more.
-            self._newest.settle()
-        with self._reading:
+        self._answer.settle()
+        with self._answer.reading:
             for close in self._closers:
                 close()
-            self._at_work = self._newest = self._unchanged = None
-            self._answer = {}
+            self._at_work = None
         self.statics.look_away()
 
     def wake(self) -> None:
@@ -421,36 +365,12 @@ class NativeEvaluator:
                 given[(declaration.name, None)] = content  # type: ignore[assignment]
         return given
 
-    def _decoded(self, rows: Mapping[IdRow, int]) -> list[Solution]:
-        """Rows of terms in the columns of the answer, as often as their weight, in the answer's order."""
-        ordered: Sequence[IdRow] = list(rows)
-        top = self._running.top
-        if self._ordered and top is not None:
-            ordered = top.sorted(ordered)
-        return decoded_rows(self._running, rows, self._places, ordered)
-
-    def _terms_of(self, row: IdRow) -> Solution:
-        return self._running.decoded(row, self._places)
-
     def _held_rows(self) -> Iterator[IdRow]:
         """In the order in which rows are made from others (`quadrill.store.sweep`)."""
         yield from self.statics.waiting()
         if self._at_work is not None:
             yield from self._at_work.held()
-        yield from list(self._answer)
-
-
-def decoded_rows(
-    running: PlanState,
-    rows: Mapping[IdRow, int],
-    places: Sequence[int],
-    ordered: Sequence[IdRow] | None = None,
-) -> list[Solution]:
-    """Some columns of a plan's rows as terms, each row as often as its weight; by default in their order."""
-    found: list[Solution] = []
-    for row in rows if ordered is None else ordered:
-        found += [running.decoded(row, places)] * rows[row]
-    return found
+        yield from list(self._answer.rows)
 
 
 def weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:

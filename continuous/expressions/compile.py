@@ -19,7 +19,7 @@ from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
 from . import functions, numeric, oxigraph
-from .values import Maybe, Value, ValueTable, term_of, value_of
+from .values import DECIMAL_ONE, Decimal18, Maybe, Value, ValueTable, term_of, value_of
 
 ValueFunction = Callable[[tuple[int, ...]], Maybe]
 Condition = Callable[[tuple[int, ...]], bool]
@@ -151,7 +151,27 @@ class Emitter:
         """A call of an operator that takes errors itself."""
         locals_ = [self.value(arg, slots) for arg in args]
         name = self.name_of(function, function.__name__)
-        return self._assign(f"{name}({', '.join(locals_)})")
+        call = f"{name}({', '.join(locals_)})"
+        sign = _COMPARISONS.get(function)
+        if sign is not None:
+            for place, local in enumerate(locals_):
+                number: Any = self.names.get(local)
+                if type(number) in (int, Decimal18) and abs(number) < DECIMAL_ONE:
+                    return self._assign(self._compared(locals_, place, sign, number, call))
+        return self._assign(call)
+
+    def _compared(self, locals_: list[str], place: int, sign: str, number: int, call: str) -> str:
+        """A comparison with a known number: decimals, and integers with an integer, without a call."""
+        other, kind = locals_[1 - place], self.name_of(Decimal18, "Decimal18")
+        scaled = self.name_of(int(number) * (DECIMAL_ONE if type(number) is int else 1), "scaled")
+
+        def text(known: str) -> str:
+            return f"{other} {sign} {known}" if place else f"{known} {sign} {other}"
+
+        rest = call
+        if type(number) is int:
+            rest = f"{text(locals_[place])} if type({other}) is int else {call}"
+        return f"{text(scaled)} if type({other}) is {kind} else {rest}"
 
     def _guarded(
         self, function: Callable[..., Maybe], args: tuple[Expr, ...], slots: Mapping[str, str]
@@ -291,4 +311,13 @@ _OPERATORS: dict[str, Callable[..., Maybe]] = {
     "UNARY-": numeric.negate,
     "UNARY+": numeric.plus,
 }
+_COMPARISONS: dict[Callable[..., Maybe], str] = {
+    numeric.equals: "==",
+    numeric.differs: "!=",
+    numeric.less: "<",
+    numeric.less_or_equal: "<=",
+    numeric.greater: ">",
+    numeric.greater_or_equal: ">=",
+}
+"""What gives the same as these for two numbers of one exact kind."""
 _BOOLEAN = frozenset({"=", "!=", "<", "<=", ">", ">=", "||", "&&", "!", "BOUND", "IN", "NOT IN"})

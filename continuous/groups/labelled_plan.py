@@ -12,7 +12,7 @@ from quadrill.store.dictionary import inline_id
 from quadrill.store.terms import Term
 
 from ..evaluate.answer import AnswerChange
-from ..evaluate.native import NativeEvaluator, decoded_rows, weakly
+from ..evaluate.native import NativeEvaluator, weakly
 from ..expressions.oxigraph import canonical
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable
@@ -97,6 +97,7 @@ class LabelledPlan:
             self.running = PlanState(lifted.root, sample.query, tables, sample.options, self._terms)
             release = self._terms.dictionary.hold(weakly(self._held_rows))
         self._places = self.running.places(self.vars)
+        self._decode = self.running.decoder(self.vars)
         (self._member,) = self.running.places([MEMBER.name])
         self.close = weakref.finalize(self, _let_go, release, self.running.close)
 
@@ -197,7 +198,8 @@ class LabelledPlan:
 
     def decoded(self, rows: Mapping[IdRow, int]) -> list[tuple[Term | None, ...]]:
         """Rows of terms in the columns of the answer, as often as their weight."""
-        return decoded_rows(self.running, rows, self._places)
+        decode = self._decode
+        return [solution for row, weight in rows.items() for solution in [decode(row)] * weight]
 
     def _take_labelled(self, place: int, label: int, evaluator: NativeEvaluator, delta: Delta) -> bool:
         names = [var.name for var in evaluator.statics.parts[place].vars]

@@ -18,12 +18,21 @@ from pyoxigraph import Quad
 from ..algebra.query import Output
 from ..element import Solution
 from .feed import EventKind
-from .results import Bounds, SolutionLines, event_head, in_fixed_order, one_line, quads_text
+from .results import SolutionLines, in_fixed_order, one_line, quads_text
 
 T = TypeVar("T", bound=Hashable)
 Event: TypeAlias = tuple[EventKind, str]
 Construct: TypeAlias = Callable[[Sequence[Solution], int], list[Quad]]
 EmitElement: TypeAlias = Callable[[int, list[Quad], bool], None]
+
+
+class Bounds(Protocol):
+    """The bounds of a window, in milliseconds of event time."""
+
+    @property
+    def open(self) -> int: ...  # noqa: D102
+    @property
+    def close(self) -> int: ...  # noqa: D102
 
 
 class ChangedAnswer(Protocol):
@@ -66,8 +75,13 @@ class Moment(NamedTuple):
     repeats: bool = False
 
     def head(self) -> str:
-        """The members that every event begins with."""
-        return event_head(self.at, self.version, self.window, self.revises, self.sources)
+        """The members that every event begins with, as the beginning of a JSON object."""
+        text = f'{{"at":{self.at},"version":{self.version}'
+        if self.window is not None:
+            text += f',"window":{{"open":{self.window.open},"close":{self.window.close}}}'
+        if self.revises is not None:
+            text += f',"revises":{self.revises}'
+        return text if self.sources is None else f'{text},"sources":{one_line(self.sources)}'
 
 
 @dataclass(slots=True)

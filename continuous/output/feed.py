@@ -236,40 +236,36 @@ class Feed:
             events: kinds and lines of JSON.
             current: makes the line of the current answer from now on; called when somebody asks for it.
         """
-        if not events:
-            self._move_on(current)
-            return []
-        added = []
+        ids: list[int] = []
+        added: list[tuple[int, FeedEvent, bool]] = []
         for kind, data in events:
             number = None
             self._place += 1
             if kind in NUMBERED:
-                self._assigned += 1
-                number = self._assigned
-            written = self._written.pop(self._place, None)
-            if written is not None and (written.kind, written.data) != (kind, data):
-                log.warning("replay gave the feed %s another event at place %d", self.name, self._place)
-            added.append((self._place, written or FeedEvent(number, kind, data), written is None))
-        self._hold(_Held(added, current))
-        return [event.id for _, event, _ in added if event.id is not None]
+                self._assigned = number = self._assigned + 1
+                ids.append(number)
+            event, new = FeedEvent(number, kind, data), True
+            if self._written:
+                event, new = self._written_at(self._place, event)
+            added.append((self._place, event, new))
+        held = self._held
+        if not added and held and not held[-1].reset:
+            # Only the current answer is another one: so it is after most evaluations.
+            held[-1] = _Held(held[-1].events, current or held[-1].current)
+        elif added or current is not None:
+            held.append(_Held(added, current))
+            if self._waiting is None:
+                self.release()
+            elif len(held) == 1:
+                self._waiting.append(self)
+        return ids
 
-    def _move_on(self, current: Callable[[], str] | None) -> None:
-        """Only what tells the current answer is another one: so it is after most evaluations."""
-        if current is None:
-            return
-        if self._waiting is None:
-            self._current = current
-        elif self._held and not self._held[-1].reset:
-            self._held[-1] = _Held(self._held[-1].events, current)
-        else:
-            self._hold(_Held([], current))
-
-    def _hold(self, held: _Held) -> None:
-        self._held.append(held)
-        if self._waiting is None:
-            self.release()
-        elif len(self._held) == 1:
-            self._waiting.append(self)
+    def _written_at(self, place: int, event: FeedEvent) -> tuple[FeedEvent, bool]:
+        """What was written at a place before a crash, where this event was; True for one that is new."""
+        written = self._written.pop(place, None)
+        if written is not None and (written.kind, written.data) != (event.kind, event.data):
+            log.warning("replay gave the feed %s another event at place %d", self.name, place)
+        return written or event, written is None
 
     def unwritten(self) -> tuple[list[tuple[int, int, int | None, str, str]], list[tuple[int, int]]]:
         """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""
@@ -370,7 +366,11 @@ class Feed:
     def reset(self) -> None:
         """The query begins anew under the same name: history is dropped, subscribers are told."""
         self._reset_place, self._reset_id = self._place, self._assigned
-        self._hold(_Held([], None, reset=True))
+        self._held.append(_Held([], None, reset=True))
+        if self._waiting is None:
+            self.release()
+        elif len(self._held) == 1:
+            self._waiting.append(self)
 
     def _clear(self) -> None:
         with self._lock:

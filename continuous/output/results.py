@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring as _quoted
-from typing import Any, Protocol
+from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
@@ -61,25 +61,6 @@ def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, A
     return {"head": {"vars": list(variables)}, "results": {"bindings": bindings(variables, rows)}}
 
 
-class Bounds(Protocol):
-    """The bounds of a window, in milliseconds of event time."""
-
-    @property
-    def open(self) -> int: ...  # noqa: D102
-    @property
-    def close(self) -> int: ...  # noqa: D102
-
-
-def event_head(at: int, version: int, window: Bounds | None, revises: int | None, sources: Any) -> str:
-    """The members that an event of a feed begins with, as the beginning of a JSON object."""
-    text = f'{{"at":{at},"version":{version}'
-    if window is not None:
-        text += f',"window":{{"open":{window.open},"close":{window.close}}}'
-    if revises is not None:
-        text += f',"revises":{revises}'
-    return text if sources is None else f'{text},"sources":{one_line(sources)}'
-
-
 class SolutionLines:
     """Writes answers of SELECT over the same variables, each as one line: `one_line` of `solutions`."""
 
@@ -88,7 +69,7 @@ class SolutionLines:
         self._vars = f',"head":{{"vars":{one_line(list(variables))}}},"results":{{"bindings":['
 
     def line(self, head: str, rows: Iterable[Solution]) -> str:
-        """The rows behind the members of ``head`` (see `event_head`)."""
+        """The rows behind the members of ``head``, the beginning of a JSON object."""
         found = []
         for row in rows:
             cells = []

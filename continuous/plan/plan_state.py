@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode
@@ -13,6 +14,7 @@ from quadrill.store.dictionary import Pins
 from ..algebra.nodes import Algebra
 from ..algebra.query import ContinuousQuery
 from ..algebra.volatile import GREATEST
+from ..element import Solution
 from ..expressions.compile import ExpressionContext
 from ..expressions.oxigraph import canonical
 from ..expressions.oxigraph_functions import greatest, instant_literal
@@ -203,7 +205,8 @@ class PlanState:
                 self._streams_met.add(key)
                 met: Delta = {(self._terms.dictionary.encode(key[1]),): 1}
                 given[self._streams[key[0]]] = {**given.get(self._streams[key[0]], {}), **met}
-            triples, quads, _ = self._renaming.take(key, content)
+            renames = self._terms.coder.met_reifier
+            triples, quads, _ = self._renaming.take(key, content) if renames else content.take()
             if isinstance(content, TimedContent):
                 given[self.timed[key[0]]] = self._times_of(key, content)
             if key[1] is not None:
@@ -221,12 +224,13 @@ class PlanState:
     def step(self, given: Mapping[SourceKey, Delta]) -> Delta:
         """The change of the plan's rows."""
         # The generated function is told changes row by row; the operators know of what was replaced.
-        if self._code is None:
+        code = self._code
+        if code is None:
             return self.plan.step(given)
-        if any(each.renewals for each in self._lookups):
-            self._code.forget()
+        if self._lookups and any([each.renewals for each in self._lookups]):
+            code.forget()
             return self.plan.step(given)
-        return self._code.step(given)
+        return code.step(given)
 
     def held(self) -> Iterator[IdRow]:
         """The rows that the next steps need, in the order in which they are made from others."""
@@ -268,10 +272,15 @@ class PlanState:
 
     # --- what it tells ----------------------------------------------------------------------------
 
-    def decoded(self, row: IdRow, places: Sequence[int]) -> tuple[Any, ...]:
-        """Some columns of a row as terms; -1 is an unbound one."""
-        terms = self._terms.dictionary.terms
-        return tuple([terms[row[place]] if place >= 0 and row[place] else None for place in places])
+    def decoder(self, names: Sequence[str]) -> Callable[[IdRow], Solution]:
+        """What gives some columns of a row as terms; None where nothing is bound."""
+        places, terms = self.places(names), self._terms.dictionary.terms
+        if len(places) > 1 and self.plan.schema.certain.issuperset(names):
+            pick: Callable[[IdRow], IdRow] = itemgetter(*places)
+            return lambda row: tuple(map(terms.__getitem__, pick(row)))
+        return lambda row: tuple(
+            [terms[row[place]] if place >= 0 and row[place] else None for place in places]
+        )
 
     def places(self, names: Iterable[str]) -> list[int]:
         """Where columns are in its rows; -1 for one that is not there."""

@@ -384,7 +384,8 @@ class RunningQuery:
         self.last_step, self.last_version = step, version
         self.evaluations += 1
         revised = self.last_answer_id if step.revises else None
-        moment = Moment(step.at, version, step.window, revised, self._marks(), step.skipped, self.repeats)
+        sources = None if self.prepared.sources is None else self._marks()
+        moment = Moment(step.at, version, step.window, revised, sources, step.skipped, self.repeats)
         events = self.emission.events(moment, answer)
         ids = self.feed.publish(events, CurrentAnswer(self, step, version, answer).line)
         if ids:

@@ -71,7 +71,8 @@ class SharedArrangement(Arrangement):
 
     def index(self, key: Columns) -> Index | Behind:  # type: ignore[override]
         """What finds rows by the values of some columns now."""
-        found = self._index(key).rows
+        used = self._used.get(key)
+        found = self._index(key).rows if used is None else used.rows
         if not self._ahead:
             return found
         ahead = self._ahead_by.get(key)

@@ -342,11 +342,11 @@ class QueryTimeline:
         while place < end:
             at = elements[place].event_time
             while True:
-                due = at
+                due, leaving = at, False
                 for operator in operators:
                     leaves = operator.next_due()
-                    if leaves is not None and leaves < due:
-                        due = leaves
+                    if leaves is not None and leaves <= due:
+                        due, leaving = leaves, True
                 if due == at:
                     break
                 self.instant = due
@@ -357,8 +357,9 @@ class QueryTimeline:
                     self._last_at, self._last_window = due, None
                     yield Evaluation(due, "time")
             self.instant = at
-            for operator in operators:
-                operator.advance(at)
+            if leaving:
+                for operator in operators:
+                    operator.advance(at)
             while place < end and elements[place].event_time == at:
                 for operator in operators:
                     operator.add(elements[place])

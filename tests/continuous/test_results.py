@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from quadrill.continuous.output.results import SolutionLines, event_head, one_line, solutions
+from quadrill.continuous.output.emission import Moment
+from quadrill.continuous.output.results import SolutionLines, one_line, solutions
 from quadrill.continuous.windows.operator import Interval
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -47,7 +48,7 @@ def test_a_line_of_solutions_is_the_document_on_one_line(
         document["revises"] = revises
     if sources is not None:
         document["sources"] = sources
-    line = SolutionLines(names).line(event_head(*head), rows)
+    line = SolutionLines(names).line(Moment(*head).head(), rows)
     assert line == one_line(document | solutions(names, rows))
     assert json.loads(line)["head"] == {"vars": names}
     assert "\n" not in line
