@@ -3,7 +3,7 @@
 Run: ``python -m benchmarks.ingest [--elements N]``. CPU time of one thread, best of three. ``decode`` is the
 parsing and the finding of elements, ``accept`` also brings terms into the store's form, as a push does. The
 last two lines compare two readers of N-Triples lines: Oxigraph's parser, which is used, and a strict regular
-expression that makes the same terms in Python, which is not (docs/decisions/0160).
+expression that makes the same terms in Python, which is not (docs/decisions/0091).
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ class Group:
         """Who is in it, in the order of joining. May be called in any thread."""
         return list(self._members)
 
-    def names(self, most: int) -> list[str]:
-        """The names of at most so many members, in order."""
+    def names(self, most: int | None) -> list[str]:
+        """The names of members, at most so many, in order."""
         return sorted(running.name for running in islice(self.members, most))
 
     def held(self) -> Iterable[IdRow]:

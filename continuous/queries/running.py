@@ -225,7 +225,9 @@ class RunningQuery:
     @property
     def sharing_group(self) -> list[str] | None:
         """The queries that share windows with this one, itself included; None when none does."""
-        names = [] if self.membership is None else self.membership.group.names(_MOST_NAMES)
+        if self.membership is None:
+            return None
+        names = self.membership.group.names(None if self.seat is None else _MOST_NAMES)
         return names if len(names) > 1 else None
 
     @property
