@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from .clock import Clock
 from .durable.journal import Journal
-from .durable.recovery import Recovery
 from .errors import InputError
 from .lifecycle.figures import EngineFigures, figures_of
 from .lifecycle.lifecycle import QueryLifecycle
@@ -26,6 +25,7 @@ from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
 from .queries.evaluator_choice import reference_evaluator
 from .queries.registration import Registration
+from .recovery.recovery import Recovery
 from .settings import EngineSettings
 
 if TYPE_CHECKING:

@@ -1,114 +1,55 @@
-"""Checkpoints: the engine's state after some record of the journal, in one file written whole or not at all.
+"""The file of a checkpoint: a head with a check sum, packed bytes, and the quads that these refer to.
 
-Windows hold most of it, as quads and terms. Those are written once each as N-Quads, a hundred times faster
-than one by one, and the objects around them refer to them by number (packing.py). What the windows themselves
-are is pickled; only this package's own classes are read back. A checkpoint of another format or of classes
-that have changed is not used: recovery then says so.
+It is written whole beside the old one and then takes its place. What is in it is for `packing` and whoever
+calls it to say; quads are written as N-Quads, a hundred times faster than one by one.
 """
 
 from __future__ import annotations
 
-import io
 import os
-import pickle
 import struct
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyoxigraph import Quad
 
 from quadrill.store.errors import StoreFormatError
 
 from .journal import from_lines, to_lines
-from .packing import TERMS, Table, packed
 
-FORMAT = 6
 _HEAD = struct.Struct("<8sIIQQ")
 _MAGIC = b"quadrill"
-_BUILTINS = {"set", "frozenset", "slice", "range", "complex", "bytearray"}
-_MOVED = {
-    "dead_letters": "streams.dead_letters",
-    "inputs.Evaluation": "windows.reports",
-    "packing": "durable.packing",
-    "timeline": "windows.timeline",
-    "s2r.counting": "windows.counting",
-    "s2r.grid": "windows.grid",
-    "s2r.operator": "windows.operator",
-    "s2r.shared": "durable.older_windows",
-    "s2r.sliding": "windows.sliding",
-}
-"""Modules, or classes of them, that earlier releases had elsewhere in this package."""
-_ANCHOR = object()
-_ANCHOR_NUMBER = -1
-"""Stands for the table of quads itself."""
 
 
-class _Writer(pickle.Pickler):
-    """Quads and terms go to a table; objects refer to them by number, and long rows of them are arrays."""
+@dataclass(frozen=True, slots=True)
+class CheckpointFile:
+    """What stands in the file of a checkpoint."""
 
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, protocol=5)
-        self.table = Table()
-
-    def persistent_id(self, item: Any) -> int | None:
-        kind = type(item)
-        if kind is Quad or kind in TERMS:
-            return self.table.number(item)
-        return _ANCHOR_NUMBER if item is _ANCHOR else None
-
-    def reducer_override(self, item: Any) -> Any:
-        return packed(item, self.table, _ANCHOR) or NotImplemented
+    format: int
+    packed: bytes
+    quads: list[Quad]
 
 
-class _Reader(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, quads: list[Quad]) -> None:
-        super().__init__(file)
-        self._quads = quads
-
-    def persistent_load(self, number: int) -> Any:
-        if number == _ANCHOR_NUMBER:
-            return self._quads
-        quad = self._quads[number >> 1]
-        return quad.object if number & 1 else quad
-
-    def find_class(self, module: str, name: str) -> Any:
-        known = (
-            module.startswith("quadrill.continuous.")
-            or (module == "builtins" and name in _BUILTINS)
-            or (module, name) in {("collections", "deque"), ("collections", "OrderedDict")}
-            or (module, name) in {("collections", "Counter"), ("collections", "defaultdict")}
-            or (module, name) == ("itertools", "count")
-        )
-        if not known:
-            raise pickle.UnpicklingError(f"{module}.{name} does not belong into a checkpoint")
-        own = module.removeprefix("quadrill.continuous.")
-        moved = _MOVED.get(f"{own}.{name}") or _MOVED.get(own)
-        return super().find_class(module if moved is None else f"quadrill.continuous.{moved}", name)
-
-
-def write_draft(draft: Path, state: dict[str, Any]) -> int:
-    """Write a state to a file of its own and sync it; its size in bytes.
+def write_draft(draft: Path, content: CheckpointFile) -> int:
+    """Write a checkpoint to a file of its own and sync it; its size in bytes.
 
     Raises:
         OSError: it cannot be written; nothing of it is left.
     """
-    file = io.BytesIO()
-    writer = _Writer(file)
-    writer.dump(state)
-    pickled, quads = file.getvalue(), to_lines(writer.table.quads)
-    check = zlib.crc32(quads, zlib.crc32(pickled))
+    packed, quads = content.packed, to_lines(content.quads)
+    check = zlib.crc32(quads, zlib.crc32(packed))
     try:
         with draft.open("wb") as out:
-            out.write(_HEAD.pack(_MAGIC, FORMAT, check, len(pickled), len(quads)))
-            out.write(pickled)
+            out.write(_HEAD.pack(_MAGIC, content.format, check, len(packed), len(quads)))
+            out.write(packed)
             out.write(quads)
             out.flush()
             os.fsync(out.fileno())
     except OSError:
         draft.unlink(missing_ok=True)
         raise
-    return _HEAD.size + len(pickled) + len(quads)
+    return _HEAD.size + len(packed) + len(quads)
 
 
 def publish(draft: Path, path: Path) -> None:
@@ -125,11 +66,11 @@ def publish(draft: Path, path: Path) -> None:
         os.close(folder)
 
 
-def read_checkpoint(path: Path) -> dict[str, Any] | None:
-    """The state of a checkpoint, None when there is none.
+def read_file(path: Path) -> CheckpointFile | None:
+    """What stands in a checkpoint, None when there is none.
 
     Raises:
-        StoreFormatError: it is damaged, or of another version of the program.
+        StoreFormatError: it cannot be read or is damaged.
     """
     try:
         data = path.read_bytes()
@@ -137,18 +78,15 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
         return None
     except OSError as error:
         raise StoreFormatError(f"the checkpoint {path} cannot be read: {error.strerror}") from error
-    try:
-        magic, version, check, pickled, lines = _HEAD.unpack_from(data)
-        body = memoryview(data)[_HEAD.size :]
-        if magic != _MAGIC or version != FORMAT or len(body) != pickled + lines:
-            raise ValueError(f"format {version} where {FORMAT} is known, or cut off")
-        if zlib.crc32(body[pickled:], zlib.crc32(body[:pickled])) != check:
-            raise ValueError("its check sum is wrong")
-        quads = from_lines(bytes(body[pickled:]))
-        state: dict[str, Any] = _Reader(io.BytesIO(body[:pickled]), quads).load()
-        return state
-    except Exception as error:
-        raise StoreFormatError(f"the checkpoint {path} cannot be used: {error}") from error
+    if len(data) < _HEAD.size:
+        raise StoreFormatError(f"the checkpoint {path} is cut off")
+    magic, version, check, packed, lines = _HEAD.unpack_from(data)
+    body = memoryview(data)[_HEAD.size :]
+    if magic != _MAGIC or len(body) != packed + lines:
+        raise StoreFormatError(f"the checkpoint {path} is none, or cut off")
+    if zlib.crc32(body[packed:], zlib.crc32(body[:packed])) != check:
+        raise StoreFormatError(f"the checkpoint {path} cannot be used: its check sum is wrong")
+    return CheckpointFile(version, bytes(body[:packed]), from_lines(bytes(body[packed:])))
 
 
-__all__ = ["publish", "read_checkpoint", "write_draft"]
+__all__ = ["CheckpointFile", "publish", "read_file", "write_draft"]

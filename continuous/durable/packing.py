@@ -1,27 +1,39 @@
-"""The bulk of a checkpoint as flat arrays of numbers: elements and window contents refer to a table of quads.
+"""Snapshots as bytes: records of plain values, quads and terms by number, long rows of them as arrays.
 
 A pickler asks Python about every object that it meets, which is slow for millions of quads and numbers. Rows
-of elements and the contents of windows are therefore written as arrays; the quads themselves stand once in
-the table, as N-Quads.
+of elements and numbers of quads are therefore written as arrays; the quads themselves stand once in a table,
+as N-Quads. Records are known by the names of their classes: nothing in the bytes says where in the program
+they stand, and nothing else than what the reader lists is made of them.
 """
 
 from __future__ import annotations
 
+import io
+import pickle
 from array import array
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from ..element import Element
-from ..windows.encoded import EncodedContent, StoredContent
-from ..windows.live import LiveQuads
-from ..windows.timed import StoredTimes, TimedContent
 
 Term: TypeAlias = NamedNode | Literal | BlankNode | Triple
-TERMS = (NamedNode, Literal, BlankNode, Triple)
+Records: TypeAlias = Sequence[type[Any]]
+"""The dataclasses and named tuples that a state is made of. A field that is added to one has a default."""
+
+_TABLED = frozenset((Quad, NamedNode, Literal, BlankNode, Triple))
 _CARRIER = NamedNode("urn:quadrill:term")
+_QUADS = object()
+_QUADS_NUMBER = -1
+"""Stands for the table of quads itself."""
+
+
+class QuadNumbers(dict[Quad, int]):
+    """A whole number for each of some quads."""
 
 
 class Table:
@@ -49,74 +61,104 @@ class Table:
         return array("Q", [number(quad) for quad in quads]).tobytes()
 
 
-def packed(item: Any, table: Table, anchor: object) -> tuple[Any, ...] | None:
-    """How to write an object as arrays: a function and its arguments; None where that does not pay.
+def pack(state: Any, records: Records) -> tuple[bytes, list[Quad]]:
+    """A state as bytes and the quads that they refer to.
 
-    Args:
-        item: any object.
-        table: takes its quads.
-        anchor: stands for the list of quads where the function is called.
+    Raises:
+        pickle.PicklingError: there is something in it that is no plain value, term, quad or listed record.
     """
-    if type(item) is LiveQuads:
-        counts, newest = item.parts()
-        numbers = table.numbers(counts)
-        return _live, (anchor, numbers, _whole(counts.values()), _whole(newest.values()), None)
-    if type(item) is EncodedContent or type(item) is TimedContent:
-        stored = item.stored()
-        numbers = table.numbers(stored.counts)
-        counted = _whole(stored.counts.values())
-        written = (anchor, numbers, counted, stored.changes, stored.occurrences)
-        if not isinstance(stored, StoredTimes):
-            return _stored, written
-        triples, times = table.numbers(stored.times), stored.times.values()
-        latest = _whole(each[1] for each in times)
-        return _timed, (*written, triples, _whole(each[0] for each in times), latest, stored.touched)
-    if type(item) is deque and item and all(type(each) is Element for each in item):
-        quads = table.numbers(quad for element in item for quad in element.quads)
-        return _elements, (
-            anchor,
-            quads,
-            _whole(len(element.quads) for element in item),
-            _whole(element.event_time for element in item),
-            _whole(element.seq for element in item),
-        )
-    return None
+    file = io.BytesIO()
+    writer = _Writer(file, records)
+    writer.dump(state)
+    return file.getvalue(), writer.table.quads
 
 
-def _live(quads: list[Quad], numbers: bytes, counts: bytes, latest: bytes, _: object = None) -> LiveQuads:
-    found = [quads[number >> 1] for number in _array("Q", numbers)]
-    return LiveQuads.of(
-        dict(zip(found, _array("q", counts), strict=True)),
-        dict(zip(found, _array("q", latest), strict=True)),
-    )
+def unpack(data: bytes | memoryview, quads: list[Quad], records: Records) -> Any:
+    """What `pack` was given.
+
+    Raises:
+        pickle.UnpicklingError: it has something that is not listed.
+    """
+    return _Reader(io.BytesIO(data), quads, records).load()
 
 
-def _stored(
-    quads: list[Quad], numbers: bytes, counts: bytes, changes: dict[Quad, int], occurrences: int
-) -> StoredContent:
-    found = [quads[number >> 1] for number in _array("Q", numbers)]
-    return StoredContent(dict(zip(found, _array("q", counts), strict=True)), changes, occurrences)
+class _Writer(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, records: Records) -> None:
+        super().__init__(file, protocol=5)
+        self.table = Table()
+        self._names = {made: name for name, made in _makers(records).items()}
+        self._values = {record: _values_of(record) for record in records}
+
+    def persistent_id(self, item: Any) -> int | str | None:
+        kind = type(item)
+        if kind in _TABLED:
+            return self.table.number(item)
+        if item is _QUADS:
+            return _QUADS_NUMBER
+        return self._names[item] if kind is type or kind is _FUNCTION else None
+
+    def reducer_override(self, item: Any) -> tuple[Any, ...]:
+        kind = type(item)
+        if kind is QuadNumbers:
+            return numbers_of, (_QUADS, self.table.numbers(item), _whole(item.values()))
+        if kind is deque:
+            return elements_of, (
+                _QUADS,
+                self.table.numbers(quad for element in item for quad in element.quads),
+                _whole(len(element.quads) for element in item),
+                _whole(element.event_time for element in item),
+                _whole(element.seq for element in item),
+            )
+        if kind not in self._values:
+            raise pickle.PicklingError(f"{kind.__name__} does not belong into a checkpoint")
+        return kind, self._values[kind](item)
 
 
-def _timed(
-    quads: list[Quad],
-    numbers: bytes,
-    counts: bytes,
-    changes: dict[Quad, int],
-    occurrences: int,
-    triples: bytes,
-    occurring: bytes,
-    latest: bytes,
-    touched: dict[Quad, int | None],
-) -> StoredTimes:
-    plain = _stored(quads, numbers, counts, changes, occurrences)
-    found = [quads[number >> 1] for number in _array("Q", triples)]
-    times = zip(_array("q", occurring), _array("q", latest), strict=True)
-    return StoredTimes(plain.counts, changes, occurrences, dict(zip(found, times, strict=True)), touched)
+class _Reader(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, quads: list[Quad], records: Records) -> None:
+        super().__init__(file)
+        self._quads = quads
+        self._makers = _makers(records)
+
+    def persistent_load(self, number: int | str) -> Any:
+        return self._makers[number] if isinstance(number, str) else tabled(self._quads, number)
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name} does not belong into a checkpoint")
 
 
-def _elements(quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, seqs: bytes) -> deque[Element]:
-    found = [quads[number >> 1] for number in _array("Q", numbers)]
+def _makers(records: Records) -> dict[str, Callable[..., Any]]:
+    return {each.__name__: each for each in records} | {"elements": elements_of, "numbers": numbers_of}
+
+
+def _values_of(record: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """Gives the values that an object of this class is made from."""
+    if not is_dataclass(record):
+        return tuple
+    names = [each.name for each in fields(record) if each.init]
+    values = attrgetter(*names)
+    return values if len(names) > 1 else lambda item: (values(item),)
+
+
+# --- reading arrays ---------------------------------------------------------------------------------
+
+
+def tabled(quads: list[Quad], number: int) -> Any:
+    """The quad or term of a number, or all quads."""
+    if number == _QUADS_NUMBER:
+        return quads
+    quad = quads[number >> 1]
+    return quad.object if number & 1 else quad
+
+
+def numbers_of(quads: list[Quad], numbers: bytes, values: bytes) -> QuadNumbers:
+    """Numbers of quads from their arrays."""
+    return QuadNumbers(zip(_found(quads, numbers), _array("q", values), strict=True))
+
+
+def elements_of(quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, seqs: bytes) -> deque[Element]:
+    """Elements from the arrays of their quads, how many each has, event times and seqs."""
+    found = _found(quads, numbers)
     elements: deque[Element] = deque()
     place = 0
     rows = zip(_array("q", sizes), _array("q", times), _array("q", seqs), strict=True)
@@ -124,6 +166,10 @@ def _elements(quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, seq
         elements.append(Element(tuple(found[place : place + size]), event_time, seq))
         place += size
     return elements
+
+
+def _found(quads: list[Quad], numbers: bytes) -> list[Quad]:
+    return [quads[number >> 1] for number in _array("Q", numbers)]
 
 
 def _whole(numbers: Iterable[int]) -> bytes:
@@ -136,4 +182,6 @@ def _array(kind: str, data: bytes) -> array[int]:
     return numbers
 
 
-__all__ = ["TERMS", "Table", "packed"]
+_FUNCTION = type(numbers_of)
+
+__all__ = ["QuadNumbers", "Records", "elements_of", "numbers_of", "pack", "tabled", "unpack"]

@@ -98,7 +98,7 @@ class Group:
         membership = running.membership
         assert membership is not None
         membership.settle()
-        running.leave_group(self.timeline.fork(membership.timeline_state()))
+        running.leave_group(self.timeline.fork(*membership.counts()))
         return failures
 
     def set_apart(self, running: Member) -> Failures:

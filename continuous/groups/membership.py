@@ -122,11 +122,6 @@ class Membership:
         taken, late, behind = self._before
         return timeline.taken + taken, timeline.late + late, timeline.behind + behind
 
-    def timeline_state(self) -> dict[str, Any]:
-        """The group's time as the query's own."""
-        taken, late, behind = self.counts()
-        return self.group.timeline.state() | {"taken": taken, "late": late, "behind": behind}
-
     def settle(self) -> None:
         """Let the query's rates follow the group's."""
         more = self.group.inputs.total - self._inputs

@@ -317,10 +317,6 @@ class RunningQuery:
         self.evaluations += evaluations
         self.last_step, self.last_version, self.last_answer_id = step, version, None
 
-    def timeline_state(self) -> dict[str, Any]:
-        """What its timeline has become, for a checkpoint."""
-        return self.timeline.state() if self.membership is None else self.membership.timeline_state()
-
     def counts(self) -> tuple[int, int, int]:
         """Elements taken, late, and behind other streams, since it began."""
         timeline = self.timeline
@@ -423,7 +419,6 @@ class RunningQuery:
             boolean: the answer of ASK.
         """
         self.static.catch_up(held=self.prepared.refresh != "trigger")
-        self.timeline.renew_contents()
         step = self.last_step
         if step is None:
             return

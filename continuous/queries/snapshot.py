@@ -3,64 +3,128 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..output.emission import AskEmission, ConstructEmission
-from .running import RunningQuery
+from pyoxigraph import Quad
+
+from ..element import Solution
+from ..output.emission import AskEmission, ConstructEmission, EmissionCounts
+from ..windows.reports import Evaluation
+from ..windows.snapshots import RECORDS as TIMELINE_RECORDS
+from ..windows.snapshots import TimelineSnapshot
+from ..windows.timeline import QueryTimeline
+from .running import RunningQuery, State
 
 
-def query_state(running: RunningQuery) -> dict[str, Any]:
-    """Windows, waiting elements, last answer and counts of a query."""
+@dataclass(frozen=True, slots=True)
+class AnswerSnapshot:
+    """The last answer as far as the next one is compared with it, and the event that told it."""
+
+    rows: list[Solution]
+    quads: list[Quad]
+    boolean: bool | None
+    last_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CountsSnapshot:
+    """What was counted since the registration."""
+
+    evaluations: int
+    emitted: EmissionCounts
+    refreshes: int
+    inputs: int
+    results: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySnapshot:
+    """Windows, waiting elements, last answer and counts of a query.
+
+    ``static_version`` is a version whose static rows are those of the last evaluation; ``pins`` are the
+    contents of sources that they reflect, ``looked_up`` the static parts that are no tables. ``seen`` and
+    ``stale`` are of a query that reads the store by itself.
+    """
+
+    state: State
+    error: str | None
+    timeline: TimelineSnapshot
+    answer: AnswerSnapshot
+    counts: CountsSnapshot
+    last_step: Evaluation | None
+    last_version: int
+    last_result: dict[str, Any] | None
+    last_refresh: dict[str, Any] | None
+    seen: int
+    stale: bool
+    static_version: int
+    pins: Mapping[str, list[Any]]
+    looked_up: Mapping[int, str | None]
+
+
+RECORDS = (*TIMELINE_RECORDS, AnswerSnapshot, CountsSnapshot, EmissionCounts, Evaluation, QuerySnapshot)
+"""All classes that a snapshot of a query is made of."""
+
+
+def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSnapshot]) -> QuerySnapshot:
+    """What a query has become.
+
+    Args:
+        running: the query.
+        timelines: snapshots that were made of timelines, which queries may share; takes that of this one.
+    """
     running.settle()
     static, emission = running.static, running.emission
-    return {
-        "running": {
-            "state": running.state,
-            "error": running.error,
-            "_seen_version": static.seen,
-            "_stale": static.stale,
-            "_previous": list(running.evaluator.kept),
-            "_previous_quads": list(emission.told) if isinstance(emission, ConstructEmission) else [],
-            "_boolean": emission.told if isinstance(emission, AskEmission) else None,
-            "_last_answer_id": running.last_answer_id,
-            "evaluations": running.evaluations,
-            "rows_inserted": emission.counts.rows_inserted,
-            "rows_deleted": emission.counts.rows_deleted,
-            "answers": emission.counts.answers,
-            "last_result": running.last_result,
-            "last_refresh": static.last_refresh,
-            "refreshes": static.refreshes,
-            "last_step": running.last_step,
-            "last_version": running.last_version,
-        },
-        "timeline": running.timeline_state(),
-        "static_version": static.evaluated_version,
-        "pins": running.prepared.pins(),
-        "looked_up": static.looked_up(),
-        "totals": (running.inputs.total, running.results.total),
-    }
+    if running.timeline not in timelines:
+        timelines[running.timeline] = running.timeline.snapshot()
+    taken, late, behind = running.counts()
+    return QuerySnapshot(
+        running.state,
+        running.error,
+        replace(timelines[running.timeline], taken=taken, late=late, behind=behind),
+        AnswerSnapshot(
+            list(running.evaluator.kept),
+            list(emission.told) if isinstance(emission, ConstructEmission) else [],
+            emission.told if isinstance(emission, AskEmission) else None,
+            running.last_answer_id,
+        ),
+        CountsSnapshot(
+            running.evaluations,
+            emission.counts,
+            static.refreshes,
+            running.inputs.total,
+            running.results.total,
+        ),
+        running.last_step,
+        running.last_version,
+        running.last_result,
+        static.last_refresh,
+        static.seen,
+        static.stale,
+        static.evaluated_version,
+        running.prepared.pins(),
+        static.looked_up(),
+    )
 
 
-def restore_query(running: RunningQuery, state: Mapping[str, Any]) -> None:
-    """Bring a query that was just made to a state.
+def restore(running: RunningQuery, snapshot: QuerySnapshot) -> None:
+    """Bring a query that was just made to where a snapshot of its registration says.
 
     Its evaluator is given the contents that it had at the last evaluation, so that it goes on from there.
     """
-    running.timeline.restore(state["timeline"])
-    kept = state["running"]
-    running.state, running.error = kept["state"], kept["error"]
-    static, emission = running.static, running.emission
-    static.seen, static.stale = kept["_seen_version"], kept["_stale"]
-    static.last_refresh, static.refreshes = kept["last_refresh"], kept["refreshes"]
+    static, emission, answer = running.static, running.emission, snapshot.answer
+    running.timeline.restore(snapshot.timeline)
+    running.state, running.error = snapshot.state, snapshot.error
     if isinstance(emission, ConstructEmission):
-        emission.told = kept["_previous_quads"]
+        emission.told = answer.quads
     elif isinstance(emission, AskEmission):
-        emission.told = kept["_boolean"]
-    emission.counts.rows_inserted = kept["rows_inserted"]
-    emission.counts.rows_deleted = kept["rows_deleted"]
-    emission.counts.answers = kept["answers"]
-    running.evaluations = kept["evaluations"]
-    running.last_answer_id, running.last_result = kept["_last_answer_id"], kept["last_result"]
-    running.last_step, running.last_version = kept["last_step"], kept["last_version"]
-    running.inputs.total, running.results.total = state["totals"]
-    running.go_on(kept["_previous"], kept["_boolean"])
+        emission.told = answer.boolean
+    emission.counts = snapshot.counts.emitted
+    running.evaluations, static.refreshes = snapshot.counts.evaluations, snapshot.counts.refreshes
+    running.inputs.total, running.results.total = snapshot.counts.inputs, snapshot.counts.results
+    running.last_step, running.last_version = snapshot.last_step, snapshot.last_version
+    running.last_result, running.last_answer_id = snapshot.last_result, answer.last_id
+    static.last_refresh = snapshot.last_refresh
+    static.seen, static.stale = snapshot.seen, snapshot.stale
+    running.go_on(answer.rows, answer.boolean)

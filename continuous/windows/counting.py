@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from collections.abc import Iterable
+from itertools import chain, groupby, islice
 from typing import TypeAlias
 
 from ..element import Element
 from .live import Holding, occurrences_of
 from .operator import Interval
+from .snapshots import BatchSnapshot, ElementsSnapshot, OccurrencesSnapshot, TriplesSnapshot
 
 Occurrence: TypeAlias = tuple[Element, int]
 """One quad of an element, by its place in it."""
@@ -25,6 +28,17 @@ def _place(occurrence: Occurrence) -> tuple[int, int, int]:
 
 def _occurrences(element: Element) -> list[Occurrence]:
     return [(element, place) for place in range(len(element.quads))]
+
+
+def _written(occurrences: Iterable[Occurrence]) -> OccurrencesSnapshot:
+    held = list(occurrences)
+    elements = deque(element for element, _ in groupby(element for element, _ in held))
+    return OccurrencesSnapshot(elements, held[0][1] if held else 0, len(held))
+
+
+def _read(snapshot: OccurrencesSnapshot) -> Iterable[Occurrence]:
+    occurrences = chain.from_iterable(_occurrences(element) for element in snapshot.elements)
+    return islice(occurrences, snapshot.first, snapshot.first + snapshot.count)
 
 
 class _Counting(Holding):
@@ -88,6 +102,15 @@ class TriplesWindow(_Counting):
         """Occurrences held."""
         return len(self._occurrences)
 
+    def snapshot(self) -> TriplesSnapshot:
+        """What it has become."""
+        return TriplesSnapshot(self.live.snapshot(), _written(self._occurrences))
+
+    def restore(self, snapshot: TriplesSnapshot) -> None:
+        """Go on from a snapshot."""
+        self.live.restore(snapshot.content)
+        self._occurrences = deque(_read(snapshot.occurrences))
+
     def _trim(self) -> list[Occurrence]:
         left = []
         while len(self._occurrences) > self._count:
@@ -132,6 +155,15 @@ class BatchWindow(_Counting):
     def state_size(self) -> int:
         """Triples of the batch shown and of the one being filled."""
         return len(self.live) + len(self._filling)
+
+    def snapshot(self) -> BatchSnapshot:
+        """What it has become."""
+        return BatchSnapshot(self.live.snapshot(), _written(self._filling), _written(self._shown))
+
+    def restore(self, snapshot: BatchSnapshot) -> None:
+        """Go on from a snapshot."""
+        self.live.restore(snapshot.content)
+        self._filling, self._shown = deque(_read(snapshot.filling)), list(_read(snapshot.shown))
 
 
 class ElementsWindow(_Counting):
@@ -193,6 +225,17 @@ class ElementsWindow(_Counting):
     def state_size(self) -> int:
         """Quads of the elements held."""
         return len(self.live) + occurrences_of(self._newest)
+
+    def snapshot(self) -> ElementsSnapshot:
+        """What it has become."""
+        content = self.live.snapshot()
+        return ElementsSnapshot(content, self._newest, self._shown, self._since_close, self._due)
+
+    def restore(self, snapshot: ElementsSnapshot) -> None:
+        """Go on from a snapshot."""
+        self.live.restore(snapshot.content)
+        self._newest, self._shown = deque(snapshot.newest), deque(snapshot.shown)
+        self._since_close, self._due = snapshot.since_close, snapshot.due
 
     def _placed(self, elements: deque[Element], element: Element) -> tuple[deque[Element], Element | None]:
         ordered = list(elements)

@@ -10,7 +10,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
@@ -20,8 +19,10 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 from quadrill.store.dictionary import TermDictionary
 
 from ..algebra.reify import REIFIES
+from ..durable.packing import QuadNumbers
 from ..element import Element
 from ..rows import EMPTY, Delta, IdRow
+from .snapshots import ContentSnapshot
 
 Keys = tuple[IdRow | None, ...]
 WindowKey = tuple[NamedNode, NamedNode | None]
@@ -272,18 +273,6 @@ class EncodedContent:
         self.occurrences = len(keys)
         self._named = any(len(key) == 4 for key in keys)
 
-    def take_over(self, counts: Mapping[Quad, int], latest: Mapping[Quad, int]) -> None:
-        """Hold what a window held in quads; that is no change.
-
-        So it is after a restart, when another version of this program evaluated the query by definition.
-        """
-        for quad, count in counts.items():
-            key = self.key(quad)
-            wanted = self._wanted is None or key[1] in self._wanted
-            for _ in range(count):
-                self.enter(key if wanted else None, latest[quad])
-        self.take()
-
     def leave(self, key: IdRow | None) -> None:
         """Let one occurrence of a quad leave."""
         self.occurrences -= 1
@@ -370,17 +359,6 @@ class EncodedContent:
 
     # --- in a checkpoint ------------------------------------------------------------------------
 
-    def change_of(self, changes: Delta) -> Taken:
-        """A change of keys that led to the present content, as triples and as quads of named graphs."""
-        touched = {key[:3] for key in changes}
-        sides = []
-        for keys in (self._before(changes), self._counts):
-            seen = (key for key in keys if self._union or len(key) == 3)
-            sides.append({key[:3] for key in seen if key[:3] in touched})
-        before, after = sides
-        triples = dict.fromkeys(after - before, 1) | dict.fromkeys(before - after, -1)
-        return Taken(triples, {key: weight for key, weight in changes.items() if len(key) == 4}, changes)
-
     def fork(self) -> EncodedContent:
         """A content of its own that holds the same."""
         other = copy(self)
@@ -394,28 +372,33 @@ class EncodedContent:
         """What of a stream it keeps."""
         return self._wanted, self._union
 
-    def stored(self) -> StoredContent:
+    def snapshot(self) -> ContentSnapshot:
         """The same in quads: ids mean nothing after a restart."""
-        quad = self._coder.quad
-        return StoredContent(
-            {quad(key): count for key, count in self._counts.items()},
-            {quad(key): weight for key, weight in self._changes.items()},
-            self.occurrences,
-        )
+        return ContentSnapshot(self._quads(self._counts), self._quads(self._changes), self.occurrences)
 
-    def fill(self, stored: StoredContent) -> None:
-        """Take over what was stored."""
+    def restore(self, snapshot: ContentSnapshot) -> None:
+        """Hold, in an empty content, what a snapshot says."""
+        if snapshot.latest is not None:
+            self._take_over(snapshot.counts, snapshot.latest)
+            return
         key = self._coder.key
-        self._counts = {key(quad): count for quad, count in stored.counts.items()}
-        self._changes = {key(quad): weight for quad, weight in stored.changes.items()}
-        self.occurrences = stored.occurrences
+        self._counts = {key(quad): count for quad, count in snapshot.counts.items()}
+        self._changes = {key(quad): weight for quad, weight in snapshot.changes.items()}
+        self.occurrences = snapshot.occurrences
         self._named = any(len(each) == 4 for each in chain(self._counts, self._changes))
 
+    def _quads(self, numbers: Mapping[IdRow, int]) -> QuadNumbers:
+        quad = self._coder.quad
+        return QuadNumbers((quad(key), number) for key, number in numbers.items())
 
-@dataclass(frozen=True, slots=True)
-class StoredContent:
-    """An `EncodedContent` in a checkpoint; what it was read into fills itself from it."""
+    def _take_over(self, counts: Mapping[Quad, int], latest: Mapping[Quad, int]) -> None:
+        """Hold what a window held in quads; that is no change.
 
-    counts: dict[Quad, int]
-    changes: dict[Quad, int]
-    occurrences: int
+        So it is after a restart, when another version of this program evaluated the query by definition.
+        """
+        for quad, count in counts.items():
+            key = self.key(quad)
+            wanted = self._wanted is None or key[1] in self._wanted
+            for _ in range(count):
+                self.enter(key if wanted else None, latest[quad])
+        self.take()

@@ -7,8 +7,9 @@ from collections import deque
 from itertools import chain
 
 from ..element import Element
-from .live import Holding
+from .live import Holding, occurrences_of
 from .operator import Interval
+from .snapshots import GridSnapshot
 
 
 def _order(element: Element) -> tuple[int, int]:
@@ -130,6 +131,17 @@ class GridWindow(Holding):
     def state_size(self) -> int:
         """Quads of the window shown and of the elements that wait for later ones."""
         return len(self.live) + self._waiting_quads
+
+    def snapshot(self) -> GridSnapshot:
+        """What it has become."""
+        return GridSnapshot(self.live.snapshot(), self._shown, self._waiting, self._next_close, self.closed)
+
+    def restore(self, snapshot: GridSnapshot) -> None:
+        """Go on from a snapshot."""
+        self.live.restore(snapshot.content)
+        self._shown, self._waiting = deque(snapshot.shown), deque(snapshot.waiting)
+        self._waiting_quads = occurrences_of(snapshot.waiting)
+        self._next_close, self.closed = snapshot.next_close, snapshot.closed
 
     def _holds(self, interval: Interval, event_time: int) -> bool:
         if self.closes_after:

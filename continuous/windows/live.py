@@ -9,8 +9,10 @@ from typing import Any, Protocol, Self
 
 from pyoxigraph import Quad
 
+from ..durable.packing import QuadNumbers
 from ..element import Element, WindowContent
-from .encoded import EncodedContent, StoredContent
+from .encoded import EncodedContent
+from .snapshots import ContentSnapshot
 
 
 class LiveContent(Protocol):
@@ -48,6 +50,14 @@ class LiveContent(Protocol):
     @property
     def content(self) -> Mapping[Any, int]:
         """The live keys."""
+        ...
+
+    def snapshot(self) -> ContentSnapshot:
+        """The same in quads, for a checkpoint."""
+        ...
+
+    def restore(self, snapshot: ContentSnapshot) -> None:
+        """Hold, in an empty content, what a snapshot says."""
         ...
 
 
@@ -108,17 +118,17 @@ class LiveQuads:
     def __len__(self) -> int:
         return len(self._latest)
 
-    def parts(self) -> tuple[dict[Quad, int], dict[Quad, int]]:
-        """For a checkpoint: occurrences and greatest event time by quad, in one order."""
-        return self._counts, self._latest
+    def snapshot(self) -> ContentSnapshot:
+        """The same for a checkpoint."""
+        counts, latest = QuadNumbers(self._counts), QuadNumbers(self._latest)
+        return ContentSnapshot(counts, QuadNumbers(), self.occurrences, latest)
 
-    @classmethod
-    def of(cls, counts: dict[Quad, int], latest: dict[Quad, int]) -> LiveQuads:
-        """The content again from its `parts`."""
-        live = cls()
-        live._counts, live._latest = counts, latest
-        live.occurrences = sum(counts.values())
-        return live
+    def restore(self, snapshot: ContentSnapshot) -> None:
+        """Hold, in an empty content, what a snapshot says."""
+        if snapshot.latest is None:
+            raise ValueError("its windows were written by another kind of evaluator")
+        self._counts, self._latest = dict(snapshot.counts), dict(snapshot.latest)
+        self.occurrences = snapshot.occurrences
 
 
 class Holding:
@@ -152,16 +162,12 @@ class Holding:
         """True when no quad is visible."""
         return not self.live.occurrences
 
-    def keep_in(self, content: LiveContent) -> None:
-        """Use this empty content from now on; after a restart it takes over what the window held."""
-        stored = self.live
-        if isinstance(stored, LiveQuads) and isinstance(content, LiveQuads):
-            return
-        if isinstance(stored, StoredContent) and isinstance(content, EncodedContent):
-            content.fill(stored)
-        elif isinstance(stored, LiveQuads) and isinstance(content, EncodedContent):
-            content.take_over(*stored.parts())
-        self.live = content
+    def snapshot(self) -> Any:
+        """What it has become, in plain values, for a checkpoint; None to begin empty after a restart."""
+        return None
+
+    def restore(self, snapshot: Any) -> None:
+        """Go on from what `snapshot` gave."""
 
 
 def occurrences_of(elements: Iterable[Element]) -> int:

@@ -30,6 +30,9 @@ class WindowOperator(Protocol):
     closes_after: bool
     """True when the window's close is due only once the watermark has passed it (``(open, close]``)."""
 
+    live: Any
+    """What keeps the visible content and its changes."""
+
     @property
     def stay(self) -> int | None:
         """How long after its event time an element is out at the latest; None where time does not decide."""
@@ -67,11 +70,6 @@ class WindowOperator(Protocol):
         ...
 
     @property
-    def live(self) -> Any:
-        """What keeps the visible content and its changes."""
-        ...
-
-    @property
     def content(self) -> Mapping[Any, int]:
         """The visible content at the current instant."""
         ...
@@ -90,6 +88,10 @@ class WindowOperator(Protocol):
         """Quads held, those of open windows included."""
         ...
 
-    def keep_in(self, content: Any) -> None:
-        """Use this empty content from now on; after a restart it takes over what the window held."""
+    def snapshot(self) -> Any:
+        """What it has become, in plain values, for a checkpoint; None to begin empty after a restart."""
+        ...
+
+    def restore(self, snapshot: Any) -> None:
+        """Go on, in an empty window of the same declaration, from what `snapshot` gave."""
         ...

@@ -8,6 +8,7 @@ from collections import deque
 from ..element import Element
 from .live import Holding
 from .operator import Interval
+from .snapshots import AllSnapshot, RangeSnapshot
 
 
 def _order(element: Element) -> tuple[int, int]:
@@ -80,6 +81,15 @@ class RangeWindow(Holding):
         """Live quads."""
         return len(self.live)
 
+    def snapshot(self) -> RangeSnapshot:
+        """What it has become."""
+        return RangeSnapshot(self.live.snapshot(), self._elements)
+
+    def restore(self, snapshot: RangeSnapshot) -> None:
+        """Go on from a snapshot."""
+        self.live.restore(snapshot.content)
+        self._elements = deque(snapshot.elements)
+
 
 class AllWindow(Holding):
     """``[ALL]``: everything since registration. Its state is unbounded, EXPLAIN warns of it."""
@@ -115,3 +125,11 @@ class AllWindow(Holding):
     def state_size(self) -> int:
         """Live quads."""
         return len(self.live)
+
+    def snapshot(self) -> AllSnapshot:
+        """What it has become."""
+        return AllSnapshot(self.live.snapshot())
+
+    def restore(self, snapshot: AllSnapshot) -> None:
+        """Go on from a snapshot."""
+        self.live.restore(snapshot.content)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from pyoxigraph import Quad
 
 from ..element import Element
 from ..rows import IdRow
-from .encoded import ElementCoder, EncodedContent, Predicates, StoredContent
+from .encoded import ElementCoder, EncodedContent, Predicates
+from .snapshots import ContentSnapshot, TimesSnapshot
 
 Turned = dict[IdRow, tuple[int | None, int | None]]
 """For triples whose time is another one: the time before and the time now, None where it is not there."""
@@ -57,11 +58,6 @@ class TimedContent(EncodedContent):
         if key is not None:
             self._vanish(key)
 
-    def take_over(self, counts: Mapping[Quad, int], latest: Mapping[Quad, int]) -> None:
-        """Hold what a window held in quads; that is no change."""
-        super().take_over(counts, latest)
-        self.take_times()
-
     def take_times(self) -> Turned:
         """The triples whose time changed since the last call."""
         before, self._touched = self._touched, {}
@@ -86,25 +82,29 @@ class TimedContent(EncodedContent):
         for key in keys:
             self.enter(key, times.get(key[:3], 0))
 
-    def stored(self) -> StoredContent:
+    def snapshot(self) -> ContentSnapshot:
         """The same in quads."""
-        plain = super().stored()
         quad = self._coder.quad
-        return StoredTimes(
-            plain.counts,
-            plain.changes,
-            plain.occurrences,
-            {quad(row): time for row, time in self._times.items()},
+        times = TimesSnapshot(
+            self._quads({row: count for row, (count, _) in self._times.items()}),
+            self._quads(self.times()),
             {quad(row): time for row, time in self._touched.items()},
         )
+        return replace(super().snapshot(), times=times)
 
-    def fill(self, stored: StoredContent) -> None:
-        """Take over what was stored."""
-        super().fill(stored)
-        if isinstance(stored, StoredTimes):
+    def restore(self, snapshot: ContentSnapshot) -> None:
+        """Hold, in an empty content, what a snapshot says."""
+        super().restore(snapshot)
+        times = snapshot.times
+        if times is not None:
             key = self._coder.key
-            self._times = {key(quad): time for quad, time in stored.times.items()}
-            self._touched = {key(quad): time for quad, time in stored.touched.items()}
+            counts = times.counts.items()
+            self._times = {key(quad): (count, times.latest[quad]) for quad, count in counts}
+            self._touched = {key(quad): time for quad, time in times.touched.items()}
+
+    def _take_over(self, counts: Mapping[Quad, int], latest: Mapping[Quad, int]) -> None:
+        super()._take_over(counts, latest)
+        self.take_times()
 
     def _occur(self, key: IdRow, event_time: int) -> None:
         if len(key) == 4 and not self._union:
@@ -128,15 +128,3 @@ class TimedContent(EncodedContent):
     def _time(self, row: IdRow) -> int | None:
         known = self._times.get(row)
         return None if known is None else known[1]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTimes(StoredContent):
-    """A `TimedContent` in a checkpoint; triples stand in it as quads of the default graph.
-
-    ``times``: occurrences and latest event time of each; ``touched``: what was not taken yet,
-    with the times before.
-    """
-
-    times: dict[Quad, tuple[int, int]] = field(default_factory=dict)
-    touched: dict[Quad, int | None] = field(default_factory=dict)

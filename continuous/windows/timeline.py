@@ -14,6 +14,7 @@ put in order here is semantics.md, sections 2 to 4:
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -31,12 +32,7 @@ from .kinds import build_window, kind_of
 from .live import LiveContent, LiveQuads
 from .operator import Interval, WindowOperator
 from .reports import Cause, Evaluation, Report, Skipped, Step
-
-_KEPT = (
-    "_views", "_operators", "_by_order", "_pending", "_next_report", "_last_at", "_last_window", "instant",
-    "late", "behind", "taken",
-)  # fmt: skip
-"""What it has become since the registration, beside `QueryTimeline.first`."""
+from .snapshots import First, StreamViewSnapshot, TimelineSnapshot
 
 
 def _quads(window: NamedNode) -> LiveContent:
@@ -55,18 +51,6 @@ class _View:
 
     def watermark(self) -> int | None:
         return self.time.watermark(self.lateness)
-
-
-@dataclass(frozen=True, slots=True)
-class First:
-    """The first elements that a timeline was given.
-
-    ``newest``: nothing that was accepted before them has a greater event time. ``place``: equal for
-    timelines that have been given the same from the beginning; None where that is not known.
-    """
-
-    newest: int
-    place: tuple[int, int | None] | None
 
 
 class QueryTimeline:
@@ -146,12 +130,6 @@ class QueryTimeline:
         """The window operators by (window name, stream IRI)."""
         return self._operators
 
-    def renew_contents(self) -> None:
-        """After a restart: contents of the evaluator's kind take over what the windows held."""
-        for (window, _), operator in self._operators.items():
-            operator.keep_in(self._content_of(NamedNode(window)))
-        self._list_windows()
-
     def _list_windows(self) -> None:
         """An operator was added or replaced."""
         fixed = {each.name.value for each in self._windows if isinstance(each.stream, NamedNode)}
@@ -192,30 +170,71 @@ class QueryTimeline:
 
     # --- what it has become ---------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
-        """What it has become since the registration, for a checkpoint or a `restore`."""
-        return {name: getattr(self, name) for name in _KEPT} | {"first": self.first}
+    def snapshot(self) -> TimelineSnapshot:
+        """What it has become since the registration, for a checkpoint."""
+        waiting = sorted(self._pending)
+        return TimelineSnapshot(
+            {
+                stream: StreamViewSnapshot(view.lateness, view.time, view.active, view.idle)
+                for stream, view in self._views.items()
+            },
+            [(key, operator.snapshot()) for key, operator in self._operators.items()],
+            deque(entry[4] for entry in waiting),
+            [entry[1] for entry in waiting],
+            [entry[3] for entry in waiting],
+            self._next_report,
+            self._last_at,
+            self._last_window,
+            self.instant,
+            self.first,
+            self.late,
+            self.behind,
+            self.taken,
+        )
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, which may be that of others, too: windows that slide are copied."""
-        for name in _KEPT:
-            setattr(self, name, state[name])
-        # Checkpoints of earlier releases do not have it.
-        self.first = state.get("first")
-        own = {id(each): each if each.closes else each.fork() for each in self._operators.values()}
-        self._views = {stream: replace(view) for stream, view in self._views.items()}
-        self._operators = {key: own[id(each)] for key, each in self._operators.items()}
-        self._by_order = [[own[id(each)] for each in operators] for operators in self._by_order]
-        self._pending = list(self._pending)
+    def restore(self, snapshot: TimelineSnapshot) -> None:
+        """Go on from a snapshot of a timeline of the same registration."""
+        self._views = {
+            stream: _View(order, view.lateness, view.time, view.active, view.idle)
+            for order, (stream, view) in enumerate(snapshot.streams.items())
+        }
+        self._next_report = snapshot.next_report
+        self._last_at, self._last_window = snapshot.last_at, snapshot.last_window
+        self.instant, self.first = snapshot.instant, snapshot.first
+        self.late, self.behind, self.taken = snapshot.late, snapshot.behind, snapshot.taken
+        declared = {each.name.value: each for each in self._windows}
+        self._operators, self._by_order = {}, [[] for _ in self._views]
+        for (window, stream), kept in snapshot.windows:
+            operator = self._build(declared[window])
+            if kept is not None:
+                operator.restore(kept)
+            elif self.instant is not None:
+                operator.start(self.instant)
+            self._operators[window, stream] = operator
+            self._by_order[self._views[stream].order].append(operator)
+        rows = zip(snapshot.waiting, snapshot.orders, snapshot.pushes, strict=True)
+        self._pending = [(each.event_time, order, each.seq, push, each) for each, order, push in rows]
+        self._begin_anew()
+
+    def fork(self, taken: int, late: int, behind: int) -> QueryTimeline:
+        """A timeline of its own that stands where this one does, of a query that counted otherwise.
+
+        For windows that have no closes.
+        """
+        other = copy(self)
+        own = {id(each): each.fork() for each in self._operators.values()}
+        other._views = {stream: replace(view) for stream, view in self._views.items()}
+        other._operators = {key: own[id(each)] for key, each in self._operators.items()}
+        other._by_order = [[own[id(each)] for each in operators] for operators in self._by_order]
+        other._pending = list(self._pending)
+        other.taken, other.late, other.behind = taken, late, behind
+        other._begin_anew()
+        return other
+
+    def _begin_anew(self) -> None:
         # Only the order of pushes matters: later ones come behind those that wait.
         self._pushes = count(1 + max((entry[3] for entry in self._pending), default=-1))
         self._list_windows()
-
-    def fork(self, state: Mapping[str, Any]) -> QueryTimeline:
-        """A timeline of its own, with the same windows, that goes on from a state."""
-        other = copy(self)
-        other.restore(state)
-        return other
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -622,13 +641,18 @@ class QueryTimeline:
             view = self._views[iri] = _View(len(self._views), self._lateness_ms)
             self._by_order.append([])
         view.lateness = max(view.lateness, declaration.lateness_ms or 0)
-        operator = build_window(declaration.spec, t0_ms=self._t0_ms, open_closed=self._open_closed)
-        operator.keep_in(self._content_of(declaration.name))
+        operator = self._build(declaration)
         if self.instant is not None:
             operator.start(self.instant)
         self._operators[key] = operator
         self._by_order[view.order].append(operator)
         self._list_windows()
+
+    def _build(self, declaration: WindowDeclaration) -> WindowOperator:
+        """An operator of a window without elements."""
+        operator = build_window(declaration.spec, t0_ms=self._t0_ms, open_closed=self._open_closed)
+        operator.live = self._content_of(declaration.name)
+        return operator
 
 
 def _close_next(operators: Sequence[WindowOperator]) -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 
 from quadrill.app.config import Settings
 from quadrill.app.running import serve
-from quadrill.continuous.durable import checkpointer
 from quadrill.continuous.durable.journal import Journal
+from quadrill.continuous.recovery import checkpointer
 
 
 def main(folder: str, port: str, point: str, passes: str, copy_from: str) -> None:

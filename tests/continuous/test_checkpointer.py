@@ -10,17 +10,16 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.durable import checkpointer
-from quadrill.continuous.durable.checkpoint import read_checkpoint
-from quadrill.continuous.durable.checkpointer import Checkpointer
 from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.durable.process_copy import COPIES, Copy
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.recovery import checkpointer
+from quadrill.continuous.recovery.checkpointer import Checkpointer
+from quadrill.continuous.recovery.state import EngineSnapshot, read_state
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
@@ -77,8 +76,8 @@ class Server:
         bindings = self.engine.current_answer("seen")["results"]["bindings"]
         return sorted(row["x"]["value"].removeprefix(E) for row in bindings)
 
-    def state(self) -> dict[str, Any]:
-        state = read_checkpoint(self.folder / "engine" / "checkpoint")
+    def state(self) -> EngineSnapshot:
+        state = read_state(self.folder / "engine" / "checkpoint")
         assert state is not None
         return state
 
@@ -124,7 +123,7 @@ def test_a_copy_writes_the_moment_at_which_it_was_made(server: Server, tmp_path:
     server.points["during-checkpoint"].set()
     server.written(made + 1)
     state = server.state()
-    assert state["processed"] == state["last"] == server.journal.last - 1
+    assert state.processed == state.last == server.journal.last - 1
     recovered = copy_folder(server, tmp_path / "copy")
     try:
         assert recovered.engine.recovery is not None
@@ -152,7 +151,7 @@ def test_while_one_is_written_no_other_begins(server: Server) -> None:
     server.written(made + 1)
     server.begin()
     server.written(made + 2)
-    assert server.state()["processed"] == server.journal.last
+    assert server.state().processed == server.journal.last
 
 
 def test_a_copy_that_dies_leaves_the_old_checkpoint_and_the_next_succeeds(
@@ -161,7 +160,7 @@ def test_a_copy_that_dies_leaves_the_old_checkpoint_and_the_next_succeeds(
     server.push(1_000, "a")
     server.begin()
     server.written(server.checkpoints.made)
-    before = server.state()["processed"]
+    before = server.state().processed
     server.points["during-checkpoint"] = threading.Event()
     server.push(2_000, "b")
     made = server.checkpoints.made
@@ -174,13 +173,13 @@ def test_a_copy_that_dies_leaves_the_old_checkpoint_and_the_next_succeeds(
     if server.checkpoints.made == made:
         # It may have been quicker than the signal.
         assert "no checkpoint: the process that wrote it ended early" in caplog.text
-        assert server.state()["processed"] == before
+        assert server.state().processed == before
     assert list((server.folder / "engine").glob("*.new")) == []
     server.push(3_000, "c")
     made = server.checkpoints.made
     server.begin()
     server.written(made + 1)
-    assert server.state()["processed"] == server.journal.last
+    assert server.state().processed == server.journal.last
 
 
 def test_stopping_gives_up_the_copy_and_writes_the_last_state_itself(
@@ -194,7 +193,7 @@ def test_stopping_gives_up_the_copy_and_writes_the_last_state_itself(
     with caplog.at_level(logging.WARNING):
         server.engine.stop()
     assert "no checkpoint" not in caplog.text
-    assert server.state()["processed"] == server.journal.last
+    assert server.state().processed == server.journal.last
     assert list((server.folder / "engine").glob("*.new")) == []
 
 
@@ -203,10 +202,10 @@ def test_a_full_disk_is_told_and_the_logs_forget_nothing(
 ) -> None:
     server.push(1_000, "a")
 
-    def full(draft: Path, state: dict[str, Any]) -> int:
+    def full(draft: Path, state: EngineSnapshot) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpointer, "write_draft", full)
+    monkeypatch.setattr(checkpointer, "write_state", full)
     made, earliest = server.checkpoints.made, server.journal.log.earliest
     with caplog.at_level(logging.WARNING):
         server.begin()

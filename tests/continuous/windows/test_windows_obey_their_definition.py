@@ -57,7 +57,7 @@ def test_a_timed_content_gives_the_latest_occurrence_of_each_triple(
         inside.append(element)
         if taken_over and number == len(items) // 2:
             content = TimedContent(coder)
-            content.take_over(*live.parts())
+            content.restore(live.snapshot())
             assert not content.take().keys and not content.take_times()
             told = content.times()
         else:
@@ -99,7 +99,7 @@ class Follower:
 
     def __init__(self, window: WindowOperator) -> None:
         self.window = window
-        self.live = window.live = Both()  # type: ignore[misc]
+        self.live = window.live = Both()
         self.quads: set[Quad] = set()
 
     def check(self) -> None:

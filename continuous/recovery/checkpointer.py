@@ -1,6 +1,6 @@
-"""When a checkpoint is made and what becomes of the logs then; recovery (keeper.py) reads it.
+"""When a checkpoint is made and what becomes of the logs then; recovery reads it.
 
-A small state is written between two turns. A large one is written by a copy of the process (snapshot.py)
+A small state is written between two turns. A large one is written by a copy of the process (process_copy.py)
 while the engine goes on, so that queries stand still only for as long as the copy takes to be made:
 
     engine's thread   settle | copy |  turns go on  ...                              | logs forget
@@ -17,22 +17,24 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from quadrill.store.errors import StoreUnwritableError
 
+from ..durable.checkpoint import publish
+from ..durable.journal import Journal
+from ..durable.process_copy import COPIES, Copy
+from ..durable.turns import CallTurn
 from ..errors import EngineStoppedError
 from ..lifecycle.lifecycle import members_of
 from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
-from ..queries.snapshot import query_state
+from ..queries.snapshot import snapshot_of
 from ..remote.source_registry import SourceMoment
 from ..streams.retained import MemoryLog
 from ..streams.stream import StreamState
-from .checkpoint import publish, write_draft
-from .journal import Journal
-from .process_copy import COPIES, Copy
-from .turns import CallTurn
+from ..windows.snapshots import TimelineSnapshot
+from ..windows.timeline import QueryTimeline
+from .state import EngineSnapshot, EntrySnapshot, StreamSnapshot, write_state
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -183,24 +185,21 @@ class Checkpointer:
             list(parts.streams),
         )
 
-    def _state(self, moment: _Moment) -> dict[str, Any]:
+    def _state(self, moment: _Moment) -> EngineSnapshot:
         """The state of a moment; also called in a copy of the process, where no lock may be waited for."""
-        return {
-            "processed": moment.processed,
-            "last": moment.last,
-            "version": moment.version,
-            "keys": self._parts.acceptor.receipts.figures(),
-            "streams": {
-                each.iri: {
-                    "created": each.record.created_ms,
-                    "figures": each.figures(),
-                    "dead_letters": list(each.dead_letters),
-                }
+        timelines: dict[QueryTimeline, TimelineSnapshot] = {}
+        return EngineSnapshot(
+            moment.processed,
+            moment.last,
+            moment.version,
+            self._parts.acceptor.receipts.figures(),
+            {
+                each.iri: StreamSnapshot(each.record.created_ms, each.figures(), list(each.dead_letters))
                 for each in moment.streams
             },
-            "sources": moment.sources.state,
-            "queries": [_entry_state(entry) for entry in moment.entries],
-        }
+            moment.sources.state,
+            [_entry_snapshot(entry, timelines) for entry in moment.entries],
+        )
 
     def _draft(self) -> Path:
         return self.path.with_name(f"checkpoint.{os.getpid()}.new")
@@ -225,7 +224,7 @@ class Checkpointer:
         with self._parts.turns.lock:
             moment = self._moment()
             try:
-                self._copy = Copy(lambda: write_draft(draft, self._state(moment)))
+                self._copy = Copy(lambda: write_state(draft, self._state(moment)))
             except OSError as error:
                 log.warning("the process cannot be copied for a checkpoint: %s", error.strerror)
         if self._copy is None:
@@ -241,7 +240,7 @@ class Checkpointer:
         self._keep_tables()
         self._note_pause(began)
 
-    def _publish(self, moment: _Moment, draft: Path, state: dict[str, Any] | None) -> None:
+    def _publish(self, moment: _Moment, draft: Path, state: EngineSnapshot | None) -> None:
         """Sync the logs that the checkpoint relies on, then let it take its place."""
         journal = self._journal
         began = time.monotonic()
@@ -250,7 +249,7 @@ class Checkpointer:
         journal.reached("before-checkpoint")
         try:
             if state is not None:
-                self.size = write_draft(draft, state)
+                self.size = write_state(draft, state)
             publish(draft, self.path)
         except OSError as error:
             draft.unlink(missing_ok=True)
@@ -309,12 +308,12 @@ class Checkpointer:
             self._waiting = None
 
 
-def _entry_state(entry: Entry) -> dict[str, Any]:
+def _entry_snapshot(entry: Entry, timelines: dict[QueryTimeline, TimelineSnapshot]) -> EntrySnapshot:
     running = entry.running
-    return {
-        **members_of(entry, None if running is None else running.prepared),
-        "state": entry.state,
-        "error": entry.error,
-        "feed": entry.feed.figures(),
-        "query": None if running is None else query_state(running),
-    }
+    return EntrySnapshot(
+        members_of(entry, None if running is None else running.prepared),
+        entry.state,
+        entry.error,
+        entry.feed.figures(),
+        None if running is None else snapshot_of(running, timelines),
+    )

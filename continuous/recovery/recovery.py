@@ -26,6 +26,8 @@ from quadrill.store.errors import (
     UnsupportedError,
 )
 
+from ..durable.journal import Journal, JournalRecord
+from ..durable.turns import CallTurn, InputTurn, NewStreamTurn, Turn
 from ..evaluate.evaluator import Evaluator
 from ..lifecycle.lifecycle import QueryLifecycle, sentence_of
 from ..lifecycle.parts import EngineParts
@@ -33,7 +35,7 @@ from ..queries.catalogue import Entry
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
-from ..queries.snapshot import restore_query
+from ..queries.snapshot import QuerySnapshot, restore
 from ..scheduler.turns import (
     AttachTurn,
     CommitTurn,
@@ -48,10 +50,8 @@ from ..scheduler.turns import (
 from ..static.commit_delta import Past
 from ..streams.accept import replay_derived
 from ..streams.retained import MemoryLog
-from .checkpoint import read_checkpoint
 from .checkpointer import Checkpointer
-from .journal import Journal, JournalRecord
-from .turns import CallTurn, InputTurn, NewStreamTurn, Turn
+from .state import EngineSnapshot, EntrySnapshot, read_state
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -116,10 +116,10 @@ class Recovery:
         parts, journal = self._parts, self._journal
         parts.streams.restore()
         journal.silent = True
-        state: dict[str, Any] | None = None
+        state: EngineSnapshot | None = None
         problem: str | None = None
         try:
-            state = read_checkpoint(self.checkpoints.path)
+            state = read_state(self.checkpoints.path)
         except StoreFormatError as error:
             problem = error.message
         if state is None and journal.log.earliest > 1 and problem is None:
@@ -127,8 +127,8 @@ class Recovery:
         usable = problem is None or journal.log.earliest == 1
         if not usable:
             log.error("windows begin empty and feeds with a reset: %s", problem)
-        processed = 0 if state is None else state["processed"]
-        last = 0 if state is None else state["last"]
+        processed = 0 if state is None else state.processed
+        last = 0 if state is None else state.last
         if journal.last < last:
             log.error("the journal ends at record %d, the checkpoint was made after %d", journal.last, last)
             journal.log.restart(last)
@@ -164,17 +164,17 @@ class Recovery:
         log.info("recovered in %(seconds)s s, %(records)s records replayed", self.report)
 
     def _read_past(
-        self, processed: int, last: int, state: dict[str, Any] | None, *, usable: bool
+        self, processed: int, last: int, state: EngineSnapshot | None, *, usable: bool
     ) -> list[JournalRecord]:
         """Restore streams and what they retain; the records that have to take their turns again."""
         parts = self._parts
         acceptor, book = parts.acceptor, parts.streams
-        for iri, kept in (state or {"streams": {}})["streams"].items():
+        for iri, kept in ({} if state is None else state.streams).items():
             stream = book.find(iri)
-            if stream is not None and stream.record.created_ms == kept["created"]:
-                stream.restore_figures(kept["figures"])
-                stream.dead_letters.restore(kept["dead_letters"])
-        acceptor.receipts.restore((state or {"keys": []})["keys"])
+            if stream is not None and stream.record.created_ms == kept.created_ms:
+                stream.restore_figures(kept.figures)
+                stream.dead_letters.restore(kept.dead_letters)
+        acceptor.receipts.restore([] if state is None else state.keys)
         rest = []
         for record in self._journal.read():
             stream = book.find(record.members["stream"]) if "stream" in record.members else None
@@ -200,7 +200,7 @@ class Recovery:
                     rest.append(record)
         return rest
 
-    def _begin(self, state: dict[str, Any] | None, rest: list[JournalRecord]) -> None:
+    def _begin(self, state: EngineSnapshot | None, rest: list[JournalRecord]) -> None:
         """Make the queries of the checkpoint, each over the version that its static parts reflected."""
         parts = self._parts
         store, turns = parts.store, parts.turns
@@ -212,21 +212,21 @@ class Recovery:
             self._rewind_to(turns.version)
             turns.replaying = self._forward
             return
-        parts.sources.restore(state["sources"])
-        turns.version = state["version"]
-        kept = [each for each in state["queries"] if each["query"] is not None]
-        versions = [each["query"]["static_version"] for each in kept]
-        near = [version for version in versions if state["version"] - version <= _FAR]
-        self._rewind_to(min([state["version"], *near]))
+        parts.sources.restore(state.sources)
+        turns.version = state.version
+        kept = [(each, each.query) for each in state.queries if each.query is not None]
+        versions = [query.static_version for _, query in kept]
+        near = [version for version in versions if state.version - version <= _FAR]
+        self._rewind_to(min([state.version, *near]))
         parts.statics.begin_at(store.version)
-        entries = {each["name"]: self._entry(each) for each in state["queries"]}
+        entries = {each.name: self._entry(each) for each in state.queries}
         restored: dict[str, RunningQuery] = {}
-        for each in sorted(kept, key=lambda each: int(each["query"]["static_version"])):
-            self._forward_to(each["query"]["static_version"], restored.values())
-            running = self._restore(entries[each["name"]], each)
+        for each, query in sorted(kept, key=lambda pair: pair[1].static_version):
+            self._forward_to(query.static_version, restored.values())
+            running = self._restore(entries[each.name], each, query)
             if running is not None:
-                restored[each["name"]] = running
-        self._forward_to(state["version"], restored.values())
+                restored[each.name] = running
+        self._forward_to(state.version, restored.values())
         turns.replaying = self._forward
         for name in entries:
             if name in restored:
@@ -243,39 +243,30 @@ class Recovery:
         for running in restored:
             running.absorb_steps()
 
-    def _evaluator_of(self, kept: dict[str, Any]) -> tuple[PreparedQuery, Evaluator] | Exception:
-        try:
-            prepared = self._lifecycle.prepare(_registration(kept)).under_name(kept["name"])
-            prepared = self._lifecycle.with_sources(prepared, kept["sources"])
-            prepared = replace(prepared, looked_up=_looked_up((kept.get("query") or kept).get("looked_up")))
-            with self._parts.sources.pinned((kept.get("query") or {}).get("pins", {})):
-                return prepared, self._lifecycle.evaluator(prepared)
-        except Exception as error:
-            return error
+    def _evaluator_of(
+        self, members: dict[str, Any], looked_up: Any, pins: Mapping[str, list[Any]]
+    ) -> tuple[PreparedQuery, Evaluator]:
+        prepared = self._lifecycle.prepare(_registration(members)).under_name(members["name"])
+        prepared = self._lifecycle.with_sources(prepared, members["sources"])
+        prepared = replace(prepared, looked_up=_looked_up(looked_up))
+        with self._parts.sources.pinned(pins):
+            return prepared, self._lifecycle.evaluator(prepared)
 
-    def _entry(self, kept: dict[str, Any]) -> Entry:
+    def _entry(self, kept: EntrySnapshot) -> Entry:
         """One query of the checkpoint, with its feed."""
-        feed = self._lifecycle.new_feed(kept["name"])
-        feed.restore(kept["feed"], self._journal.results.events(kept["feed"][0]))
-        entry = Entry(
-            kept["name"],
-            _registration(kept),
-            feed,
-            kept["created"],
-            state=kept["state"],
-            error=kept["error"],
-        )
+        feed = self._lifecycle.new_feed(kept.name)
+        feed.restore(kept.feed, self._journal.results.events(kept.feed[0]))
+        registration, created = _registration(kept.members), kept.members["created"]
+        entry = Entry(kept.name, registration, feed, created, state=kept.state, error=kept.error)
         self._parts.catalogue.add(entry)
         return entry
 
-    def _restore(self, entry: Entry, kept: dict[str, Any]) -> RunningQuery | None:
+    def _restore(self, entry: Entry, kept: EntrySnapshot, query: QuerySnapshot) -> RunningQuery | None:
         """A query as it was; one that cannot run any more is shown as failed with the reason."""
         try:
-            made = self._evaluator_of(kept)
-            if isinstance(made, Exception):
-                raise made
-            running = self._lifecycle.make_running(entry, *made, paused=kept["state"] == "paused")
-            restore_query(running, kept["query"])
+            made = self._evaluator_of(kept.members, query.looked_up, query.pins)
+            running = self._lifecycle.make_running(entry, *made, paused=kept.state == "paused")
+            restore(running, query)
             self._parts.views.adopt(entry.name, running.view)
             return running
         except Exception as error:
@@ -408,11 +399,12 @@ class Recovery:
     def _attach(self, record: JournalRecord) -> AttachTurn | None:
         parts, members = self._parts, record.members
         entry = self._entry_of(record)
-        made = self._evaluator_of(members)
-        if isinstance(made, Exception):
+        try:
+            made = self._evaluator_of(members, members.get("looked_up"), {})
+        except Exception as error:
             parts.router.forget_name(entry.name)
             parts.attachments.end_waiting(entry.name)
-            parts.catalogue.set_state(entry, "failed", sentence_of(made))
+            parts.catalogue.set_state(entry, "failed", sentence_of(error))
             return None
         running = self._lifecycle.make_running(entry, *made, paused=members["paused"])
         return AttachTurn(running, members["reset"], members.get("from"))
