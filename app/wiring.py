@@ -22,7 +22,7 @@ from quadrill.store.logs.change_log import Retention
 from quadrill.store.logs.input_log import SYNCS
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
-from quadrill.store.sparql.guard import Limits
+from quadrill.store.sparql.guard import TextLimits
 
 from .config import Settings, SettingsError
 from .evaluation.endpoint import SparqlEndpoint
@@ -144,7 +144,7 @@ def open_store(settings: Settings, clock: Clock | None = None) -> QuadStore:
         folder,
         durable=settings.durable,
         clock_ms=(clock or SystemClock()).now_ms,
-        limits=Limits(characters=settings.max_body_bytes, height=settings.max_nesting),
+        limits=TextLimits(characters=settings.max_body_bytes, height=settings.max_nesting),
         retention=Retention(
             max_bytes=settings.change_log_bytes,
             max_age_ms=duration_ms(settings.change_log_age, "the setting change_log_age"),

@@ -10,7 +10,7 @@ from pyoxigraph import Store
 
 from quadrill.store.errors import NotFoundError
 from quadrill.store.registry import StoredQueryRecord
-from quadrill.store.sparql.guard import Limits
+from quadrill.store.sparql.guard import TextLimits
 from quadrill.store.sparql.query import Querier, QueryRequest
 
 from ..evaluation.extensions import extended
@@ -54,7 +54,7 @@ def put_stored(name: str) -> Response:
     if len(text) > settings.max_query_bytes:
         raise too_large("the query", settings.max_query_bytes, len(text))
     # Evaluated on nothing: a wrong text is told now and not when it is run.
-    checker = Querier(Store(), Limits(height=settings.max_nesting), store.allowed_hosts)
+    checker = Querier(Store(), TextLimits(height=settings.max_nesting), store.allowed_hosts)
     asked = extended(text, settings.base_iri)
     wanted = QueryRequest(
         asked.text,

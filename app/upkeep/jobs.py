@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quadrill.store.bulk import BulkLoader, LoadCancelledError, Progress
+from quadrill.store.bulk import BulkLoader, LoadCancelledError, LoadProgress
 from quadrill.store.bulk.load import MIRROR as MIRROR_FOLDER
 from quadrill.store.bulk.load import require_mirror
 from quadrill.store.bulk.upkeep import compact_mirror, make_mirror
@@ -204,9 +204,9 @@ class JobQueue:
 
     def _load(self, record: JobRecord) -> None:
         started = last = time.monotonic()
-        self._update(record.id, state="running", progress=shown(Progress("parse", 0, 0, 0, 0, 0.0)))
+        self._update(record.id, state="running", progress=shown(LoadProgress("parse", 0, 0, 0, 0, 0.0)))
 
-        def report(progress: Progress) -> None:
+        def report(progress: LoadProgress) -> None:
             nonlocal last
             now = time.monotonic()
             if now - last > PROGRESS_SECONDS or progress.stage != "parse":
@@ -219,7 +219,7 @@ class JobQueue:
             cancelled=lambda: record.id in self._cancelled,
             cause=LOAD,
         )
-        ended = Progress("done", summary.rows, 0, 0, summary.bad, time.monotonic() - started)
+        ended = LoadProgress("done", summary.rows, 0, 0, summary.bad, time.monotonic() - started)
         self._update(record.id, state="done", progress=shown(ended) | asdict(summary))
 
     def _optimize(self, record: JobRecord) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.streams.times import duration_ms
-from quadrill.store.bulk import Kept, LoadOptions, Progress
+from quadrill.store.bulk import Kept, LoadOptions, LoadProgress
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.load import ENGINES
 from quadrill.store.bulk.sources import SourceError, find_sources
@@ -78,7 +78,7 @@ def kept_loads(settings: Settings) -> Kept:
     return Kept(age_ms / 1000, settings.load_kept_bytes)
 
 
-def shown(progress: Progress) -> dict[str, Any]:
+def shown(progress: LoadProgress) -> dict[str, Any]:
     """Progress as a job shows it."""
     return {
         "stage": progress.stage,

@@ -13,7 +13,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from quadrill.store.errors import LimitError
 from quadrill.store.hosts import AllowedHosts
-from quadrill.store.sparql.guard import Limits
+from quadrill.store.sparql.guard import TextLimits
 from quadrill.store.sparql.query import Querier, QueryRequest, QueryResult
 
 from ..algebra.build import all_nodes
@@ -32,7 +32,7 @@ class ScratchReader:
     """Asks queries of a throw-away store as a snapshot of the quad store is asked."""
 
     def __init__(self, store: Store, version: int) -> None:
-        self._querier = Querier(store, Limits(), AllowedHosts())
+        self._querier = Querier(store, TextLimits(), AllowedHosts())
         self.version = version
 
     def query(self, text: str, **parameters: Any) -> QueryResult:

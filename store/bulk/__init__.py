@@ -1,7 +1,7 @@
 """Bulk loads: many and large files become one commit, bad lines go to a quarantine file."""
 
 from .direct import prepare_direct
-from .load import BulkLoader, LoadOptions, LoadSummary, Progress
+from .load import BulkLoader, LoadOptions, LoadProgress, LoadSummary
 from .purge import Kept
 from .work import LoadCancelledError, LoadError
 
@@ -12,6 +12,6 @@ __all__ = [
     "LoadError",
     "LoadOptions",
     "LoadSummary",
-    "Progress",
+    "LoadProgress",
     "prepare_direct",
 ]

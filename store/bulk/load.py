@@ -30,7 +30,7 @@ from ..quads.quad_store import QuadStore
 from .direct import prepare_direct
 from .parts import PartsStream, may_have_blank_nodes, quads_of
 from .purge import KEPT, Kept, purge
-from .sources import Source, cut, find_sources
+from .sources import SourceFile, cut, find_sources
 from .work import LoadCancelledError, LoadError, Work
 
 ENGINES = ("auto", "oxigraph", "spark")
@@ -77,7 +77,7 @@ class LoadOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class LoadProgress:
     """The progress of a load, told while it runs.
 
     Attributes:
@@ -135,7 +135,7 @@ class BulkLoader:
         self,
         options: LoadOptions,
         *,
-        report: Callable[[Progress], None] = lambda progress: None,
+        report: Callable[[LoadProgress], None] = lambda progress: None,
         cancelled: Callable[[], bool] = lambda: False,
         cause: str = "load",
     ) -> LoadSummary:
@@ -164,7 +164,7 @@ class BulkLoader:
         self,
         options: LoadOptions,
         folder: Path,
-        report: Callable[[Progress], None],
+        report: Callable[[LoadProgress], None],
         cancelled: Callable[[], bool],
         cause: str,
     ) -> LoadSummary:
@@ -185,7 +185,7 @@ class BulkLoader:
             if cancelled():
                 raise LoadCancelledError("the load was cancelled; nothing was loaded")
             read = work.read_bytes() if stage == "parse" else total
-            report(Progress(stage, rows, size, total, bad, time.monotonic() - started, read))
+            report(LoadProgress(stage, rows, size, total, bad, time.monotonic() - started, read))
 
         def staged(name: str) -> None:
             nonlocal stage
@@ -209,7 +209,7 @@ class BulkLoader:
         rows = sum(done.rows for _, done in work.finished())
         if rows >= _OPTIMIZE_ROWS and not self._store.in_memory:
             stage = "optimize"
-            report(Progress(stage, rows, latest[1], total, bad, time.monotonic() - started, total))
+            report(LoadProgress(stage, rows, latest[1], total, bad, time.monotonic() - started, total))
             self._store.optimize()
         if options.mirror:
             stage = "mirror"
@@ -241,7 +241,7 @@ class BulkLoader:
         shutil.copyfile(summary.quarantine, file)
         return replace(summary, quarantine=str(file))
 
-    def _work(self, options: LoadOptions, folder: Path, sources: list[Source], engine: str) -> Work:
+    def _work(self, options: LoadOptions, folder: Path, sources: list[SourceFile], engine: str) -> Work:
         described: dict[str, Any] = {
             "graph": options.graph.value if options.graph else None,
             "base_iri": options.base_iri,
@@ -268,7 +268,7 @@ def _never() -> bool:
     return False
 
 
-def choose_engine(options: LoadOptions, sources: list[Source]) -> str:
+def choose_engine(options: LoadOptions, sources: list[SourceFile]) -> str:
     """The engine for a load, ``oxigraph`` or ``spark``, by its options and its size.
 
     Raises:

@@ -17,7 +17,7 @@ from pyoxigraph import NamedNode, RdfFormat, parse, serialize
 
 from ..errors import LimitError, RdfSyntaxError
 from ..formats import RdfLimits, RdfType, parse_rdf, rdf_error
-from .sources import Chunk, Source, lines_of, open_source
+from .sources import Chunk, SourceFile, lines_of, open_source
 
 DOCUMENT_BYTES = 2 << 30
 """A document of another format than N-Triples and N-Quads is held in memory as a whole; this is the most."""
@@ -63,7 +63,9 @@ class Batch:
     bad: list[Bad] = field(default_factory=list)
 
 
-def parse_chunk(source: Source, chunk: Chunk, rules: Rules, *, keep_labels: bool = False) -> Iterator[Batch]:
+def parse_chunk(
+    source: SourceFile, chunk: Chunk, rules: Rules, *, keep_labels: bool = False
+) -> Iterator[Batch]:
     """The batches of a chunk; blank nodes get new labels unless ``keep_labels``.
 
     Raises:
@@ -141,7 +143,7 @@ class _Relabel:
         return b"_:" + ("abcdef"[int(digest[0], 16) % 6] + digest[1:]).encode()
 
 
-def _document(source: Source, rules: Rules, relabel: _Relabel | None) -> Iterator[Batch]:
+def _document(source: SourceFile, rules: Rules, relabel: _Relabel | None) -> Iterator[Batch]:
     batch = Batch()
     try:
         with open_source(source) as stream:

@@ -28,7 +28,7 @@ class SourceError(QuadrillError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """One file: its RDF format as media type, its packing (``gz``, ``bz2``, ``zst`` or empty), its bytes."""
 
     path: str
@@ -60,7 +60,7 @@ class Chunk:
     end: int
 
 
-def find_sources(given: Iterable[str | Path], kind: RdfType | None = None) -> list[Source]:
+def find_sources(given: Iterable[str | Path], kind: RdfType | None = None) -> list[SourceFile]:
     """The files that ``given`` names: files, globs (``**`` too), and folders with all below them.
 
     Args:
@@ -70,7 +70,7 @@ def find_sources(given: Iterable[str | Path], kind: RdfType | None = None) -> li
     Raises:
         SourceError: there is no such file, or a file's format is not known.
     """
-    found: dict[str, Source] = {}
+    found: dict[str, SourceFile] = {}
     for each in given:
         for path, named in _spelt_out(str(each)):
             source = _source(path, kind)
@@ -86,7 +86,7 @@ def find_sources(given: Iterable[str | Path], kind: RdfType | None = None) -> li
     return list(found.values())
 
 
-def cut(sources: Iterable[Source], chunk_bytes: int = CHUNK_BYTES) -> list[Chunk]:
+def cut(sources: Iterable[SourceFile], chunk_bytes: int = CHUNK_BYTES) -> list[Chunk]:
     """The sources as chunks; packed files and documents are one each."""
     chunks: list[Chunk] = []
     for number, source in enumerate(sources):
@@ -98,7 +98,7 @@ def cut(sources: Iterable[Source], chunk_bytes: int = CHUNK_BYTES) -> list[Chunk
     return chunks
 
 
-def open_source(source: Source) -> IO[bytes]:
+def open_source(source: SourceFile) -> IO[bytes]:
     """The unpacked bytes of a source, as an open file."""
     match source.packing:
         case "gz":
@@ -113,7 +113,7 @@ def open_source(source: Source) -> IO[bytes]:
             return open(source.path, "rb")
 
 
-def lines_of(source: Source, chunk: Chunk, block: int = 1 << 20) -> Iterator[list[bytes]]:
+def lines_of(source: SourceFile, chunk: Chunk, block: int = 1 << 20) -> Iterator[list[bytes]]:
     """The lines of a chunk, in lists of about ``block`` bytes; only a line feed ends a line."""
     with open_source(source) as stream:
         left: float = float("inf")
@@ -147,11 +147,11 @@ def _spelt_out(given: str) -> Iterator[tuple[str, bool]]:
             yield from ((path, False) for path, _ in _spelt_out(match))
 
 
-def _source(path: str, kind: RdfType | None) -> Source | None:
+def _source(path: str, kind: RdfType | None) -> SourceFile | None:
     stem, ending = os.path.splitext(path)
     packing = PACKINGS.get(ending.lower(), "")
     kind = kind or guess_rdf_format(os.path.basename(stem if packing else path))
     if kind is None:
         return None
     facts = os.stat(path)
-    return Source(os.path.abspath(path), kind.media_type, packing, facts.st_size, facts.st_mtime_ns)
+    return SourceFile(os.path.abspath(path), kind.media_type, packing, facts.st_size, facts.st_mtime_ns)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .parsing import Rules
-from .sources import Source, cut
+from .sources import SourceFile, cut
 from .spark_mirror import compact, make
 from .spark_parse import SCHEMA, chunk_rows
 from .spark_session import end_with_parent, finish, session, tell, uri
@@ -28,7 +28,7 @@ def load(folder: Path, max_bad: int | None) -> None:
     from pyspark.sql import functions as f
 
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-    sources = [Source(**each) for each in plan["sources"]]
+    sources = [SourceFile(**each) for each in plan["sources"]]
     options = plan["options"]
     rules = Rules(options.get("graph"), options.get("base_iri"), plan["seed"])
     work = Work(folder, sources, cut(sources), rules)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .parsing import Rules, parse_chunk
-from .sources import Source, cut
+from .sources import SourceFile, cut
 
 SCHEMA = (
     "chunk int, s string, p string, o string, g string, lines long, line long, reason string, text string"
@@ -17,7 +17,7 @@ _LINE = re.compile(
 )
 
 
-def parsed(spark: Any, sources: list[Source], rules: Rules, *, keep_labels: bool = False) -> Any:
+def parsed(spark: Any, sources: list[SourceFile], rules: Rules, *, keep_labels: bool = False) -> Any:
     """The quads and bad lines of all sources as one DataFrame of `SCHEMA`.
 
     A row is a quad (``s`` is set), a bad line (``reason`` is set), or a chunk's end (``lines`` is set).
@@ -33,7 +33,7 @@ def parsed(spark: Any, sources: list[Source], rules: Rules, *, keep_labels: bool
     return spark.range(0, len(chunks), 1, len(chunks)).mapInArrow(parse, SCHEMA)
 
 
-def chunk_rows(sources: list[Source], chunk: Any, rules: Rules, keep_labels: bool) -> Iterator[Any]:
+def chunk_rows(sources: list[SourceFile], chunk: Any, rules: Rules, keep_labels: bool) -> Iterator[Any]:
     """The rows of one chunk, as Arrow batches of `SCHEMA`."""
     import pyarrow as pa
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from ..errors import QuadrillError, StoreUnwritableError
 from .parsing import Rules
-from .sources import Chunk, Source
+from .sources import Chunk, SourceFile
 
 QUARANTINE = "quarantine.ndjson"
 _FORMAT = 1
@@ -61,7 +61,7 @@ class Work:
     """
 
     def __init__(
-        self, folder: Path, sources: Sequence[Source], chunks: Sequence[Chunk], rules: Rules
+        self, folder: Path, sources: Sequence[SourceFile], chunks: Sequence[Chunk], rules: Rules
     ) -> None:
         self.folder = folder
         self.sources = list(sources)
@@ -73,7 +73,7 @@ class Work:
     def open(
         cls,
         below: Path,
-        sources: Sequence[Source],
+        sources: Sequence[SourceFile],
         chunks: Sequence[Chunk],
         options: dict[str, Any],
     ) -> Work:

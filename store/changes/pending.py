@@ -1,6 +1,6 @@
 """Changes that are worked out but not made: a view of the dataset with a layer of effective changes on it.
 
-    StoreView(store)  <-  Pending (the group being committed)  <-  Pending (one request of it)
+    StoreView(store)  <-  PendingChanges (the group being committed)  <-  PendingChanges (one request of it)
 
 Invariants of a layer: ``added`` is disjoint from the view below, ``removed`` is contained in it, the two are
 disjoint; the same for ``created`` and ``dropped`` graph names. So a quad deleted and inserted again is no
@@ -17,7 +17,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 from .commit import GraphName, NetChange
 
 
-class View(Protocol):
+class DatasetView(Protocol):
     """A dataset as a layer of changes reads it: the committed one, or one with further layers."""
 
     def contains(self, quad: Quad) -> bool:
@@ -60,10 +60,10 @@ class StoreView:
         return iter(self._store.quads_for_pattern(None, None, None, name))
 
 
-class Pending:
+class PendingChanges:
     """A layer of changes over a view; itself a view."""
 
-    def __init__(self, below: View) -> None:
+    def __init__(self, below: DatasetView) -> None:
         self._below = below
         # Dicts keep the order in which changes were made, so that a commit reads like its request.
         self._added: dict[Quad, None] = {}
@@ -159,7 +159,7 @@ class Pending:
 
     def layers(self) -> list[NetChange]:
         """The changes of all layers, lowest first, without empty ones."""
-        below = self._below.layers() if isinstance(self._below, Pending) else []
+        below = self._below.layers() if isinstance(self._below, PendingChanges) else []
         own = self.net()
         return [*below, own] if own else below
 

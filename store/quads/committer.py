@@ -25,7 +25,7 @@ from ..changes.counts import (
     keys_of_counts,
     take_counts,
 )
-from ..changes.pending import Pending, StoreView
+from ..changes.pending import PendingChanges, StoreView
 from ..errors import StoreError, UnsupportedError
 from ..logs.change_log import ChangeLog
 from ..sparql.query import Querier
@@ -261,7 +261,7 @@ class Committer:
         """Make every logged commit after ``version`` once more: what is there already does not change."""
         if version >= self._log.version:
             return
-        pending = Pending(StoreView(self.store))
+        pending = PendingChanges(StoreView(self.store))
         last = version
         for commit in self._log.after(version):
             if until is not None and commit.version > until:
@@ -297,7 +297,7 @@ class Committer:
                 raise UnsupportedError("rewinding over a bulk load")
             if self._log.checkpoint > version:
                 self._log.mark_checkpoint(version)
-            pending = Pending(StoreView(self.store))
+            pending = PendingChanges(StoreView(self.store))
             for commit in reversed(commits):
                 pending.replay(commit.net().inverse())
             self._make(pending.net(), version)

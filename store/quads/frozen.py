@@ -18,7 +18,7 @@ from ..changes.apply import apply_change
 from ..changes.commit import NetChange
 from ..errors import StoreUnwritableError
 from ..hosts import AllowedHosts
-from ..sparql.guard import Limits
+from ..sparql.guard import TextLimits
 from ..sparql.query import Querier, QueryRequest, QueryResult
 
 _FOLDER = "frozen"
@@ -44,7 +44,7 @@ def frozen(
     store: Store,
     folder: Path | None,
     version: int,
-    limits: Limits,
+    limits: TextLimits,
     hosts: AllowedHosts,
     undo: NetChange | None,
 ) -> FrozenReader:

@@ -21,7 +21,7 @@ from ..hosts import AllowedHosts
 from ..logs.change_log import ChangeLog, Retention, SqliteChangeLog
 from ..logs.memory_log import MemoryChangeLog
 from ..remote import Fetcher, http_fetcher
-from ..sparql.guard import Limits
+from ..sparql.guard import TextLimits
 from ..sparql.query import Querier
 from .committer import Committer, Observer, no_crash_point, system_clock_ms
 from .frozen import FrozenReader, frozen, remove_copies
@@ -41,7 +41,7 @@ class QuadStore(StoreWrites):
         folder: DataFolder | None,
         *,
         clock_ms: Callable[[], int],
-        limits: Limits,
+        limits: TextLimits,
         hosts: AllowedHosts,
         fetcher: Fetcher,
         reached: Callable[[str], None],
@@ -68,7 +68,7 @@ class QuadStore(StoreWrites):
         *,
         durable: bool = True,
         clock_ms: Callable[[], int] | None = None,
-        limits: Limits | None = None,
+        limits: TextLimits | None = None,
         retention: Retention | None = None,
         allowed_hosts: Iterable[str] = (),
         fetcher: Fetcher | None = None,
@@ -96,7 +96,7 @@ class QuadStore(StoreWrites):
         retention = retention or Retention()
         options: dict[str, Any] = {
             "clock_ms": clock_ms or system_clock_ms,
-            "limits": limits or Limits(),
+            "limits": limits or TextLimits(),
             "hosts": hosts,
             "fetcher": fetcher or http_fetcher(hosts),
             "reached": reached,
@@ -269,7 +269,7 @@ class QuadStore(StoreWrites):
         self._committer.checkpoint()
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> TextLimits:
         """The limits on query and update texts."""
         return self._limits
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pyoxigraph import Store
 
 from ..changes.commit import Commit, GraphName, NetChange, count_graphs, graph_key
-from ..changes.pending import Pending, StoreView
+from ..changes.pending import PendingChanges, StoreView
 from ..errors import ConflictError, QuadrillError, StoreError
 from .committer import Committer
 from .gate import Gate
@@ -39,7 +39,7 @@ class OwnedGraphError(ConflictError):
 
 @dataclass(slots=True)
 class _Request:
-    derive: Callable[[Pending], None]
+    derive: Callable[[PendingChanges], None]
     cause: str | None
     expected: int | None
     owner: str | None = None
@@ -86,7 +86,7 @@ class Writer:
 
     def submit(
         self,
-        derive: Callable[[Pending], None],
+        derive: Callable[[PendingChanges], None],
         *,
         cause: str | None,
         expected: int | None,
@@ -147,14 +147,14 @@ class Writer:
                 raise
 
     def _derive_group(self, requests: list[_Request]) -> None:
-        group = Pending(StoreView(self._committer.store))
+        group = PendingChanges(StoreView(self._committer.store))
         commits: list[Commit] = []
         now_ms = self._clock_ms()
         while self._line and len(requests) < self._group_requests and len(group) <= _GROUP_QUADS:
             request = self._line.popleft()
             requests.append(request)
             version = self._committer.version + len(commits)
-            pending = Pending(group)
+            pending = PendingChanges(group)
             try:
                 if request.expected is not None and request.expected != version:
                     raise PreconditionError(

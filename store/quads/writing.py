@@ -10,13 +10,13 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from ..changes.apply import Functions
 from ..changes.commit import Commit, GraphName
-from ..changes.pending import Pending, quads_in_graph
+from ..changes.pending import PendingChanges, quads_in_graph
 from ..errors import NotFoundError, StoreUnwritableError
 from ..formats import RdfType, parse_rdf, rdf_error
 from ..hosts import AllowedHosts
 from ..remote import Fetcher, fetch_rdf
 from ..sparql.big_stack import with_big_stack
-from ..sparql.guard import Limits
+from ..sparql.guard import TextLimits
 from ..sparql.update import derive_update
 from ..sparql.update_plan import UpdateRequest, check_syntax, plan_update
 from ..terms import in_store_form
@@ -28,7 +28,7 @@ class StoreWrites(StoreReads):
     """The writing half of `quads.QuadStore`. Each call is one atomic commit; writers wait in line."""
 
     _hosts: AllowedHosts
-    _limits: Limits
+    _limits: TextLimits
     _fetcher: Fetcher
     _writer: Writer
 
@@ -77,7 +77,7 @@ class StoreWrites(StoreReads):
         else:
             check_syntax(plan)
 
-        def derive(pending: Pending) -> None:
+        def derive(pending: PendingChanges) -> None:
             if deep:
                 with_big_stack(lambda: derive_update(plan, self._committer.store, pending, self._fetcher))
             else:
@@ -104,7 +104,7 @@ class StoreWrites(StoreReads):
         added, removed = in_store_form(add), in_store_form(remove)
         created, dropped = list(create), list(drop)
 
-        def derive(pending: Pending) -> None:
+        def derive(pending: PendingChanges) -> None:
             for name in dropped:
                 pending.drop(name)
             for quad in removed:
@@ -139,7 +139,7 @@ class StoreWrites(StoreReads):
         """
         wanted = in_store_form(quads_in_graph(quads, name))
 
-        def derive(pending: Pending) -> None:
+        def derive(pending: PendingChanges) -> None:
             if not isinstance(name, DefaultGraph):
                 pending.create(name)
             kept = set(wanted)
@@ -172,7 +172,7 @@ class StoreWrites(StoreReads):
             NotFoundError: there is no such graph.
         """
 
-        def derive(pending: Pending) -> None:
+        def derive(pending: PendingChanges) -> None:
             if isinstance(name, DefaultGraph):
                 pending.clear(name)
             elif not pending.has_graph(name):
@@ -193,7 +193,7 @@ class StoreWrites(StoreReads):
         """Replace the whole dataset: afterwards the graphs of ``quads`` and ``names`` are all there are."""
         wanted, listed = in_store_form(quads), list(names)
 
-        def derive(pending: Pending) -> None:
+        def derive(pending: PendingChanges) -> None:
             kept = set(wanted)
             kept_names = {quad.graph_name for quad in wanted} | set(listed)
             for name in list(pending.graph_names()):

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ..errors import ConflictError, NotFoundError
-from .models import Job
+from .models import JobRow
 from .records import JobRecord
 from .session import Database
 
@@ -27,7 +27,7 @@ class Jobs:
         with self._database.write() as session:
             if _find(session, record.id) is not None:
                 raise ConflictError(f"there is a job {record.id} already", code="job-exists")
-            session.add(Job(**asdict(record)))
+            session.add(JobRow(**asdict(record)))
             return record
 
     def get_job(self, job_id: str) -> JobRecord | None:
@@ -39,7 +39,7 @@ class Jobs:
     def list_jobs(self) -> list[JobRecord]:
         """All jobs in the order in which they were asked for."""
         with self._database.read() as session:
-            return [_record(row) for row in session.scalars(select(Job).order_by(Job.position))]
+            return [_record(row) for row in session.scalars(select(JobRow).order_by(JobRow.position))]
 
     def update_job(self, job_id: str, **fields: Any) -> JobRecord:
         """Change some fields (not the id) of a job; gives the new record.
@@ -71,11 +71,11 @@ class Jobs:
             session.delete(row)
 
 
-def _find(session: Session, job_id: str) -> Job | None:
-    return session.scalars(select(Job).where(Job.id == job_id)).one_or_none()
+def _find(session: Session, job_id: str) -> JobRow | None:
+    return session.scalars(select(JobRow).where(JobRow.id == job_id)).one_or_none()
 
 
-def _record(row: Job) -> JobRecord:
+def _record(row: JobRow) -> JobRecord:
     return JobRecord(
         id=row.id,
         kind=row.kind,

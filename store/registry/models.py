@@ -26,7 +26,7 @@ class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMING)
 
 
-class Query(Base):
+class QueryRow(Base):
     """A registered continuous query; ``position`` keeps the order of registration."""
 
     __tablename__ = "queries"
@@ -41,7 +41,7 @@ class Query(Base):
     created_ms: Mapped[int] = mapped_column(BigInteger)
 
 
-class DroppedQuery(Base):
+class DroppedQueryRow(Base):
     """The tombstone of a dropped query: its feed answers 204 until the name is taken again."""
 
     __tablename__ = "dropped_queries"
@@ -50,7 +50,7 @@ class DroppedQuery(Base):
     dropped_ms: Mapped[int] = mapped_column(BigInteger)
 
 
-class Stream(Base):
+class StreamRow(Base):
     """A stream and its settings; ``position`` keeps the order of declaration."""
 
     __tablename__ = "streams"
@@ -69,7 +69,7 @@ class Stream(Base):
     created_ms: Mapped[int] = mapped_column(BigInteger)
 
 
-class StoredQuery(Base):
+class StoredQueryRow(Base):
     """A saved SPARQL text."""
 
     __tablename__ = "stored_queries"
@@ -80,7 +80,7 @@ class StoredQuery(Base):
     created_ms: Mapped[int] = mapped_column(BigInteger)
 
 
-class Prefix(Base):
+class PrefixRow(Base):
     """A prefix that answers are written with."""
 
     __tablename__ = "prefixes"
@@ -89,7 +89,7 @@ class Prefix(Base):
     iri: Mapped[str] = mapped_column(Text)
 
 
-class Token(Base):
+class TokenRow(Base):
     """A bearer token, by its hash."""
 
     __tablename__ = "tokens"
@@ -100,7 +100,7 @@ class Token(Base):
     created_ms: Mapped[int] = mapped_column(BigInteger)
 
 
-class Job(Base):
+class JobRow(Base):
     """A long-running piece of work."""
 
     __tablename__ = "jobs"

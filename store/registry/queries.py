@@ -10,12 +10,12 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 from sqlalchemy.orm import Session
 
 from ..errors import ConflictError, NotFoundError
-from .models import DroppedQuery, Query
+from .models import DroppedQueryRow, QueryRow
 from .records import QueryRecord
 from .session import Database
 
 # Statements on the tables: many queries may be registered at a time, and mapped objects cost more.
-_QUERIES, _DROPPED = cast(Table, Query.__table__), cast(Table, DroppedQuery.__table__)
+_QUERIES, _DROPPED = cast(Table, QueryRow.__table__), cast(Table, DroppedQueryRow.__table__)
 _IS_TAKEN = select(_QUERIES.c.position).where(_QUERIES.c.name == bindparam("of"))
 _FORGET = delete(_QUERIES).where(_QUERIES.c.name == bindparam("of"))
 _TAKE_TOMBSTONE = delete(_DROPPED).where(_DROPPED.c.name == bindparam("of"))
@@ -52,7 +52,7 @@ class Queries:
     def list_queries(self) -> list[QueryRecord]:
         """All queries in the order of their registration."""
         with self._database.read() as session:
-            return [_record(row) for row in session.scalars(select(Query).order_by(Query.position))]
+            return [_record(row) for row in session.scalars(select(QueryRow).order_by(QueryRow.position))]
 
     def update_query(self, name: str, **fields: Any) -> QueryRecord:
         """Change some fields (not the name) of a query; gives the new record.
@@ -80,12 +80,12 @@ class Queries:
             if row is None:
                 raise _unknown(name)
             session.delete(row)
-            session.merge(DroppedQuery(name=name, dropped_ms=time.time_ns() // 1_000_000))
+            session.merge(DroppedQueryRow(name=name, dropped_ms=time.time_ns() // 1_000_000))
 
     def was_dropped(self, name: str) -> bool:
         """True when a query of that name was dropped and the name has not been taken again."""
         with self._database.read() as session:
-            return session.get(DroppedQuery, name) is not None
+            return session.get(DroppedQueryRow, name) is not None
 
 
 def _insert(connection: Connection, record: QueryRecord) -> QueryRecord:
@@ -94,11 +94,11 @@ def _insert(connection: Connection, record: QueryRecord) -> QueryRecord:
     return record
 
 
-def _find(session: Session, name: str) -> Query | None:
-    return session.scalars(select(Query).where(Query.name == name)).one_or_none()
+def _find(session: Session, name: str) -> QueryRow | None:
+    return session.scalars(select(QueryRow).where(QueryRow.name == name)).one_or_none()
 
 
-def _record(row: Query) -> QueryRecord:
+def _record(row: QueryRow) -> QueryRecord:
     return QueryRecord(
         name=row.name,
         text=row.text,

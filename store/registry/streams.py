@@ -9,7 +9,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from ..errors import ConflictError, NotFoundError
-from .models import Stream
+from .models import StreamRow
 from .records import StreamRecord
 from .session import Database
 
@@ -26,7 +26,7 @@ class Streams:
         """
         with self._database.write() as session:
             _refuse_taken(session, record, own=None)
-            session.add(Stream(**asdict(record)))
+            session.add(StreamRow(**asdict(record)))
             return record
 
     def get_stream(self, name_or_iri: str) -> StreamRecord | None:
@@ -38,7 +38,7 @@ class Streams:
     def list_streams(self) -> list[StreamRecord]:
         """All streams in the order in which they came to be."""
         with self._database.read() as session:
-            return [_record(row) for row in session.scalars(select(Stream).order_by(Stream.position))]
+            return [_record(row) for row in session.scalars(select(StreamRow).order_by(StreamRow.position))]
 
     def update_stream(self, name_or_iri: str, **fields: Any) -> StreamRecord:
         """Change some fields of a stream; gives the new record.
@@ -70,14 +70,14 @@ class Streams:
             session.delete(row)
 
 
-def _find(session: Session, name_or_iri: str) -> Stream | None:
-    column = Stream.iri if ":" in name_or_iri else Stream.name
-    return session.scalars(select(Stream).where(column == name_or_iri)).one_or_none()
+def _find(session: Session, name_or_iri: str) -> StreamRow | None:
+    column = StreamRow.iri if ":" in name_or_iri else StreamRow.name
+    return session.scalars(select(StreamRow).where(column == name_or_iri)).one_or_none()
 
 
 def _refuse_taken(session: Session, record: StreamRecord, own: int | None) -> None:
-    clash = or_(Stream.name == record.name, Stream.iri == record.iri)
-    for row in session.scalars(select(Stream).where(clash)):
+    clash = or_(StreamRow.name == record.name, StreamRow.iri == record.iri)
+    for row in session.scalars(select(StreamRow).where(clash)):
         if row.position == own:
             continue
         if row.name == record.name:
@@ -85,7 +85,7 @@ def _refuse_taken(session: Session, record: StreamRecord, own: int | None) -> No
         raise ConflictError(f"the stream <{row.iri}> exists already, named {row.name}", code="stream-exists")
 
 
-def _record(row: Stream) -> StreamRecord:
+def _record(row: StreamRow) -> StreamRecord:
     return StreamRecord(
         name=row.name,
         iri=row.iri,

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from sqlalchemy import select
 
 from ..errors import ConflictError, NotFoundError
-from .models import Token
+from .models import TokenRow
 from .records import TokenRecord
 from .session import Database
 
@@ -23,21 +23,21 @@ class Tokens:
         Raises: ConflictError when it is there already.
         """
         with self._database.write() as session:
-            if session.get(Token, record.hash) is not None:
+            if session.get(TokenRow, record.hash) is not None:
                 raise ConflictError("this token is known already", code="token-exists")
-            session.add(Token(**asdict(record)))
+            session.add(TokenRow(**asdict(record)))
             return record
 
     def get_token(self, token_hash: str) -> TokenRecord | None:
         """The token with that hash, None when there is none."""
         with self._database.read() as session:
-            row = session.get(Token, token_hash)
+            row = session.get(TokenRow, token_hash)
             return None if row is None else _record(row)
 
     def list_tokens(self) -> list[TokenRecord]:
         """All tokens, oldest first."""
         with self._database.read() as session:
-            by_age = select(Token).order_by(Token.created_ms, Token.hash)
+            by_age = select(TokenRow).order_by(TokenRow.created_ms, TokenRow.hash)
             return [_record(row) for row in session.scalars(by_age)]
 
     def remove_token(self, token_hash: str) -> None:
@@ -46,11 +46,11 @@ class Tokens:
         Raises: NotFoundError when there is none.
         """
         with self._database.write() as session:
-            row = session.get(Token, token_hash)
+            row = session.get(TokenRow, token_hash)
             if row is None:
                 raise NotFoundError("no such token", code="unknown-token")
             session.delete(row)
 
 
-def _record(row: Token) -> TokenRecord:
+def _record(row: TokenRow) -> TokenRecord:
     return TokenRecord(row.hash, row.role, row.label, row.created_ms)

@@ -2,9 +2,9 @@
 
 Oxigraph's parser and evaluator recurse: a text of 10 KB with 2,300 nested braces overflows a thread's 8 MB
 stack and ends the process, and so do long chains of UNION, OPTIONAL or ``||`` (they nest to one side). So the
-height of a text is measured first; over `Limits.inline_height` it is evaluated in a thread with a big stack,
-over `Limits.height` it is refused. SERVICE reaches any host by default, so it is found here by its token.
-The tokens are ours and the grammar is Oxigraph's; where the two may read a text differently
+height of a text is measured first; over `TextLimits.inline_height` it is evaluated in a thread with a big
+stack, over `TextLimits.height` it is refused. SERVICE reaches any host by default, so it is found here by its
+token. The tokens are ours and the grammar is Oxigraph's; where the two may read a text differently
 (`tokens.is_doubtful`), the worse reading counts.
 """
 
@@ -23,7 +23,7 @@ _STRUCTURE = "{([.;,|&+-*/"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TextLimits:
     """Limits on one query or update text.
 
     Attributes:
@@ -54,7 +54,7 @@ class TextFacts:
 _SHORT = TextFacts(0, ())
 
 
-def check_length(text: str, limits: Limits) -> None:
+def check_length(text: str, limits: TextLimits) -> None:
     """Refuse a text that is too long.
 
     Raises:
@@ -67,7 +67,7 @@ def check_length(text: str, limits: Limits) -> None:
         )
 
 
-def inspect_text(text: str, limits: Limits, found: Iterable[Token] | None = None) -> TextFacts:
+def inspect_text(text: str, limits: TextLimits, found: Iterable[Token] | None = None) -> TextFacts:
     """Measure a query or update text; ``found`` are its tokens where they are known already.
 
     Raises:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .guard import Limits, TextFacts, inspect_text
+from .guard import TextFacts, TextLimits, inspect_text
 
 _IRI = r'<[^\x00-\x20<>"{}|^`\\]*>'
 _LITERAL = rf'"(?:[^"\\\r\n]|\\[^\r\n])*"(?:@[A-Za-z0-9-]+|\^\^{_IRI})?'
@@ -26,7 +26,7 @@ _HOLE = "()"
 class AlikeTexts:
     """What was judged of texts without their rows. Not thread-safe."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: TextLimits) -> None:
         self._limits = limits
         self._known: dict[str, TextFacts] = {}
 

@@ -34,7 +34,7 @@ from ..errors import QueryTextError, StoreError, UnsupportedError
 from ..hosts import AllowedHosts
 from ..terms import Solution, Term
 from .big_stack import with_big_stack
-from .guard import Limits, TextFacts, check_services, inspect_text
+from .guard import TextFacts, TextLimits, check_services, inspect_text
 from .text_errors import text_error
 from .update_text import query_prologue
 
@@ -190,7 +190,7 @@ _Drained: TypeAlias = "list[Triple]"
 class Querier:
     """Evaluates queries on one Oxigraph store."""
 
-    def __init__(self, store: Store, limits: Limits, hosts: AllowedHosts) -> None:
+    def __init__(self, store: Store, limits: TextLimits, hosts: AllowedHosts) -> None:
         self._store = store
         self._limits = limits
         self._hosts = hosts

@@ -39,7 +39,7 @@ from ..errors import (
     UnsupportedError,
 )
 from ..hosts import AllowedHosts
-from .guard import Limits
+from .guard import TextLimits
 from .query import Querier, QueryFailedError, QueryRequest
 
 HEADER = struct.Struct(">cI")
@@ -147,7 +147,7 @@ def _load_dump(folder: Path) -> Store:
 def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any]) -> None:
     try:
         store = copies.open(message["copy"])
-        querier = Querier(store, Limits(height=message["height"]), AllowedHosts(message["hosts"]))
+        querier = Querier(store, TextLimits(height=message["height"]), AllowedHosts(message["hosts"]))
         _evaluate(connection, querier, message)
     except (ConnectionError, BrokenPipeError):
         raise

@@ -16,7 +16,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QueryS
 
 from ..changes.apply import Functions, change_text, numbers, term_function
 from ..changes.commit import GraphName
-from ..changes.pending import Pending, quads_in_graph
+from ..changes.pending import PendingChanges, quads_in_graph
 from ..errors import QuadrillError, UnsupportedError, UpdateError
 from ..remote import Fetcher, fetch_rdf
 from ..terms import Solution, Term
@@ -32,9 +32,9 @@ from .update_text import (
     Modify,
     NamedTarget,
     OneGraph,
-    Operation,
     Piece,
     Transfer,
+    UpdateOperation,
 )
 
 # Names that no request uses.
@@ -44,7 +44,7 @@ _BATCH = 20_000
 _ROWS_BETWEEN_CHECKS = 256
 
 
-def derive_update(plan: UpdatePlan, store: Store, pending: Pending, fetcher: Fetcher) -> None:
+def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetcher: Fetcher) -> None:
     """Fold the effective changes of the update into ``pending``, a layer over the committed ``store``.
 
     Deterministic up to fresh blank nodes, RAND, UUID and NOW, each of which is evaluated once.
@@ -72,7 +72,7 @@ class _Derivation:
     """One operation, folded into the pending changes."""
 
     def __init__(
-        self, engine: UpdateEngine, operation: Operation, pending: Pending, fetcher: Fetcher
+        self, engine: UpdateEngine, operation: UpdateOperation, pending: PendingChanges, fetcher: Fetcher
     ) -> None:
         self._engine = engine
         self._prologue = operation.prologue

@@ -13,10 +13,10 @@ from pyoxigraph import NamedNode, QuerySolutions, Store
 from ..changes.apply import Functions
 from ..errors import QueryTextError
 from ..hosts import AllowedHosts
-from .guard import Limits, check_length, check_services, inspect_text
+from .guard import TextLimits, check_length, check_services, inspect_text
 from .text_errors import text_error
 from .tokens import excerpt_at, line_and_column, tokens
-from .update_text import Data, Load, Modify, Operation, split_update
+from .update_text import Data, Load, Modify, UpdateOperation, split_update
 
 ABSENT = "urn:quadrill:absent"
 """A graph that never exists: dropping it makes an update fail on purpose."""
@@ -54,12 +54,12 @@ class UpdatePlan:
     """A checked update, ready to be derived: its operations and the height of its text."""
 
     request: UpdateRequest
-    operations: tuple[Operation, ...]
+    operations: tuple[UpdateOperation, ...]
     height: int
-    limits: Limits = field(default_factory=Limits)
+    limits: TextLimits = field(default_factory=TextLimits)
 
 
-def plan_update(request: UpdateRequest, limits: Limits, hosts: AllowedHosts) -> UpdatePlan:
+def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts) -> UpdatePlan:
     """Check the whole text before any of it is evaluated. Needs no lock and no store.
 
     Raises:
@@ -102,7 +102,7 @@ def check_syntax(plan: UpdatePlan) -> None:
         engine.parse(operation)
 
 
-def _check_blank_labels(text: str, operations: Sequence[Operation]) -> None:
+def _check_blank_labels(text: str, operations: Sequence[UpdateOperation]) -> None:
     # SPARQL 1.1 Query 19.6 with Update 4.1.1: a blank node label must not appear in two INSERT DATA
     # operations of a request. In templates it is scoped to its operation and may come again.
     seen: set[str] = set()
@@ -124,7 +124,7 @@ def _check_blank_labels(text: str, operations: Sequence[Operation]) -> None:
         seen |= operation.blanks
 
 
-def _check_dataset_parameters(request: UpdateRequest, operations: Sequence[Operation]) -> None:
+def _check_dataset_parameters(request: UpdateRequest, operations: Sequence[UpdateOperation]) -> None:
     # SPARQL 1.1 Protocol 2.2.3: the parameters may not meet USING, USING NAMED or WITH.
     if request.using_graphs is None and request.using_named_graphs is None:
         return
@@ -165,7 +165,7 @@ class UpdateEngine:
         """The text of the IRI that a token stands for."""
         return self.iri(token, prologue).value
 
-    def parse(self, operation: Operation) -> None:
+    def parse(self, operation: UpdateOperation) -> None:
         """Parse an operation without evaluating it."""
         text = self.request.text
         stop = f"DROP GRAPH <{ABSENT}> ; "
@@ -181,7 +181,9 @@ class UpdateEngine:
             return  # the DROP failed, as it must: the text parsed
         raise AssertionError("the graph that never exists was dropped")
 
-    def syntax_error(self, operation: Operation, error: SyntaxError, inserted: int = 0) -> QueryTextError:
+    def syntax_error(
+        self, operation: UpdateOperation, error: SyntaxError, inserted: int = 0
+    ) -> QueryTextError:
         """Oxigraph's message about an operation, with its place in the whole text.
 
         Pieces that were rewritten have places of their own; for those the operation is parsed as it stands.

@@ -110,7 +110,7 @@ Action: TypeAlias = Data | Modify | Load | Clear | Create | Transfer
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class UpdateOperation:
     """One operation with every prologue declaration that stands before it."""
 
     action: Action
@@ -120,7 +120,7 @@ class Operation:
     blanks: frozenset[str] = field(default_factory=frozenset)
 
 
-def split_update(text: str, found: Sequence[Token] | None = None) -> list[Operation]:
+def split_update(text: str, found: Sequence[Token] | None = None) -> list[UpdateOperation]:
     """The operations of an update request, in order; ``found`` are its tokens where they are known.
 
     The request is only cut, not judged: a text that Oxigraph's parser refuses may pass here, and must be
@@ -146,8 +146,8 @@ class _Splitter:
         self._at = 0
         self._prologue = ""
 
-    def operations(self) -> list[Operation]:
-        found: list[Operation] = []
+    def operations(self) -> list[UpdateOperation]:
+        found: list[UpdateOperation] = []
         while True:
             self._take_prologue()
             if self._peek() is None:
@@ -157,7 +157,7 @@ class _Splitter:
             action = self._operation()
             end = self._tokens[self._at - 1].end
             blanks = frozenset(t.text for t in self._tokens[begin : self._at] if t.kind is Kind.BLANK)
-            found.append(Operation(action, self._prologue, start, end, blanks))
+            found.append(UpdateOperation(action, self._prologue, start, end, blanks))
             if self._peek() is None:
                 return found
             if not self._symbol(";"):

@@ -11,10 +11,10 @@ from quadrill.continuous.algebra.text import row_text
 from quadrill.store.errors import NetworkRefusedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql import parse_cache as alike
-from quadrill.store.sparql.guard import Limits, inspect_text
+from quadrill.store.sparql.guard import TextLimits, inspect_text
 from quadrill.store.sparql.parse_cache import AlikeTexts
 
-LIMITS = Limits(inline_height=1)
+LIMITS = TextLimits(inline_height=1)
 """Everything is measured."""
 terms = st.one_of(
     st.integers(0, 9).map(lambda number: NamedNode(f"http://e/{number}")),
@@ -55,7 +55,7 @@ def test_a_text_is_judged_as_by_itself(
 def test_a_text_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def counted(text: str, limits: Limits) -> object:
+    def counted(text: str, limits: TextLimits) -> object:
         seen.append(text)
         return inspect_text(text, limits)
 
@@ -91,7 +91,7 @@ def test_a_row_that_is_not_plain_terms_is_not_vouched_for(row: str) -> None:
 
 
 def test_calls_are_refused_however_often_the_text_comes() -> None:
-    texts = AlikeTexts(Limits())
+    texts = AlikeTexts(TextLimits())
     with QuadStore.open(None) as store:
         for name in "ab":
             row = f"(<{name}>)"
@@ -105,7 +105,7 @@ def test_calls_are_refused_however_often_the_text_comes() -> None:
 def test_rows_of_a_store_with_strange_names_are_read_all_the_same() -> None:
     with QuadStore.open(None) as store:
         store.update('INSERT DATA { <http://e/s> <http://e/p> "SERVICE <http://x> { }", "load" }')
-        texts = AlikeTexts(Limits())
+        texts = AlikeTexts(TextLimits())
         row = row_text((Literal("SERVICE <http://x> { }"),))
         text = f"SELECT ?x {{ VALUES (?v) {{ {row} }} ?x <http://e/p> ?v }}"
         with store.query(text, judged=texts.judged(text, [row])) as result:

@@ -12,7 +12,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, QueryResultsForma
 
 from quadrill.store.errors import LimitError, QueryTextError, StoreError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.sparql.guard import Limits, inspect_text
+from quadrill.store.sparql.guard import TextLimits, inspect_text
 from quadrill.store.sparql.query import QueryFailedError
 
 A, P, G, H = (NamedNode(f"http://e/{name}") for name in "apgh")
@@ -219,7 +219,7 @@ def test_texts_beyond_the_limit_are_refused(store: QuadStore, text: str) -> None
 
 
 def test_wide_texts_are_not_high() -> None:
-    limits = Limits()
+    limits = TextLimits()
     for text in (
         "SELECT * { VALUES (?a ?b) { " + "(1 -1) " * 50_000 + "} }",
         "SELECT * { ?s ?p ?o FILTER(?o IN (" + "1, " * 50_000 + "2)) }",

@@ -9,7 +9,7 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.errors import LimitError, QueryTextError, UnsupportedError, UpdateError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.sparql.guard import Limits
+from quadrill.store.sparql.guard import TextLimits
 
 PREFIX = "PREFIX ex: <http://e/>\n"
 G, H = NamedNode("http://e/g"), NamedNode("http://e/h")
@@ -213,7 +213,7 @@ def test_hostile_nesting_is_refused_and_deep_texts_run(store: QuadStore) -> None
     )
     assert store.contains(next(iter(store.quads_for_pattern(NamedNode("http://e/deeper")))))
     with pytest.raises(LimitError, match="limit is 100"):
-        QuadStore.open(None, limits=Limits(characters=100)).update("#" * 101)
+        QuadStore.open(None, limits=TextLimits(characters=100)).update("#" * 101)
 
 
 def test_large_data_is_not_taken_for_nesting(store: QuadStore) -> None:
