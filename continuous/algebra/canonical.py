@@ -1,20 +1,48 @@
-"""One name for static patterns that differ only in the names of variables and the order of operands.
+"""Static patterns in one form: under canonical names, without their constants, restricted to given values.
 
 Variables are told apart by where they occur, in rounds as in colour refinement: a variable's colour says at
 which places of which triple patterns and expressions it stands, the next round also with which colours. Then
 the operands of joins, unions and basic graph patterns are sorted and the variables numbered. Two patterns
 that get the same text are equal up to names; of those that are equal a few, very symmetric ones get
 different texts, and are then simply two tables.
+
+A constant can become one more column:
+
+    Bgp(?x foaf:name "A" . ?x :knows ?y)   ->   Bgp(?x foaf:name ?k0 . ?x :knows ?y),  "A"
+
+The rows of the first are those of the second with ?k0 = "A", as often: a constant is lifted only where the
+operators above give their rows one input row (or one group) at a time and keep what it is bound to, the rule
+by which `restrict` goes the other way. That is so for subjects and objects of triple patterns and paths of a
+fixed length, and for equalities with an IRI or a plain string that a FILTER asks of a variable which is
+bound; not below UNION, on the right side of OPTIONAL and MINUS, in EXISTS, below LIMIT.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, TypeVar, cast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeAlias, TypeVar, cast
 
+from pyoxigraph import Literal, NamedNode
+
+from . import nodes as n
 from .build import all_nodes, children, conjuncts, join, operands, union, with_operands
-from .nodes import Algebra, Bgp, Join, Table, Union, Var
+from .nodes import (
+    Algebra,
+    Bgp,
+    Call,
+    Constant,
+    Expr,
+    Join,
+    Table,
+    Term,
+    TermPattern,
+    TriplePattern,
+    Union,
+    Values,
+    Var,
+)
+from .variables import Names, certain, in_scope
 
 T = TypeVar("T")
 _ROUNDS = 4
@@ -150,3 +178,224 @@ def _variables(value: Any) -> Iterator[Var]:
     else:
         for each in _members(type(value)):
             yield from _variables(getattr(value, each))
+
+
+def restrict(node: Algebra, values: Values) -> Algebra:
+    """The rows of the pattern that agree with one of the rows of ``values``.
+
+    Every row of the pattern must bind all variables of ``values``, whose rows must differ from each other.
+
+        restrict(Bgp(?x :p ?y . ?y :q ?z), (?x), [[:a]])   =   Join(Values(?x, :a), Bgp(...))
+
+    The values stand as deep as they may, where they make look-ups of scans: below OPTIONAL's condition,
+    MINUS, GROUP BY, FILTER and sub-queries, in both branches of UNION. They may go below an operator that
+    gives its rows one input row (or one group) at a time and keeps the variables' values.
+    """
+    names = frozenset(each.name for each in values.vars)
+    return _restrict(node, values, names)
+
+
+def _restrict(node: Algebra, values: Values, names: Names) -> Algebra:
+    match node:
+        case n.Union(left, right) if names <= certain(left) & certain(right):
+            return n.Union(_restrict(left, values, names), _restrict(right, values, names))
+        case n.LeftJoin(left, _, _) | n.Minus(left, _) if names <= certain(left):
+            return replace(node, left=_restrict(left, values, names))
+        case n.Filter(_, inner) | n.Distinct(inner) | n.Reduced(inner) if names <= certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Extend(inner, var, _) if var.name not in names and names <= certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.OrderBy(inner, _) if names <= certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Project(inner, variables) if names <= {each.name for each in variables} & certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Group(inner, keys, _) if names <= {each.name for each in keys} & certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Graph(n.Var(name), inner) if name not in names and names <= certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Graph(NamedNode(), inner) if names <= certain(inner):
+            return replace(node, input=_restrict(inner, values, names))
+        case n.Join():
+            return _restrict_join(node, values, names)
+        case _:
+            return join(values, node)
+
+
+def _restrict_join(node: Algebra, values: Values, names: Names) -> Algebra:
+    """Into one operand that binds them all where the values would otherwise stand beside an operator."""
+    operands = conjuncts(node)
+    for place, operand in enumerate(operands):
+        if names <= certain(operand) and not isinstance(operand, n.Bgp | n.Path):
+            operands[place] = _restrict(operand, values, names)
+            # What is restricted first restricts the others.
+            operands.insert(0, operands.pop(place))
+            return join(*operands)
+    return join(values, *operands)
+
+
+_STRING = "http://www.w3.org/2001/XMLSchema#string"
+Place: TypeAlias = tuple[str, Term]
+"""A constant: of patterns, under "", or of an equality with a variable, under its name."""
+PlaceNames: TypeAlias = Mapping[Place, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A pattern whose constants are lifted, under canonical names.
+
+    Attributes:
+        text: equal for patterns that are equal but for names and those constants.
+        constants: what was lifted, in the order in which it stands in the text.
+    """
+
+    text: str
+    constants: tuple[Term, ...]
+    _form: Canonical
+    _names: PlaceNames
+
+    def general(self, places: Collection[int]) -> tuple[Algebra, tuple[Var, ...]]:
+        """The pattern with these constants lifted, the others as they are, and what they become."""
+        names = {place: name for number, (place, name) in enumerate(self._names.items()) if number in places}
+        return _lift(self._form.pattern, names), tuple(map(Var, names.values()))
+
+
+def lifted(form: Canonical) -> Lifted | None:
+    """The pattern without its constants; None when it has none that can be lifted.
+
+    >>> from .canonical import canonical
+    >>> def named(name: str) -> Canonical:
+    ...     pattern = TriplePattern(Var("x"), NamedNode("http://name"), Literal(name))
+    ...     return canonical(n.Bgp((pattern,)), [Var("x")])
+    >>> one, two = lifted(named("a")), lifted(named("b"))
+    >>> one.text == two.text, one.constants, one.general([0]) == two.general([0])
+    (True, (<Literal value=a datatype=<NamedNode value=http://www.w3.org/2001/XMLSchema#string>>,), True)
+    """
+    found: dict[Place, str] = {}
+    _collect(form.ordered, found)
+    if not found:
+        return None
+    names = {place: f"k{number}" for number, place in enumerate(found)}
+    shown = [each.name for each in form.columns]
+    return Lifted(f"{_lift(form.ordered, names)!r} {shown!r}", tuple(term for _, term in names), form, names)
+
+
+def _lift(node: Algebra, names: PlaceNames) -> Algebra:
+    """The pattern with the constants of ``names`` as variables, each a column of the result."""
+    match node:
+        case n.Bgp(patterns):
+            return n.Bgp(tuple([_lift_triple(each, names) for each in patterns]))
+        case n.Path(subject, path, object_) if _has_fixed_length(path):
+            return n.Path(_lift_term(subject, names), path, _lift_term(object_, names))
+        case n.Join(left, right):
+            return join(_lift(left, names), _lift(right, names))
+        case n.LeftJoin(left, _, _) | n.Minus(left, _):
+            return replace(node, left=_lift(left, names))
+        case n.Graph(_, inner) | n.Extend(inner, _, _) | n.Distinct(inner):
+            return replace(node, input=_lift(inner, names))
+        case n.Filter(condition, inner):
+            return _lift_filter(condition, inner, names)
+        case n.Project(inner, variables):
+            return n.Project(_lift(inner, names), (*variables, *_columns(inner, names)))
+        case n.Group(inner, keys, _) if keys:
+            return replace(node, input=_lift(inner, names), keys=(*keys, *_columns(inner, names)))
+        case _:
+            return node
+
+
+def _lift_filter(condition: Expr, inner: Algebra, names: PlaceNames) -> Algebra:
+    left: list[Expr] = []
+    node = _lift(inner, names)
+    for each in _conditions(condition):
+        place = _equality(each, inner)
+        name = None if place is None else names.get(place)
+        if place is None or name is None or name in in_scope(node):
+            left.append(each)
+        else:
+            node = n.Extend(node, Var(name), Var(place[0]))
+    for other in left:
+        node = n.Filter(other, node)
+    return node
+
+
+def _columns(inner: Algebra, names: PlaceNames) -> tuple[Var, ...]:
+    """The lifted constants that a pattern binds."""
+    found: dict[Place, str] = {}
+    _collect(inner, found)
+    return tuple(Var(name) for place, name in names.items() if place in found)
+
+
+def _collect(node: Algebra, found: dict[Place, str]) -> None:
+    """The constants of a pattern that can be lifted, in the order of their places."""
+    match node:
+        case n.Bgp(patterns):
+            for each in patterns:
+                _collect_terms((each.subject, each.object), found)
+        case n.Path(subject, path, object_) if _has_fixed_length(path):
+            _collect_terms((subject, object_), found)
+        case n.Join(left, right):
+            _collect(left, found)
+            _collect(right, found)
+        case n.LeftJoin(left, _, _) | n.Minus(left, _):
+            _collect(left, found)
+        case n.Graph(_, inner) | n.Extend(inner, _, _) | n.Distinct(inner) | n.Project(inner, _):
+            _collect(inner, found)
+        case n.Group(inner, keys, _) if keys:
+            _collect(inner, found)
+        case n.Filter(condition, inner):
+            _collect(inner, found)
+            for asked in _conditions(condition):
+                place = _equality(asked, inner)
+                if place is not None:
+                    found.setdefault(place, "")
+        case _:
+            return
+
+
+def _collect_terms(terms: tuple[TermPattern, ...], found: dict[Place, str]) -> None:
+    for term in terms:
+        if isinstance(term, NamedNode | Literal):
+            found.setdefault(("", term), "")
+
+
+def _lift_triple(pattern: TriplePattern, names: PlaceNames) -> TriplePattern:
+    return replace(
+        pattern, subject=_lift_term(pattern.subject, names), object=_lift_term(pattern.object, names)
+    )
+
+
+def _lift_term(term: TermPattern, names: PlaceNames) -> TermPattern:
+    name = names.get(("", term)) if isinstance(term, NamedNode | Literal) else None
+    return term if name is None else Var(name)
+
+
+def _conditions(expr: Expr) -> list[Expr]:
+    """The conditions that must all be true."""
+    match expr:
+        case Call("&&", args):
+            return [each for arg in args for each in _conditions(arg)]
+        case _:
+            return [expr]
+
+
+def _equality(expr: Expr, inner: Algebra) -> Place | None:
+    """The variable and the constant of an equality that asks for exactly this term; None for others."""
+    match expr:
+        case Call("=", (Var(name), Constant(term))) | Call("=", (Constant(term), Var(name))):
+            exact = isinstance(term, NamedNode) or (
+                isinstance(term, Literal) and term.datatype.value == _STRING
+            )
+            return (name, term) if exact and name in certain(inner) else None
+        case _:
+            return None
+
+
+def _has_fixed_length(path: n.PathExpr) -> bool:
+    match path:
+        case n.Link() | n.NegatedSet():
+            return True
+        case n.Inverse(inner):
+            return _has_fixed_length(inner)
+        case n.Sequence(left, right) | n.Alternative(left, right):
+            return _has_fixed_length(left) and _has_fixed_length(right)
+        case _:
+            return False

@@ -26,7 +26,7 @@ from ..algebra.static import is_static, is_volatile, split_static
 from ..algebra.variables import certain
 from ..algebra.volatile import with_clock
 from ..element import Solution, WindowContent
-from ..expressions.oxigraph_functions import Functions
+from ..expressions.oxigraph import Functions
 from ..output.construct import Template
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable

@@ -27,7 +27,7 @@ from ..algebra.text import SparqlText
 from ..algebra.triggers import triggers
 from ..algebra.volatile import uses_timestamps
 from ..element import Solution, WindowContent
-from ..expressions.oxigraph_functions import Functions
+from ..expressions.oxigraph import Functions
 from ..output.construct import Template
 from ..static.facts import StaticPart, TableFacts
 from ..static.options import EvaluationOptions

@@ -37,7 +37,7 @@ from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.text import SparqlText, row_text
 from ..algebra.variables import in_scope
 from ..element import Solution
-from ..expressions.oxigraph_functions import Functions
+from ..expressions.oxigraph import Functions
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import QuerySources
 from ..static.columnar import Choice, Graphs

@@ -12,7 +12,7 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.sparql.query import evaluation_error
 
 from ..element import Solution
-from ..expressions.oxigraph_functions import Functions
+from ..expressions.oxigraph import Functions
 from ..windows.encoded import WindowKey
 from .window_graphs import NAME, STREAM_NAME, WINDOW_NAME, GraphName, GraphNames
 

@@ -45,7 +45,7 @@ class QueryLifecycle:
 
     def prepare(self, registration: Registration) -> PreparedQuery:
         """Read a text with its options; raises QueryTextError, UnsupportedError or InputError."""
-        return prepare(registration, self.parts.settings, _parse)
+        return prepare(registration, self.parts.settings)
 
     def with_sources(
         self, prepared: PreparedQuery, known: list[dict[str, Any]] | None = None
@@ -335,12 +335,6 @@ def _sources_of(prepared: PreparedQuery) -> list[dict[str, Any]]:
 def sentence_of(error: Exception) -> str:
     """What a failed query shows as its reason."""
     return error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
-
-
-def _parse(text: str, **options: Any) -> Any:
-    from ..language.parser import parse
-
-    return parse(text, **options)
 
 
 __all__ = ["QueryLifecycle", "members_of", "sentence_of"]

@@ -103,9 +103,7 @@ class EngineParts:
         self.streams = StreamRegistry(registry, clock, settings, self.turns.lock)
         self.acceptor = Acceptor(self.turns, self.streams, settings)
         self.catalogue = QueryCatalogue(registry, clock, settings)
-        self.router = Router(
-            self.turns, self.acceptor, self.streams, self.catalogue, settings, self.outbox
-        )
+        self.router = Router(self.turns, self.acceptor, self.streams, self.catalogue, settings, self.outbox)
         self.attachments = Attachments(
             store, self.router, self.streams, self.catalogue, self.sources, self.views, self.outbox, settings
         )

@@ -36,6 +36,17 @@ class QueryService:
     def register(self, registration: Registration, *, replace: bool = False) -> tuple[dict[str, Any], bool]:
         """Register a query; its description and whether it is new.
 
+        The steps, each a function of the one before:
+
+        1. `language.parse` makes the text an algebra with its windows and clauses;
+        2. `queries.prepare` decides report, output and names from the text and the options;
+        3. `lifecycle.with_sources` says what is read from other servers, and `sources.acquired` fetches it;
+        4. under the lock of registrations: name, streams and view are checked and claimed (`_register`);
+        5. `lifecycle.evaluator` rewrites the algebra (`algebra.rewrites`), splits off its static parts
+           (`algebra.static`), whose rows it reads or finds, and plans the rest (`plan.physical`), or falls
+           back to recomputing the answer;
+        6. the registry keeps the query, and it begins to run, or when its static rows are there (`_begin`).
+
         Args:
             registration: text and options.
             replace: drop the query that has the name, if any; its feed goes on with a reset.
@@ -225,9 +236,7 @@ class QueryService:
                 running = entry.running
                 if running is not None:
                     turn = RegistrationTurn(running, registration)
-                    self.parts.turns.submit(
-                        turn, "registration", name=name, options=registration.options()
-                    )
+                    self.parts.turns.submit(turn, "registration", name=name, options=registration.options())
                     self.parts.sequencer.finish(turn)
             if state == "paused" and entry.running is not None and entry.running.state == "running":
                 self.lifecycle.set_state(entry, entry.running, "paused")

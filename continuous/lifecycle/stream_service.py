@@ -72,9 +72,7 @@ class StreamService:
             with self.parts.turns.lock:
                 self.parts.acceptor.receipts.forget(state.iri)
             turn = Turn()
-            self.parts.turns.submit(
-                turn, "unstream", stream=state.iri, created=state.record.created_ms
-            )
+            self.parts.turns.submit(turn, "unstream", stream=state.iri, created=state.record.created_ms)
             self.parts.sequencer.finish(turn)
 
     def stream(self, name_or_iri: str) -> dict[str, Any]:

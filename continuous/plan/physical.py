@@ -54,8 +54,7 @@ from ..expressions.compile import compile_condition
 from ..operators import linear
 from ..operators.matching import Match
 from ..rows import Schema
-from .blocks import Blocks
-from .patterns import Patterns, touches_graph
+from .patterns import Blocks, Patterns, touches_graph
 from .plan import Built, Plan, PlanBuilder, pin_tables
 from .solutions import Modifiers, Solutions
 from .sources import NO_NAMES, Compilation, Names, Scope, Sources

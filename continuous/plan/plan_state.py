@@ -16,8 +16,7 @@ from ..algebra.query import ContinuousQuery
 from ..algebra.volatile import GREATEST
 from ..element import Solution
 from ..expressions.compile import ExpressionContext
-from ..expressions.oxigraph import canonical
-from ..expressions.oxigraph_functions import greatest, instant_literal
+from ..expressions.oxigraph import canonical, greatest, instant_literal
 from ..operators.join import Join
 from ..operators.ordering import TopK
 from ..rows import Delta, IdRow, merge

@@ -15,7 +15,7 @@ from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
 from ..evaluate.static_evaluator import StaticEvaluator
-from ..expressions.oxigraph_functions import Functions
+from ..expressions.oxigraph import Functions
 from ..static.columnar import ColumnarEngine, ColumnarParts
 from ..static.options import EvaluationOptions
 from ..static.static_inputs import StaticInputs

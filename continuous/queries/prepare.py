@@ -1,8 +1,8 @@
-"""From a registration to a prepared query: text parsed, profile, report and output decided."""
+"""What is decided about a registration before it runs: profile, report, output, the names of its results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from quadrill.store.errors import QueryTextError, UnsupportedError
 
 from ..algebra.query import ContinuousQuery, Output, WindowDeclaration
 from ..errors import InputError
+from ..language.parser import parse
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
 from ..settings import EngineSettings
@@ -29,9 +30,6 @@ _REPORT_WORDS = {
     "NON_EMPTY_CONTENT": "non-empty",
     "PERIODIC": "periodic",
 }
-
-
-Parse = Callable[..., ContinuousQuery]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +111,8 @@ class PreparedQuery:
         return self.query.form == "construct" and self.result_iri is not None
 
 
-def prepare(registration: Registration, settings: EngineSettings, parse: Parse) -> PreparedQuery:
-    """Parse and decide.
+def prepare(registration: Registration, settings: EngineSettings) -> PreparedQuery:
+    """The text parsed, and everything decided that it and the options leave open.
 
     Raises:
         QueryTextError: the text is wrong.

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from ..algebra.lifted import restrict
+from ..algebra.canonical import restrict
 from ..algebra.nodes import Term, Values, Var
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Key

@@ -20,8 +20,7 @@ from pyoxigraph import Literal
 
 from quadrill.store.errors import ConflictError, LimitError, QuadrillError
 
-from ..algebra.canonical import Canonical
-from ..algebra.lifted import Lifted, lifted
+from ..algebra.canonical import Canonical, Lifted, lifted
 from ..algebra.nodes import Term
 from ..algebra.triggers import triggers
 from ..element import Solution

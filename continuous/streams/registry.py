@@ -198,9 +198,7 @@ class StreamRegistry:
                 if state.derived_from == reader:
                     state.derived_from = None
 
-    def keep_failed(
-        self, event: StreamInput, instant: int | None, query: str, error: str | None
-    ) -> None:
+    def keep_failed(self, event: StreamInput, instant: int | None, query: str, error: str | None) -> None:
         """A query failed at an instant of an input: keep its elements as dead letters."""
         state = self.find(event.stream)
         if state is None:

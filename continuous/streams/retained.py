@@ -38,8 +38,7 @@ class MemoryLog:
         seen = event.after.seen
         floor = None if seen is None else seen - self.retention_ms
         while records and (
-            self._elements > self._max_elements
-            or (floor is not None and _is_before(records[0].input, floor))
+            self._elements > self._max_elements or (floor is not None and _is_before(records[0].input, floor))
         ):
             oldest = records.popleft().input
             self._elements -= len(oldest.elements) if type(oldest) is Arrival else 0

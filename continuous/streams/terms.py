@@ -85,7 +85,6 @@ class TermForms:
         return tuple(found)
 
 
-
 def _decimal(text: str) -> Literal | None:
     """The store's form of a decimal of a few digits: no zeros in front or behind, no negative zero."""
     match = _PLAIN_DECIMAL(text)

@@ -1,4 +1,4 @@
-"""The kinds of windows: how each is shown, whether it closes, and which operator holds its content.
+"""The registry of window kinds: how each is shown, whether it closes, and which operator holds its content.
 
 What the built-in kinds are is said here in one table, with the function that adds kinds from outside
 (docs/extending.md). Their texts are in the grammar; a kind from outside brings its word with it.

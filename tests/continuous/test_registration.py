@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from quadrill.continuous.errors import InputError
-from quadrill.continuous.language import parse
 from quadrill.continuous.queries.prepare import prepare
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.settings import EngineSettings
@@ -95,7 +94,7 @@ def test_bounds_that_a_window_does_not_have_are_refused_and_never_ignored(
     text = f"SELECT ?x WHERE {{ STREAM <urn:s> [{window}] {{ ?x ?p ?o }} }}"
     registration = Registration.from_json({"query": text, "bounds": bounds})
     if works:
-        assert prepare(registration, EngineSettings(), parse).registration.bounds == bounds
+        assert prepare(registration, EngineSettings()).registration.bounds == bounds
     else:
         with pytest.raises(UnsupportedError, match=f"the bounds {bounds} for"):
-            prepare(registration, EngineSettings(), parse)
+            prepare(registration, EngineSettings())

@@ -6,8 +6,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.algebra import nodes as n
-from quadrill.continuous.algebra.canonical import canonical
-from quadrill.continuous.algebra.lifted import Lifted, lifted
+from quadrill.continuous.algebra.canonical import Lifted, canonical, lifted
 from quadrill.continuous.algebra.nodes import Algebra, TermPattern, Var
 
 P, Q, A, B = (NamedNode("http://e/" + name) for name in "pqab")

@@ -11,7 +11,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QuerySolutions,
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.element import Solution
 from quadrill.continuous.evaluate.static_evaluator import static_text
-from quadrill.continuous.expressions.oxigraph_functions import Functions
+from quadrill.continuous.expressions.oxigraph import Functions
 from quadrill.continuous.spark.compile import Compiler
 from quadrill.continuous.spark.worker import terms_of
 from quadrill.continuous.static.columnar import Graphs

@@ -19,7 +19,7 @@ from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.evaluate.static_evaluator import StaticEvaluator
-from quadrill.continuous.expressions.oxigraph_functions import Functions
+from quadrill.continuous.expressions.oxigraph import Functions
 from quadrill.continuous.rows import Delta, difference, merge
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.static.static_inputs import StaticInputs
