@@ -42,7 +42,10 @@ class Meter:
 
 
 class Histogram:
-    """How often something took how long. Observed once per input or group, never per element."""
+    """How often something took how long. Observed once per input or group, never per element.
+
+    ``noted`` takes times that are counted together later, see `count_noted`: noting one costs nothing.
+    """
 
     BOUNDS_S = (
         0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
@@ -52,16 +55,27 @@ class Histogram:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts = [0] * (len(self.BOUNDS_S) + 1)
+        self.noted: deque[float] = deque()
         self._sum = 0.0
 
     def observe(self, seconds: float) -> None:
-        """It took this long once more."""
+        """Count one more that took so many seconds."""
         with self._lock:
             self._counts[bisect_left(self.BOUNDS_S, seconds)] += 1
             self._sum += seconds
 
+    def count_noted(self) -> None:
+        """Count the times that were noted since the last call."""
+        while self.noted:
+            try:
+                seconds = self.noted.popleft()
+            except IndexError:  # another thread has counted it
+                return
+            self.observe(seconds)
+
     def buckets(self) -> tuple[list[tuple[str, int]], float]:
         """(upper bound, how often it took no longer) as Prometheus writes them, and the sum in seconds."""
+        self.count_noted()
         with self._lock:
             counts, total = list(self._counts), self._sum
         found, below = [], 0
@@ -90,6 +104,11 @@ class Stages:
         self.queue = Histogram()
         self.process = Histogram()
         self.results = Histogram()
+
+    def count_noted(self) -> None:
+        """Count the times that were noted, so that they do not fill the memory."""
+        for _, histogram in self.items():
+            histogram.count_noted()
 
     def items(self) -> list[tuple[str, Histogram]]:
         """Names and figures, in the order of the way."""

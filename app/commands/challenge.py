@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TextIO
 
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.output.feed import Subscription
+from quadrill.continuous.output.subscription import Subscription
 from quadrill.store.errors import QuadrillError
 
 LENGTH = 10

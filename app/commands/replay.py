@@ -15,8 +15,8 @@ from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.output.feed import Subscription
 from quadrill.continuous.output.results import quads_text
+from quadrill.continuous.output.subscription import Subscription
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.streams.decode import DecodedElement, DecodeOptions, decode
 from quadrill.continuous.streams.times import instant_ms

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from quadrill.continuous.output.feed import Feed, FeedEvent, Subscription
+from quadrill.continuous.output.feed import Feed
+from quadrill.continuous.output.subscription import FeedEvent, Subscription
 
 from .fanout import Fanout
 from .sources import frame

@@ -19,7 +19,7 @@ from quadrill.store.logs.input_log import SPACE
 
 from ..clock import Clock
 from ..errors import BackPressureError, EngineStoppedError
-from ..inputs import Arrival, StreamInput
+from ..inputs import StreamInput
 from ..meters import Stages
 from .journal import Journal
 
@@ -53,10 +53,6 @@ class InputTurn(Turn):
 
     event: StreamInput
 
-    def __post_init__(self) -> None:
-        if type(self.event) is Arrival:
-            self.weight = len(self.event.elements)
-
 
 @dataclass(slots=True, eq=False)
 class NewStreamTurn(Turn):
@@ -82,6 +78,7 @@ class TurnQueue:
         lock: guards streams and order: what is accepted under it is queued under it.
         order: the number given last.
         open: inputs are accepted.
+        waiting: the turns in line.
         weight: elements that wait, and one for each turn without any.
         stages: how long turns wait and take.
         number: the record of the turn at work; 0 between turns and without a journal.
@@ -106,14 +103,14 @@ class TurnQueue:
         self.trouble: str | None = None
         # For a replay: gets the store to the version that the refresh of a query read.
         self.replaying: Callable[[str], None] | None = None
-        self._turns: deque[Turn] = deque()
+        self.waiting: deque[Turn] = deque()
         self._ready = threading.Condition()
         self._done = threading.Condition()
         self._waiters = 0
         self._closed = False
 
     def __len__(self) -> int:
-        return len(self._turns)
+        return len(self.waiting)
 
     # --- getting a place ------------------------------------------------------------------------
 
@@ -134,7 +131,7 @@ class TurnQueue:
         with self._ready:
             if self._closed:
                 raise EngineStoppedError("the engine is stopped")
-            self._turns.append(turn)
+            self.waiting.append(turn)
             self.weight += turn.weight
             self._ready.notify()
 
@@ -150,6 +147,12 @@ class TurnQueue:
         """Raise EngineStoppedError while no inputs are accepted."""
         if not self.open:
             raise EngineStoppedError("the engine is not running")
+
+    def require_ready(self) -> None:
+        """Raise EngineStoppedError or StoreUnwritableError while no inputs can be accepted."""
+        if not self.open or self.trouble is not None or (self.journal and self.journal.log.failure):
+            self.require_open()
+            self.require_writable()
 
     def require_writable(self) -> None:
         """Raise StoreUnwritableError while nothing can be made durable."""
@@ -177,7 +180,7 @@ class TurnQueue:
             began = time.perf_counter()
             if journal.log.durable < journal.log.last:
                 journal.log.wait(journal.log.last)
-            self.stages.log.observe(time.perf_counter() - began)
+            self.stages.log.noted.append(time.perf_counter() - began)
 
     # --- the turn at work -----------------------------------------------------------------------
 
@@ -206,29 +209,24 @@ class TurnQueue:
     def take(self) -> Turn | None:
         """The next turn; None when none waits."""
         with self._ready:
-            if not self._turns:
+            if not self.waiting:
                 return None
-            turn = self._turns.popleft()
+            turn = self.waiting.popleft()
             self.weight -= turn.weight
             return turn
 
     def wait_for_one(self, seconds: float) -> bool:
         """Wait until a turn is there, for so long at most; False when none will ever be."""
         with self._ready:
-            if not self._turns and not self._closed:
+            if not self.waiting and not self._closed:
                 self._ready.wait(seconds)
-            return bool(self._turns) or not self._closed
+            return bool(self.waiting) or not self._closed
 
     def close(self) -> None:
         """Accept nothing more."""
         with self._ready:
             self._closed = True
             self._ready.notify_all()
-
-    @property
-    def closed(self) -> bool:
-        """True when nothing is accepted any more."""
-        return self._closed
 
     def finish(self, turns: Sequence[Turn], failure: BaseException | None) -> None:
         """These turns are done; ``failure`` is why what they caused could not be written."""

@@ -21,7 +21,7 @@ from ..durable.journal import Journal
 from ..durable.turns import TurnQueue
 from ..errors import EngineStoppedError
 from ..evaluate.evaluator import Evaluator
-from ..output.outbox import Outbox
+from ..output.feed import Outbox
 from ..output.view_registry import ViewRegistry
 from ..queries.catalogue import QueryCatalogue
 from ..queries.evaluator_choice import EvaluatorChoice

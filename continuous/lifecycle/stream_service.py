@@ -14,7 +14,7 @@ from ..streams.dead_letters import DeadLetter, LetterWatcher
 from ..streams.decode import DecodeOptions, decode
 from ..streams.receipts import PushReceipt, fingerprint_of
 from ..streams.stream import StreamState
-from ..streams.times import instant_ms
+from ..streams.times import GREATEST_MS, LEAST_MS, instant_ms
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 
@@ -188,14 +188,13 @@ class StreamService:
             NotFoundError: an unknown stream where streams are not declared by themselves.
         """
         parts = self.parts
-        turns, acceptor = parts.turns, parts.acceptor
-        turns.require_open()
-        turns.require_writable()
+        turns, acceptor, known = parts.turns, parts.acceptor, parts.streams.known
+        turns.require_ready()
         fingerprint = ""
         if idempotency_key is not None:
             fingerprint = fingerprint_of(body, media_type, at=at, each=each, partial=partial)
         while True:
-            state = parts.streams.find(stream_ref) or self._opened(stream_ref)
+            state = known.get(stream_ref) or self._opened(stream_ref)
             if idempotency_key is not None:
                 with turns.lock:
                     again = acceptor.receipts.find(state.iri, idempotency_key, fingerprint)
@@ -207,16 +206,19 @@ class StreamService:
                     "nothing else can enter it",
                     code="derived-stream",
                 )
+            instant = at if type(at) is int and LEAST_MS <= at <= GREATEST_MS else None
+            if at is not None and instant is None:
+                instant = instant_ms(at, "at")
             options = DecodeOptions(
                 base_iri=self.settings.base_iri,
-                at=None if at is None else instant_ms(at, "at"),
+                at=instant,
                 each_triple=each == "triple",
                 timestamp_property=state.timestamp_property,
                 partial=partial,
             )
             began = time.perf_counter()
             decoded = decode(body, media_type, options)
-            turns.stages.decode.observe(time.perf_counter() - began)
+            turns.stages.decode.noted.append(time.perf_counter() - began)
             with turns.lock:
                 if state.dropped_for_good or state.derived_from is not None:
                     continue  # dropped, or made by a query now, while the body was read

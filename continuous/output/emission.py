@@ -17,8 +17,8 @@ from pyoxigraph import Quad
 
 from ..algebra.query import Output
 from ..element import Solution
-from .feed import EventKind
 from .results import SolutionLines, in_fixed_order, one_line, quads_text
+from .subscription import EventKind
 
 T = TypeVar("T", bound=Hashable)
 Event: TypeAlias = tuple[EventKind, str]

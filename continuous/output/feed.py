@@ -10,143 +10,16 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
-from typing import Literal as OneOf
+from typing import Any
 
+from ..durable.journal import Journal
 from .results import one_line
+from .subscription import NUMBERED, EventKind, FeedEvent, Group, Subscription
 
 log = logging.getLogger("quadrill.continuous")
-
-EventKind = OneOf["insert", "delete", "answer", "progress", "reset", "error"]
-NUMBERED: frozenset[EventKind] = frozenset({"insert", "delete", "answer", "error"})
-
-
-@dataclass(frozen=True, slots=True)
-class FeedEvent:
-    """One event: ``data`` is one line of JSON, ``id`` is None for progress and reset."""
-
-    id: int | None
-    kind: EventKind
-    data: str
-
-
-class Subscription:
-    """One subscriber's bounded queue of events.
-
-    Read it with `get` or by iterating in a thread of your own, or give `listen` a callback that wakes your
-    loop and drain with `take`. ``closed`` says that no event will be added; ``overflowed`` that the
-    subscriber was too slow.
-    """
-
-    members = 1
-
-    def __init__(self, feed: Feed, limit: int) -> None:
-        self._feed = feed
-        self._limit = limit
-        self._events: deque[FeedEvent] = deque()
-        self._ready = threading.Condition()
-        self._wake: Callable[[], None] | None = None
-        self.closed = False
-        self.overflowed = False
-
-    def get(self, timeout: float | None = None) -> FeedEvent | None:
-        """The next event; None when there is none within ``timeout`` seconds or after the end."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._ready:
-            while not self._events and not self.closed:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    return None
-                self._ready.wait(left)
-            return self._events.popleft() if self._events else None
-
-    def take(self) -> list[FeedEvent]:
-        """All waiting events, at once and without waiting."""
-        with self._ready:
-            events = list(self._events)
-            self._events.clear()
-            return events
-
-    def listen(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` whenever events were added or the feed ended; at once if that is so already.
-
-        It is called in the engine's thread and must only wake another one.
-        """
-        with self._ready:
-            self._wake = callback
-            pending = bool(self._events) or self.closed
-        if pending:
-            callback()
-
-    def close(self) -> None:
-        """Leave the feed."""
-        self._feed.leave(self)
-        self.end()
-
-    @property
-    def exhausted(self) -> bool:
-        """True when the feed has ended and everything was read."""
-        with self._ready:
-            return self.closed and not self._events
-
-    def __iter__(self) -> Subscription:
-        return self
-
-    def __next__(self) -> FeedEvent:
-        event = self.get()
-        if event is None:
-            raise StopIteration
-        return event
-
-    # --- called by the feed ---------------------------------------------------------------------
-
-    def offer(self, events: Sequence[FeedEvent], *, first: bool = False) -> bool:
-        """Add events; False when they do not fit. What the subscriber asked for at first always fits."""
-        with self._ready:
-            if self.closed:
-                return False
-            if not first and len(self._events) + len(events) > self._limit:
-                self.overflowed = True
-                return False
-            self._events.extend(events)
-            self._ready.notify_all()
-            wake = self._wake
-        if wake is not None:
-            wake()
-        return True
-
-    def end(self) -> None:
-        """No more events; those waiting can still be read."""
-        with self._ready:
-            self.closed = True
-            self._ready.notify_all()
-            wake = self._wake
-        if wake is not None:
-            wake()
-
-
-class Group(Protocol):
-    """Many subscribers who get the same events: a feed offers them once. Called under the feed's lock."""
-
-    members: int
-    """How many there are."""
-
-    def welcome(self, member: Any, first: Sequence[FeedEvent], ended: bool) -> bool:
-        """A new member gets ``first``, then what is offered later; False when the group has ended."""
-        ...
-
-    def offer(self, events: Sequence[FeedEvent], *, first: bool = False) -> bool:
-        """Events for all members; False when the group has ended."""
-        ...
-
-    def end(self) -> None:
-        """No more events."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class _Held:
@@ -269,14 +142,14 @@ class Feed:
 
     def unwritten(self) -> tuple[list[tuple[int, int, int | None, str, str]], list[tuple[int, int]]]:
         """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""
-        rows: list[tuple[int, int, int | None, str, str]] = [
-            (self.number, place, event.id, event.kind, event.data)
-            for held in self._held
-            for place, event, new in held.events
-            if new
-        ]
-        out = max([self._reset_place if held.reset else 0 for held in self._held], default=0)
-        out = max(out, self._place - self._limit)
+        rows: list[tuple[int, int, int | None, str, str]] = []
+        out = self._place - self._limit
+        for held in self._held:
+            if held.reset:
+                out = max(out, self._reset_place)
+            for place, event, new in held.events:
+                if new:
+                    rows.append((self.number, place, event.id, event.kind, event.data))
         return rows, [(self.number, out)] if out > 0 else []
 
     def release(self) -> None:
@@ -298,9 +171,11 @@ class Feed:
             self._events.extend(added)
             while len(self._events) > self._limit:
                 self._forget(self._events.popleft())
-            slow = [s for s in self._subscribers if added and not s.offer(added)]
-            for subscription in slow:
-                self._subscribers.remove(subscription)
+            slow: list[Subscription | Group] = []
+            if added and self._subscribers:
+                slow = [each for each in self._subscribers if not each.offer(added)]
+                for subscription in slow:
+                    self._subscribers.remove(subscription)
         for subscription in slow:
             subscription.end()
 
@@ -456,3 +331,73 @@ class Feed:
         if self._current is None:
             return []
         return [FeedEvent(self._last_id or None, "answer", self._current())]
+
+
+class Outbox:
+    """What turns have made on its way out: into the result log first, then to subscribers.
+
+    Attributes:
+        feeds: those with news; each puts itself here.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self.feeds: list[Feed] = []
+        self._journal = journal
+        self._then: list[Callable[[], None]] = []
+        self._named: list[tuple[int, str]] = []
+        self._gone: list[int] = []
+
+    def name(self, feed: Feed, number: int) -> None:
+        """Give a new feed its number, that of the turn in which it begins."""
+        if feed.number == 0:
+            feed.number = number
+            self._named.append((number, feed.name))
+
+    def keep_name(self, feed: Feed) -> None:
+        """The name of a feed that a replay makes again."""
+        self._named.append((feed.number, feed.name))
+
+    def drop(self, feed: Feed) -> None:
+        """A feed's events need not be kept any more."""
+        self._gone.append(feed.number)
+
+    def when_shown(self, work: Callable[[], None]) -> None:
+        """Do something when all that was published so far is written and shown."""
+        self._then.append(work)
+
+    @property
+    def waits(self) -> bool:
+        """True when there is something to write."""
+        return bool(self.feeds or self._then or self._named or self._gone)
+
+    def write(self, needed: int) -> None:
+        """Write what waits and let subscribers see it, once the inputs up to a record are durable.
+
+        Raises:
+            StoreUnwritableError: not now; everything waits on.
+        """
+        journal, told = self._journal, self._journal.told
+        journal.log.wait(needed)
+        if told is not None:
+            told("before-results")
+        for number, name in self._named:
+            journal.results.name(number, name)
+        self._named.clear()
+        rows, forget = [], []
+        for feed in self.feeds:
+            new, old = feed.unwritten()
+            rows += new
+            forget += old
+        journal.results.append(rows, forget)
+        if told is not None:
+            told("after-results")
+        feeds = self.feeds.copy()
+        self.feeds.clear()
+        for feed in feeds:
+            feed.release()
+        then, self._then = self._then, []
+        for work in then:
+            work()
+        while self._gone:
+            journal.results.drop(self._gone[-1])
+            self._gone.pop()

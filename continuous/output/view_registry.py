@@ -90,7 +90,7 @@ class _Write:
 
 
 class ViewRegistry:
-    """The views by the names of their queries."""
+    """The views of one engine, ``by_name`` those by the names of their queries."""
 
     def __init__(self, store: QuadStore, *, threaded: bool) -> None:
         """Make an empty book.
@@ -101,7 +101,7 @@ class ViewRegistry:
         """
         self._store = store
         self._threaded = threaded
-        self._views: dict[str, View] = {}
+        self.by_name: dict[str, View] = {}
         self._outbox: dict[str, _Write] = {}
         self._lock = threading.Condition(threading.RLock())
         self._thread: threading.Thread | None = None
@@ -119,7 +119,7 @@ class ViewRegistry:
         if graph is None:
             return
         with self._lock:
-            owner = next((view.name for view in self._views.values() if view.graph == graph), None)
+            owner = next((view.name for view in self.by_name.values() if view.graph == graph), None)
         if owner is not None and owner != name:
             raise ConflictError(
                 f"the graph {graph} is the view of the query {owner}", code="graph-owned", graph=graph.value
@@ -149,7 +149,7 @@ class ViewRegistry:
             yield
         finally:
             with self._lock:
-                view = self._views.get(name)
+                view = self.by_name.get(name)
                 if view is None or view.graph != graph:
                     self._store.disown_graph(graph)
 
@@ -159,18 +159,18 @@ class ViewRegistry:
         Until then the graph stays as it is, with what a query of the name before this one made.
         """
         with self._lock:
-            old = self._views.get(name)
+            old = self.by_name.get(name)
             if old is not None and (view is None or old.graph != view.graph):
                 self.close(name)
             if view is not None:
-                self._views[name] = view
+                self.by_name[name] = view
                 self._outbox.pop(name, None)
                 self._store.own_graph(view.graph, name)
 
     def close(self, name: str) -> NamedNode | None:
         """A query ends: its graph is everybody's, with the quads that it has. The graph, if there was one."""
         with self._lock:
-            view = self._views.pop(name, None)
+            view = self.by_name.pop(name, None)
             self._outbox.pop(name, None)
             if view is None:
                 return None
@@ -179,25 +179,25 @@ class ViewRegistry:
 
     def find(self, name: str) -> View | None:
         """The view of a query."""
-        return self._views.get(name)
+        return self.by_name.get(name)
 
     # --- in the engine's thread -----------------------------------------------------------------
 
     def committed(self, commit: Commit) -> None:
         """A bulk load can not be held off owned graphs: where it wrote into one, that is set right."""
-        if commit.exact or not self._views:
+        if commit.exact or not self.by_name:
             return
         with self._lock:
-            for view in self._views.values():
+            for view in self.by_name.values():
                 if graph_key(view.graph) in commit.graphs:
                     view.whole = True
 
     def settled(self) -> None:
         """What the turns so far changed is durable: it may be written."""
-        if not self._started or not self._views:
+        if not self._started or not self.by_name:
             return
         with self._lock:
-            for name, view in self._views.items():
+            for name, view in self.by_name.items():
                 if view.whole or view.changes:
                     self._put(name, view)
             if self._outbox and self._threaded:
@@ -221,7 +221,7 @@ class ViewRegistry:
         """Begin to write: first every view as a whole, since nobody knows what a crash cut off."""
         with self._lock:
             self._started = True
-            for view in self._views.values():
+            for view in self.by_name.values():
                 view.whole = True
         if self._threaded and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="quadrill-views", daemon=True)
@@ -292,7 +292,7 @@ class ViewRegistry:
 
     def _write(self, write: _Write) -> Commit | None:
         view, cause = write.view, f"view {write.view.name}"
-        if self._views.get(view.name) is not view:
+        if self.by_name.get(view.name) is not view:
             return None
         if write.whole is not None:
             if not write.whole and not self._store.graph_exists(view.graph):
@@ -308,7 +308,7 @@ class ViewRegistry:
     def _put_back(self, write: _Write) -> None:
         """What could not be written goes before what came meanwhile."""
         view = write.view
-        if self._views.get(view.name) is not view:
+        if self.by_name.get(view.name) is not view:
             return
         later = self._outbox.get(view.name)
         if later is None:

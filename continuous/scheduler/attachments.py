@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..inputs import StreamInput
-from ..output.outbox import Outbox
+from ..output.feed import Outbox
 from ..output.results import one_line
 from ..output.view_registry import ViewRegistry
 from ..queries.catalogue import Entry, QueryCatalogue

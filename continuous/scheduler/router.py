@@ -18,7 +18,7 @@ from ..groups.group import Group
 from ..groups.membership import Failures
 from ..groups.registry import GroupRegistry
 from ..inputs import Arrival, StreamInput
-from ..output.outbox import Outbox
+from ..output.feed import Outbox
 from ..queries.catalogue import QueryCatalogue
 from ..queries.pending_registration import Pending
 from ..queries.prepare import PreparedQuery
@@ -100,7 +100,11 @@ class Router:
         replayed = 0
         for event in replay or ():
             replayed += len(event.elements) if isinstance(event, Arrival) else 0
-            self._hand(running, event, now)
+            if running.state != "failed":
+                try:
+                    running.handle(event, now)
+                except Exception as error:
+                    self._stop(running, error, event)
         if replay is not None:
             # What it was given is not what others were.
             running.timeline.first = None
@@ -230,9 +234,30 @@ class Router:
 
     def dispatch(self, event: StreamInput, now: int) -> None:
         """Give an input to its readers, then what it made them derive to theirs."""
-        self._deliver(event, now)
-        if self._acceptor.derived:
-            self._work_off_derived(now)
+        derived = self._acceptor.derived
+        while True:
+            stream = event.stream
+            for pending in self._pending.values():
+                pending.take(event)
+            for reader in list(self._readers.get(stream, ())):
+                if isinstance(reader, Group):
+                    self._hand_to_all(reader, event, now)
+                    continue
+                if reader.state != "failed":
+                    try:
+                        reader.handle(event, now)
+                    except Exception as error:
+                        self._stop(reader, error, event)
+                if reader in self._outputs:
+                    self._follow(reader)
+            waiting = self._groups.waiting.get(stream)
+            if waiting:
+                mark = event.after.watermark()
+                if mark is not None and waiting[0][0] <= mark:
+                    self._join_groups(stream, mark)
+            if not derived:
+                return
+            event = derived.popleft()
 
     def commit(self, commit: Commit, moved: Collection[StaticInputs], now: int) -> None:
         """A new version of the store is an input: of the queries whose tables it ``moved``."""
@@ -293,22 +318,6 @@ class Router:
             if running.timeline.reads_every_stream:
                 self._index(running)
 
-    def _deliver(self, event: StreamInput, now: int) -> None:
-        for pending in self._pending.values():
-            pending.take(event)
-        for reader in list(self._readers.get(event.stream, ())):
-            if isinstance(reader, Group):
-                self._hand_to_all(reader, event, now)
-            else:
-                self._hand(reader, event, now)
-                if reader in self._outputs:
-                    self._follow(reader)
-        waiting = self._groups.waiting.get(event.stream)
-        if waiting:
-            mark = event.after.watermark()
-            if mark is not None and waiting[0][0] <= mark:
-                self._join_groups(event.stream, mark)
-
     def _hand_to_all(self, group: Group, event: StreamInput, now: int) -> None:
         """An input for all members of a group; when it fails, all do."""
         try:
@@ -317,14 +326,6 @@ class Router:
             log.exception("the queries %s ... failed together", ", ".join(group.names(3)))
             failures = [(running, error) for running in group.members]
         self._fail_all(failures, event)
-
-    def _hand(self, running: RunningQuery, event: StreamInput, now: int) -> None:
-        if running.state == "failed":
-            return
-        try:
-            running.handle(event, now)
-        except Exception as error:
-            self._stop(running, error, event)
 
     def _try(self, running: RunningQuery, work: Callable[[], Any]) -> None:
         """A query that fails stops alone."""
@@ -366,8 +367,8 @@ class Router:
 
     def _work_off_derived(self, now: int) -> None:
         derived = self._acceptor.derived
-        while derived:
-            self._deliver(derived.popleft(), now)
+        if derived:
+            self.dispatch(derived.popleft(), now)
 
     # --- the clock ------------------------------------------------------------------------------
 

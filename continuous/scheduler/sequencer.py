@@ -20,7 +20,7 @@ from typing import Any
 from quadrill.store.errors import StoreUnwritableError
 
 from ..durable.turns import AnyTurn, CallTurn, InputTurn, NewStreamTurn, Turn, TurnQueue
-from ..output.outbox import Outbox
+from ..output.feed import Outbox
 from ..output.view_registry import ViewRegistry
 from ..remote.source_registry import SourceRegistry, SourceTurn
 from ..static.recompute import SwapTurn
@@ -43,6 +43,8 @@ log = logging.getLogger("quadrill.continuous")
 
 _BATCH = 64
 """Turns at most between two settlings and two looks at the clock, so that time goes on under load."""
+_NOTED = 512
+"""Times of turns that are counted together."""
 _RETRY_SECONDS = 0.25
 _NEGLECTED_SECONDS = 0.05
 """A push that does not wait for the log leaves its record to others this long."""
@@ -115,7 +117,7 @@ class Sequencer:
                 return
             self._worker = threading.get_ident()
             try:
-                while (turn := self.turns.take()) is not None:
+                while self.turns.waiting and (turn := self.turns.take()) is not None:
                     self.run(turn)
                     self._settle([turn])
             finally:
@@ -173,7 +175,7 @@ class Sequencer:
         turns, stages = self.turns, self._stages
         began = time.perf_counter()
         if turn.since:
-            stages.queue.observe(began - turn.since)
+            stages.queue.noted.append(began - turn.since)
         turns.number = turn.number
         if self.journal is not None and self.journal.told is not None:
             self.journal.told("before-apply")
@@ -191,7 +193,9 @@ class Sequencer:
             if turn.number > turns.needed:
                 turns.needed = turn.number
         if turn.since:
-            stages.process.observe(time.perf_counter() - began)
+            stages.process.noted.append(time.perf_counter() - began)
+            if len(stages.process.noted) >= _NOTED:
+                stages.count_noted()
 
     def _take_apart(self, turn: Turn) -> Any:
         router, attachments, now = self._router, self._attachments, turn.at
@@ -241,8 +245,10 @@ class Sequencer:
         """What some turns caused is written and told; then views may follow, and those who wait go on."""
         failure: BaseException | None = None
         try:
-            self.settle()
-            self._views.settled()
+            if self._outbox is not None:
+                self.settle()
+            if self._views.by_name:
+                self._views.settled()
         except Exception as error:
             failure = error
             log.warning("what was worked off could not be settled: %s", error)
@@ -273,7 +279,7 @@ class Sequencer:
                 self.settles += 1
                 took = time.perf_counter() - began
                 self.settle_seconds += took
-                self._stages.results.observe(took)
+                self._stages.results.noted.append(took)
                 return
 
     def write_what_waits(self) -> None:

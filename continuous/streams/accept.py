@@ -14,7 +14,7 @@ from ..durable.journal import JournalRecord, elements_of, event_of
 from ..durable.turns import InputTurn, TurnQueue
 from ..element import Element
 from ..errors import InputError, LateElementError
-from ..inputs import Advance, Arrival, Idle, StreamInput
+from ..inputs import Advance, Arrival, Idle, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter
 from .decode import BadElement, Decoded, DecodedElement
@@ -151,7 +151,8 @@ class Acceptor:
         fingerprint: str = "",
     ) -> tuple[PushReceipt, InputTurn | None]:
         """Elements that were checked enter their stream, but for late ones that it drops."""
-        iri, record, before = stream.iri, stream.record, stream.time
+        iri, record = stream.iri, stream.record
+        before = StreamTime(stream.seen, stream.floor, record.lateness_ms)
         first = stream.next_seq
         elements: list[Element] = []
         entering: list[Element] = []
@@ -182,7 +183,8 @@ class Acceptor:
         event = None
         if entering:
             stream.idle = False
-            event = Arrival(iri, tuple(entering), before, stream.time, record.late == "admit")
+            after = before._replace(seen=stream.seen)
+            event = Arrival(iri, tuple(entering), before, after, record.late == "admit")
         receipt = PushReceipt(
             iri,
             first if good else None,
@@ -321,6 +323,8 @@ class Acceptor:
         stream.log.append(LogRecord(turns.order, event))
         turn = InputTurn(event)
         turn.number, turn.at = turns.order, now
+        if type(event) is Arrival:
+            turn.weight = len(event.elements)
         turns.put(turn)
         return turn
 

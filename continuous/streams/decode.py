@@ -47,6 +47,8 @@ _FORMATS = {
 }
 _NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 _WITH_MESSAGES = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS, RdfFormat.TURTLE, RdfFormat.TRIG)
+_FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
+"""Formats without graphs."""
 _MEMBERS = {"at", "data", "jsonld"}
 _VERSION = re.compile(
     r"""\A(?:\s|\#[^\n]*\n)*(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
@@ -120,8 +122,19 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
         InputError: a time that is no instant, several times in one element.
         LimitError: nesting over ``max_nesting``.
     """
+    rdf_format = _FORMATS.get(media_type)
+    if rdf_format is not None and rdf_format in _FLAT and not options.each_triple:
+        # The ordinary push: triples of a format without graphs are one element.
+        text = _text(body, "utf-8")
+        if _VERSION.match(text) is None:
+            decoder = _Decoder(options)
+            quads = decoder.parse(text, rdf_format)
+            at = options.at
+            if quads and at is None:
+                at = decoder.own_time(quads, "the body", None)
+            return Decoded([DecodedElement(tuple(quads), at, "the body")] if quads else [])
     name, parameters = _media_type(media_type)
-    text = _text(body, parameters)
+    text = _text(body, parameters.get("charset", "utf-8").lower())
     if name in _NDJSON:
         return _Decoder(options).ndjson(text)
     rdf_format = _FORMATS.get(name)
@@ -131,7 +144,7 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
         raise MediaTypeError(f"media type {given} is not one of a push", hint=f"Send one of {known}")
     if rdf_format in _WITH_MESSAGES:
         inline = _VERSION.match(text)
-        if announces_messages(parameters.get("version")) or inline is not None:
+        if inline is not None or announces_messages(parameters.get("version")):
             return _Decoder(options).messages(text, rdf_format)
     return _Decoder(options).document(text, rdf_format)
 
@@ -145,8 +158,7 @@ def _media_type(header: str) -> tuple[str, dict[str, str]]:
     return name.strip().lower(), parameters
 
 
-def _text(body: bytes, parameters: dict[str, str]) -> str:
-    charset = parameters.get("charset", "utf-8").lower()
+def _text(body: bytes, charset: str) -> str:
     if charset not in ("utf-8", "utf8", "us-ascii"):
         raise MediaTypeError(f"charset {charset} is not UTF-8", hint="Send the body in UTF-8")
     try:
@@ -164,12 +176,11 @@ class _Decoder:
 
     def __init__(self, options: DecodeOptions) -> None:
         self._options = options
-        self._property = NamedNode(options.timestamp_property)
         self._result = Decoded()
 
     def document(self, text: str, rdf_format: RdfFormat) -> Decoded:
         """A body of an ordinary RDF format."""
-        self._elements(self._parse(text, rdf_format), "the body", None, self._options.at)
+        self._elements(self.parse(text, rdf_format), "the body", None, self._options.at)
         return self._result
 
     def messages(self, text: str, rdf_format: RdfFormat) -> Decoded:
@@ -178,7 +189,7 @@ class _Decoder:
             place = f"message {number}"
 
             def read(message: Any = message, place: str = place) -> None:
-                quads = self._parse(message.text, rdf_format, first_line=message.line, lead=message.lead)
+                quads = self.parse(message.text, rdf_format, first_line=message.line, lead=message.lead)
                 self._one_or_triples(quads, place, message.line, self._options.at)
 
             self._guarded(read, place, message.line)
@@ -228,9 +239,9 @@ class _Decoder:
         if "data" in document:
             if not isinstance(document["data"], str):
                 raise InputError(f"data of {place} is not a string of N-Quads")
-            quads = self._parse(document["data"], RdfFormat.N_QUADS, within=number)
+            quads = self.parse(document["data"], RdfFormat.N_QUADS, within=number)
         else:
-            quads = self._parse(json.dumps(document["jsonld"]), RdfFormat.JSON_LD, within=number)
+            quads = self.parse(json.dumps(document["jsonld"]), RdfFormat.JSON_LD, within=number)
         self._one_or_triples(quads, place, number, at)
 
     # --- elements -------------------------------------------------------------------------------
@@ -278,13 +289,14 @@ class _Decoder:
         name: NamedNode | BlankNode | DefaultGraph | None = None,
     ) -> None:
         if at is None:
-            at = self._own_time(quads, place, name)
+            at = self.own_time(quads, place, name)
         self._result.elements.append(DecodedElement(tuple(quads), at, place, line))
 
-    def _own_time(
+    def own_time(
         self, quads: Iterable[Quad], place: str, name: NamedNode | BlankNode | DefaultGraph | None
     ) -> int | None:
         """The element's time by the stream's timestamp property; one on the graph name goes first."""
+        stamp = NamedNode(self._options.timestamp_property)
         found: set[int] = set()
         on_name: set[int] = set()
         names = {name} if isinstance(name, NamedNode | BlankNode) else set()
@@ -292,26 +304,26 @@ class _Decoder:
             quads = list(quads)
             names = {q.graph_name for q in quads if not isinstance(q.graph_name, DefaultGraph)}
         for quad in quads:
-            if quad.predicate != self._property:
+            if quad.predicate != stamp:
                 continue
             value = parse_instant(quad.object.value.strip()) if isinstance(quad.object, Literal) else None
             if value is None:
                 raise InputError(
-                    f"{place}: {quad.object} by {self._property} is no instant in the years 1 to 9999",
+                    f"{place}: {quad.object} by {stamp} is no instant in the years 1 to 9999",
                     hint=INSTANT_HINT,
                 )
             (on_name if quad.subject in names else found).add(value)
         times = on_name or found
         if len(times) > 1:
             raise InputError(
-                f"{place} has {len(times)} different times by {self._property}; an element has one",
+                f"{place} has {len(times)} different times by {stamp}; an element has one",
                 hint="Send one named graph or one line per event, or give the time with at",
             )
         return next(iter(times), None)
 
     # --- parsing --------------------------------------------------------------------------------
 
-    def _parse(
+    def parse(
         self,
         text: str,
         rdf_format: RdfFormat,
@@ -326,8 +338,10 @@ class _Decoder:
         """
         if "<<" in text or rdf_format == RdfFormat.JSON_LD:
             _guard_nesting(text, self._options.max_nesting)
+        lines = rdf_format is RdfFormat.N_TRIPLES or rdf_format is RdfFormat.N_QUADS
+        base = None if lines else self._options.base_iri
         try:
-            return list(parse(input=text, format=rdf_format, base_iri=self._base(rdf_format)))
+            return list(parse(input=text, format=rdf_format, base_iri=base))
         except SyntaxError as error:
             line, column = error.lineno, error.offset
             message, hint = advice(re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error)))
@@ -343,9 +357,6 @@ class _Decoder:
             raise RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint) from None
         except ValueError as error:
             raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=within) from None
-
-    def _base(self, rdf_format: RdfFormat) -> str | None:
-        return None if rdf_format in (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS) else self._options.base_iri
 
 
 def _guard_nesting(text: str, limit: int) -> None:

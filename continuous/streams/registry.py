@@ -28,7 +28,11 @@ _MOST_FAILED = 100
 
 
 class StreamRegistry:
-    """All streams, kept over restarts. ``lock`` is the ingest lock: time and counts are guarded by it."""
+    """All streams, kept over restarts. ``lock`` guards their time and counts.
+
+    Attributes:
+        known: the streams by name and by IRI; neither can be the other.
+    """
 
     def __init__(
         self, registry: Registry | None, clock: Clock, settings: EngineSettings, lock: threading.RLock
@@ -37,19 +41,21 @@ class StreamRegistry:
         self._clock = clock
         self._settings = settings
         self._lock = lock
-        self._by_name: dict[str, StreamState] = {}
-        self._by_iri: dict[str, StreamState] = {}
+        self.known: dict[str, StreamState] = {}
 
     def __iter__(self) -> Iterator[StreamState]:
         with self._lock:
-            return iter(list(self._by_name.values()))
+            return iter(self._all())
 
     def find(self, name_or_iri: str) -> StreamState | None:
         """The stream of a name or an IRI."""
-        found = self._by_name.get(name_or_iri) or self._by_iri.get(name_or_iri)
+        found = self.known.get(name_or_iri)
         if found is None and NAME.match(name_or_iri):
-            found = self._by_iri.get(self._settings.base_iri + name_or_iri)
+            found = self.known.get(self._settings.base_iri + name_or_iri)
         return found
+
+    def _all(self) -> list[StreamState]:
+        return [state for key, state in self.known.items() if key == state.name]
 
     def get(self, name_or_iri: str) -> StreamState:
         """The stream of a name or an IRI.
@@ -192,7 +198,7 @@ class StreamRegistry:
     def release(self, reader: str) -> None:
         """A reader is gone, and what it made is made no more."""
         with self._lock:
-            for state in self._by_name.values():
+            for state in self._all():
                 if state.reader_lateness.pop(reader, None) is not None:
                     state.wait_for_readers()
                 if state.derived_from == reader:
@@ -221,7 +227,7 @@ class StreamRegistry:
     def forget_failed(self, query: str, from_ms: int) -> None:
         """The elements at which a query failed are evaluated again from an event time on."""
         with self._lock:
-            for state in self._by_name.values():
+            for state in self._all():
                 again = [
                     letter
                     for letter in state.dead_letters
@@ -231,7 +237,7 @@ class StreamRegistry:
 
     def kept_now(self) -> dict[str, list[LogRecord]]:
         """What each stream that is pushed to retains at this place in the order; called under the lock."""
-        pushed = (each for each in self._by_name.values() if each.derived_from is None)
+        pushed = (each for each in self._all() if each.derived_from is None)
         return {each.iri: each.log.records() for each in pushed}
 
     def retained(
@@ -267,8 +273,8 @@ class StreamRegistry:
         return state
 
     def _enter(self, record: StreamRecord) -> StreamState:
-        if record.name in self._by_name or record.iri in self._by_iri:
-            taken = "name" if record.name in self._by_name else "IRI"
+        if record.name in self.known or record.iri in self.known:
+            taken = "name" if record.name in self.known else "IRI"
             raise ConflictError(
                 f"the {taken} of stream {record.name} <{record.iri}> is taken", code="stream-exists"
             )
@@ -276,12 +282,11 @@ class StreamRegistry:
         retained, letters = MemoryLog(0, settings.retained_elements), DeadLetters(settings.dead_letters)
         state = StreamState(record, retained, letters)
         state.configure(record, settings)
-        self._by_name[record.name] = self._by_iri[record.iri] = state
+        self.known[record.name] = self.known[record.iri] = state
         return state
 
     def _forget(self, state: StreamState) -> None:
-        del self._by_name[state.name]
-        del self._by_iri[state.iri]
+        del self.known[state.name], self.known[state.iri]
         state.dropped_for_good = True
 
     def _iri_of(self, name_or_iri: str) -> str:
@@ -294,7 +299,7 @@ class StreamRegistry:
         """A name for a stream: the last path segment or fragment of its IRI, with -2, -3 ... when taken."""
         wanted = last_segment(iri) or "stream"
         name, number = wanted, 1
-        while name in self._by_name:
+        while name in self.known:
             number += 1
             name = f"{wanted[:120]}-{number}"
         return name

@@ -27,8 +27,8 @@ _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 # What NOW() can say and what logs and checkpoints hold in 64 bits: the years 1 to 9999.
-_LEAST_MS = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MS
-_GREATEST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
+LEAST_MS = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MS
+GREATEST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
 
 
 def instant_ms(value: Any, what: str) -> int:
@@ -42,7 +42,7 @@ def instant_ms(value: Any, what: str) -> int:
     if isinstance(value, str):
         found = parse_instant(value.strip())
     else:
-        found = value if type(value) is int and _LEAST_MS <= value <= _GREATEST_MS else None
+        found = value if type(value) is int and LEAST_MS <= value <= GREATEST_MS else None
     if found is None:
         shown = json.dumps(value) if isinstance(value, str | int | float) else repr(value)
         raise InputError(f"{what} {shown} is no instant in the years 1 to 9999", hint=INSTANT_HINT)
@@ -66,7 +66,7 @@ def parse_instant(text: str) -> int | None:
     elif match := _DATE_TIME.match(text):
         year, month, day, hour, minute, second, fraction, zone = match.groups()
         found = _to_ms(year, month, day, hour, minute, second, fraction, zone)
-    return found if found is not None and _LEAST_MS <= found <= _GREATEST_MS else None
+    return found if found is not None and LEAST_MS <= found <= GREATEST_MS else None
 
 
 def _to_ms(

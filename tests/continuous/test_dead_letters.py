@@ -30,14 +30,14 @@ class Poison:
 
     def __init__(self, patch: pytest.MonkeyPatch, query: str, *instants: int) -> None:
         self.instants = set(instants)
-        original = RunningQuery._evaluate
+        original = RunningQuery.evaluate
 
-        def evaluate(running: RunningQuery, step: Evaluation, now_ms: int = 0) -> None:
+        def evaluate(running: RunningQuery, step: Evaluation, now_ms: int, windows: Any) -> None:
             if running.name == query and step.at in self.instants:
                 raise ZeroDivisionError("division by zero")
-            original(running, step, now_ms)
+            original(running, step, now_ms, windows)
 
-        patch.setattr(RunningQuery, "_evaluate", evaluate)
+        patch.setattr(RunningQuery, "evaluate", evaluate)
 
 
 def letters(life: Life) -> list[tuple[Any, ...]]:
