@@ -109,10 +109,11 @@ class CommonPlan:
         """Nobody is left."""
         self._plan.close()
 
-    def constants_of(self, running: Member) -> list[str]:
-        """The constants of a member where members differ, but for those in static parts."""
+    def describe(self, running: Member) -> dict[str, Any]:
+        """How many queries are evaluated together, and a member's constants where they differ."""
         constants = running.native.skeleton.constants
-        return [str(constants[place]) for place in self._plan.varying]
+        own = [str(constants[place]) for place in self._plan.varying]
+        return {"members": len(self.members), "constants": own}
 
     def explain(self, *, analyze: bool = False) -> str:
         """The operators, as text."""

@@ -50,8 +50,9 @@ class Group:
         self._windows: list[tuple[WindowKey, EncodedContent]] = self.timeline.windows
         # What is being evaluated: the changes of the windows, taken once for all plans.
         self._taken: Sequence[Taken] = [NOTHING] * len(self._windows)
-        self._members: dict[Member, None] = {}
-        # Those with plans of their own, and their templates.
+        # With their common plans, those that have one.
+        self._members: dict[Member, CommonPlan | None] = {}
+        # The others, and their templates.
         self._alone: dict[Member, Hashable | None] = {}
         self._plans: dict[Hashable, list[CommonPlan]] = {}
         # A common plan of theirs failed, or would answer otherwise.
@@ -103,7 +104,7 @@ class Group:
 
     def set_apart(self, running: Member) -> Failures:
         """A member gets a plan of its own, for something that is not for others."""
-        if running.seat is None:
+        if self._members[running] is None:
             return []
         failures = self._leave_plan(running)
         return failures + self._wake([running])
@@ -121,7 +122,7 @@ class Group:
             fitting = [running for running in ready if plan.fits(running)]
             if fitting:
                 failures += self._join(template, plan, fitting)
-                ready = [running for running in ready if running.seat is None]
+                ready = [running for running in ready if self._members[running] is None]
         alike: dict[Hashable, list[Member]] = {}
         for running in ready:
             alike.setdefault(_in_common(running), []).append(running)
@@ -152,14 +153,15 @@ class Group:
             return self._break_up(plan)
         for running in joining:
             del self._alone[running]
+            self._members[running] = plan
         return []
 
     def _leave_plan(self, running: Member) -> Failures:
         """A member is in no common plan any more, and has none of its own yet."""
-        seat = running.seat
-        if seat is None:
+        plan = self._members[running]
+        if plan is None:
             return []
-        plan = seat.plan
+        self._members[running] = None
         try:
             plan.remove(running)
         except Exception:
@@ -177,6 +179,7 @@ class Group:
         for running in members:
             assert running.seat is not None
             running.seat.end()
+            self._members[running] = None
         return self._wake(members)
 
     def _forget(self, plan: CommonPlan, *, ban: bool = False) -> None:
@@ -256,13 +259,14 @@ class Group:
         gets a plan of its own first.
         """
         failures: Failures = []
-        for plan in dict.fromkeys(running.seat.plan for running in moved if running.seat is not None):
-            for running in plan.behind():
-                failures += self.set_apart(running)
-            members = [each for each in moved if each.seat is not None and each.seat.plan is plan]
-            failures += self._take_steps(plan, members, now_ms)
+        for plan in dict.fromkeys(self._members[running] for running in moved):
+            if plan is not None:
+                for running in plan.behind():
+                    failures += self.set_apart(running)
+                members = [running for running in moved if self._members.get(running) is plan]
+                failures += self._take_steps(plan, members, now_ms)
         for running in moved:
-            if running.seat is None:
+            if self._members.get(running) is None:
                 failures += self._alone_does(running, lambda each: each.take_steps(now_ms))
         return failures
 
@@ -285,7 +289,7 @@ class Group:
                 return failures + self._break_up(plan)
             failures += failed + self._remove_all(failed)
             for running in now:
-                following = next(left[running], None) if running.seat is not None else None
+                following = next(left[running], None) if self._members.get(running) is plan else None
                 if following is None:
                     del heads[running]
                 else:

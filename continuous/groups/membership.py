@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from ..evaluate.answer import AnswerChange
-from ..evaluate.evaluator import Windows
+from ..evaluate.evaluator import Explained, Windows
 from ..evaluate.native import NativeEvaluator
 from ..meters import Meter
 from ..windows.reports import Evaluation, Skipped
 from ..windows.timeline import QueryTimeline
-
-if TYPE_CHECKING:
-    from .common_plan import CommonPlan
-    from .group import Group
 
 
 class Member(Protocol):
@@ -106,10 +102,29 @@ Failures = list[tuple[Member, Exception]]
 """The members that failed; they are none any more."""
 
 
+class SharedTime(Protocol):
+    """A group, as its members see it."""
+
+    timeline: QueryTimeline
+    inputs: Meter
+
+    def names(self, most: int | None) -> list[str]:
+        """The names of members, at most so many, in order."""
+        ...
+
+    def set_apart(self, running: Member) -> Failures:
+        """A member gets a plan of its own, for something that is not for others."""
+        ...
+
+    def take_steps(self, moved: Sequence[Member], now_ms: int) -> Failures:
+        """Static parts of members of common plans have moved on."""
+        ...
+
+
 class Membership:
     """A query in a group, whose timeline it shares."""
 
-    def __init__(self, group: Group, running: Member) -> None:
+    def __init__(self, group: SharedTime, running: Member) -> None:
         self.group = group
         self._running = running
         timeline, own = group.timeline, running.timeline
@@ -137,6 +152,17 @@ class Record(NamedTuple):
     passed: int
 
 
+class SharedPlan(Explained, Protocol):
+    """A common plan, as its members see it: the newest evaluation, and the newest one that is durable."""
+
+    record: Record
+    shown: Record
+
+    def describe(self, running: Member) -> dict[str, Any]:
+        """How many queries are evaluated together, and a member's constants where they differ."""
+        ...
+
+
 class Seat:
     """A query in a common plan. Nothing is done for it at an evaluation that gives it no rows.
 
@@ -144,7 +170,7 @@ class Seat:
     anything that it depends on changes.
     """
 
-    def __init__(self, plan: CommonPlan, label: int, running: Member) -> None:
+    def __init__(self, plan: SharedPlan, label: int, running: Member) -> None:
         self.plan = plan
         self.label = label
         self._running = running
@@ -177,7 +203,3 @@ class Seat:
         if record.number <= number:
             return None
         return record.step, self._running.native.statics.version_when(record.passed)
-
-    def describe(self) -> dict[str, Any]:
-        """How many queries are evaluated together, and this one's constants where they differ."""
-        return {"members": len(self.plan.members), "constants": self.plan.constants_of(self._running)}

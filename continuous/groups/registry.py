@@ -57,18 +57,17 @@ class GroupRegistry:
             The group that it was in when nobody is left there, and whose plans failed.
         """
         shape = self._shapes.pop(running, None)
-        membership = running.membership
-        if membership is None:
-            if self._first.get(shape) is running:
-                del self._first[shape]
-            return None, []
-        group = membership.group
-        failures = group.remove(running)
-        if group.members:
-            return None, failures
-        if self._first.get(shape) is group:
+        first = self._first.get(shape)
+        if first is running:
             del self._first[shape]
-        return group, failures
+        if running.membership is None:
+            return None, []
+        assert isinstance(first, Group)
+        failures = first.remove(running)
+        if first.members:
+            return None, failures
+        del self._first[shape]
+        return first, failures
 
     def join(self, stream: str, mark: int) -> list[tuple[Group, list[Member], Failures]]:
         """Behind an input that moved a stream's watermark: the groups that queries have joined."""

@@ -178,7 +178,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         view=None if query.view is None else query.view.describe(),
         sources=[] if sources is None else sources.describe(),
         sharing_group=query.sharing_group,
-        template=None if query.seat is None else query.seat.describe(),
+        template=None if query.seat is None else query.seat.plan.describe(query),
         state_size=timeline.state_size(),
         counters={
             "elements": taken,

@@ -15,7 +15,7 @@ from quadrill.store.registry.records import QueryState
 
 from ..durable.turns import TurnQueue
 from ..groups.group import Group
-from ..groups.membership import Failures
+from ..groups.membership import Failures, SharedTime
 from ..groups.registry import GroupRegistry
 from ..inputs import Arrival, StreamInput
 from ..output.feed import Outbox
@@ -287,7 +287,7 @@ class Router:
 
     def _alone(self, moved: list[RunningQuery], now: int) -> list[RunningQuery]:
         """Let groups take the steps of members of common plans; the queries that are left."""
-        groups: dict[Group, list[RunningQuery]] = {}
+        groups: dict[SharedTime, list[RunningQuery]] = {}
         for running in moved:
             if running.membership is not None and running.seat is not None:
                 groups.setdefault(running.membership.group, []).append(running)
