@@ -1,4 +1,4 @@
-"""Static parts that differ in constants: one table for all of them beside a table for each.
+"""Static parts that differ in constants: a commit worked out once for all of them beside once for each.
 
     python -m benchmarks.static_groups 10 100 1000
 
@@ -20,6 +20,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.static import table
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference
@@ -27,12 +28,14 @@ from . import conference
 DEFAULT = DefaultGraph()
 
 
-def members(number: int, factor: int, *, templates: bool) -> None:
-    """Print what ``number`` instances of Q3 cost; ``factor`` as the setting ``static_group_factor``."""
+def members(number: int, *, together: bool, templates: bool) -> None:
+    """Print what ``number`` instances of Q3 cost, with changes worked out for all together or for each."""
+    if not together:
+        table.lifted = lambda form: None  # type: ignore[assignment]
     scene = conference.Conference(100_000, tags=max(900, number))
     store = QuadStore.open(None)
     store.apply(add=scene.static)
-    settings = EngineSettings(threaded=False, static_group_factor=factor, templates=templates)
+    settings = EngineSettings(threaded=False, templates=templates)
     engine = Engine(store, None, clock=ManualClock(0), settings=settings)
     engine.start()
     held = _resident()
@@ -55,12 +58,12 @@ def members(number: int, factor: int, *, templates: bool) -> None:
         store.apply(add=quads)
         commits.append(time.thread_time() - began)
     tables = engine.parts.statics.tables()
-    together = sum(
+    joined = sum(
         entry.running is not None and entry.running.seat is not None
         for entry in engine.parts.catalogue.entries()
     )
-    kind = "one table" if factor else "tables of their own"
-    print(f"{number:,} members, {kind}, {together:,} in a template: "
+    kind = "one delta" if together else "a delta for each"
+    print(f"{number:,} members, {kind}, {joined:,} in a template: "
           f"registration {registered / number * 1e3:.1f} ms each, commit {median(commits) * 1e3:.2f} ms, "
           f"{held / number / 1e3:.0f} KB each, {len(tables)} tables of {engine.parts.statics.rows():,} rows",
           flush=True)  # fmt: skip
@@ -81,10 +84,10 @@ def main() -> None:
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
     for number in options.numbers:
         for templates in (True, False):
-            for factor in (0, EngineSettings().static_group_factor):
+            for together in (False, True):
                 # Each in a process of its own: memory that one gives back another would not ask for.
                 process = multiprocessing.Process(
-                    target=members, args=(number, factor), kwargs={"templates": templates}
+                    target=members, args=(number,), kwargs={"together": together, "templates": templates}
                 )
                 process.start()
                 process.join()

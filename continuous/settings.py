@@ -35,8 +35,6 @@ class EngineSettings:
         static_rows: most rows of static parts in memory, what a registration reads included; 0 for no limit.
         static_rows_per_query: the same of the static parts of one query.
         templates: queries that differ only in constants are evaluated together.
-        static_group_factor: one table serves parts that differ in constants alone when it has at most so many
-            times the rows of theirs together; 0 for never.
         waiting_elements: elements kept at most for a query whose static parts are being read.
         tick_ms: how often, at least, clock-driven streams are moved.
         checkpoint_ms: how often the state is written, when there is a journal and something happened.
@@ -65,7 +63,6 @@ class EngineSettings:
     static_rows: int = 0
     static_rows_per_query: int = 0
     templates: bool = True
-    static_group_factor: int = 8
     waiting_elements: int = 1_000_000
     tick_ms: int = 1_000
     checkpoint_ms: int = 30_000

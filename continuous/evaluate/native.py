@@ -176,7 +176,7 @@ class NativeEvaluator:
         taken = False
         for place, change in changes.items():
             if change.renewals:
-                for lookup in self.statics.lookups(place):
+                for lookup in self.statics.arrangements.get(place, ()):
                     lookup.renewals += change.renewals
             name = self._parts[place].name
             taken = self._running.take(name, change.delta, afresh=bool(change.renewals)) or taken
@@ -367,7 +367,7 @@ class NativeEvaluator:
 
     def _held_rows(self) -> Iterator[IdRow]:
         """In the order in which rows are made from others (`quadrill.store.sweep`)."""
-        yield from self.statics.waiting()
+        yield from self.statics.steps.waiting()
         if self._at_work is not None:
             yield from self._at_work.held()
         yield from list(self._answer.rows)

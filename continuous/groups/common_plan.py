@@ -103,7 +103,7 @@ class CommonPlan:
             return []
         statics = {running: running.native.statics for running in self.members.values()}
         found = [running for running, each in statics.items() if each.behind - self._common]
-        return found if found and len({each.gaps for each in statics.values()}) > 1 else []
+        return found if found and len({each.steps.gaps for each in statics.values()}) > 1 else []
 
     def close(self) -> None:
         """Nobody is left."""

@@ -285,7 +285,7 @@ class Group:
                 log.exception("the common plan of %d queries failed", len(plan.members))
                 left.clear()
                 for running, step in heads.items():
-                    running.native.statics.put_back(step)
+                    running.native.statics.steps.put_back(step)
                 return failures + self._break_up(plan)
             failures += failed + self._remove_all(failed)
             for running in now:

@@ -35,8 +35,10 @@ from ..scheduler.turns import CommitTurn
 from ..settings import EngineSettings
 from ..static.budget import StaticBudget
 from ..static.kept import KeptTables
+from ..static.table_registry import TableRegistry
 from ..streams.accept import Acceptor
 from ..streams.registry import StreamRegistry
+from ..windows.engine_terms import EngineTerms
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
@@ -84,15 +86,16 @@ class EngineParts:
         self.admin = threading.RLock()
         self.turns = TurnQueue(clock, journal)
         self.rates = ChangeRates()
-        choice = EvaluatorChoice(store, settings.columnar, self.turns)
-        self.make_evaluator: MakeEvaluator = make_evaluator or choice
-        self.statics = choice.statics
-        self.statics.budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
-        self.statics.groups.factor = settings.static_group_factor
-        self.statics.recomputer.threaded = threaded
+        terms = EngineTerms()
+        kept: KeptTables | None = None
         if journal is not None and not store.in_memory:
             shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)
-            self.statics.kept = KeptTables(shelf, store, choice.terms, threaded=threaded)
+            kept = KeptTables(shelf, store, terms, threaded=threaded)
+        budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
+        self.statics = TableRegistry(store, terms, self.turns, budget, kept, threaded=threaded)
+        self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice(
+            self.statics, settings.columnar
+        )
         client = RemoteClient(
             store.allowed_hosts, timeout_s=remote.timeout_ms / 1000, max_bytes=remote.max_bytes
         )

@@ -20,7 +20,9 @@ from ..expressions.oxigraph import canonical, greatest, instant_literal
 from ..operators.join import Join
 from ..operators.ordering import TopK
 from ..rows import Delta, IdRow, merge
+from ..static.lookup import Lookup
 from ..static.options import EvaluationOptions
+from ..static.shared_arrangement import SharedArrangement
 from ..uncertainty import custom_functions
 from ..windows.encoded import ElementCoder, EncodedContent, HeldWindow, Predicates, WindowKey
 from ..windows.timed import TimedContent
@@ -31,7 +33,6 @@ from .sources import Compilation, StaticTable
 from .window_reifiers import WindowReifiers
 
 if TYPE_CHECKING:
-    from ..static.lookup import Lookup
     from ..static.static_inputs import StaticInputs
     from ..windows.engine_terms import EngineTerms
 
@@ -152,19 +153,18 @@ class PlanState:
 
     def look_up(self, statics: StaticInputs) -> None:
         """Joins look into the parts that are not held, or held for several queries; before the first step."""
-        for place in statics.looked_up:
-            for join, number in self.joins(statics.parts[place].name):
-                lookup = statics.look_into(place)
-                join.look_up(number, lookup)
-                self._lookups.append(lookup)
-        shared = [
-            (join, number, statics.view(place))
-            for place, part in enumerate(statics.parts)
-            if statics.can_share(place) and unshared(self.plan, part.name) is None
-            for join, number in self.joins(part.name)
-        ]
-        for join, number, view in shared:
-            join.look_up(number, view)
+        shared: list[tuple[Join, int, SharedArrangement]] = []
+        for place, part in enumerate(statics.parts):
+            looked_up = place in statics.looked_up
+            if not looked_up and (not statics.tables[place].follows or unshared(self.plan, part.name)):
+                continue
+            for join, number in self.joins(part.name):
+                made = statics.arrangement(place)
+                join.look_up(number, made)
+                if isinstance(made, SharedArrangement):
+                    shared.append((join, number, made))
+                else:
+                    self._lookups.append(made)
         for join, number, view in shared:
             view.prepare(join.keys_of(number))
         if (shared or self._lookups) and self._code is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -110,7 +109,6 @@ def describe_static(
             "held_because": part.facts.held_because,
             "looked_up_because": part.facts.looked_up_because,
             "anew_because": part.facts.anew_because,
-            "group": None if part.facts.group is None else asdict(part.facts.group),
             "read_ms": None if part.facts.took_s is None else round(part.facts.took_s * 1000, 3),
         }
         for part in parts
@@ -340,12 +338,6 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
             lines.append(f"           held, not looked up: {part['held_because']}")
         if part["engine_reason"]:
             lines.append(f"           read by {part['engine']}: {part['engine_reason']}")
-        group = part.get("group")
-        if group and group["name"] is None:
-            lines.append(f"           a table of its own: {group['reason']}")
-        elif group:
-            told = f"1 of {group['members']} selections of one table of {group['rows']} rows"
-            lines.append(f"           {told}: the parts differ in constants")
         if part.get("shared_with"):
             lines.append(f"           shared with {', '.join(part['shared_with'])}")
         if part.get("behind_since") is not None:

@@ -10,7 +10,6 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.static import StaticPattern
-from ..durable.turns import TurnQueue
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
@@ -21,7 +20,6 @@ from ..static.options import EvaluationOptions
 from ..static.static_inputs import StaticInputs
 from ..static.table_registry import TableRegistry
 from ..uncertainty import custom_functions
-from ..windows.engine_terms import EngineTerms
 from .prepare import PreparedQuery
 
 if TYPE_CHECKING:
@@ -50,18 +48,15 @@ class EvaluatorChoice:
     A query that falls back says so: the word for its engine is ``reference (<the construct>)``.
     """
 
-    def __init__(
-        self, store: QuadStore, columnar: ColumnarEngine | None = None, turns: TurnQueue | None = None
-    ) -> None:
+    def __init__(self, statics: TableRegistry, columnar: ColumnarEngine | None = None) -> None:
         """Make one.
 
         Args:
-            store: the background dataset.
+            statics: the tables of static parts.
             columnar: evaluates static parts that are too large for the store.
-            turns: where rows that were read anew take their turn; without, they do at once.
         """
-        self.terms = EngineTerms()
-        self.statics = TableRegistry(store, self.terms, turns)
+        self.terms = statics.terms
+        self.statics = statics
         self._columnar = columnar
 
     def __call__(

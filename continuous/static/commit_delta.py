@@ -1,21 +1,22 @@
-"""What a commit changes in the rows of a table, worked out before it is made and behind it."""
+"""What a commit changes in the rows of tables, worked out before it is made and behind it."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from quadrill.store.changes.commit import Commit
 
 from ..element import Solution
-from .changes import AllRows, Change, Recompute, Replaced, RowChange
+from .changes import AllRows, Change, Recompute, RowChange
 from .deltas import TooManyRowsError, difference, rows_with
 from .index import Touched
-from .lookup import LookupTable
-from .table import SharedTable
+from .table import Table
+from .table_group import TableGroup
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
@@ -23,14 +24,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("quadrill.continuous")
 
 MOST_KEYS = 2_000
-"""A commit that may change rows with more keys than this has the table read anew."""
+"""A commit that may change rows with more keys than this has the tables read anew."""
 KEY_S = 0.00002
 """Seconds of a key, looked up before a commit and after it; a quick table may be cheaper as a whole."""
 _FEW_KEYS = 100
 MOST_ROWS = 20_000
 """So has one whose keys reach more rows than this."""
 QUICK_S = 0.01
-"""A table whose changed rows are not known by keys is evaluated at the commit when that took no longer."""
+"""Tables whose changed rows are not known by keys are evaluated at the commit when that took no longer."""
+
+Before: TypeAlias = Counter[Solution] | Recompute | None
+"""The rows that a commit may change, before it; None when all are to be read behind it."""
 
 
 @dataclass(slots=True)
@@ -53,58 +57,51 @@ class CommitDeltas:
         self._store = store
         self.past: Past | None = None
 
-    def before(
-        self, table: SharedTable, touched: Touched, commit: Commit
-    ) -> Counter[Solution] | Change | None:
-        """The rows that the commit may change, before it; None when all are to be read behind it."""
+    def before(self, group: TableGroup, touched: Touched, commit: Commit) -> Before:
+        """The rows of a group that the commit may change, before it."""
         version = commit.version
-        if isinstance(table, LookupTable):
-            if touched.whole or touched.size > MOST_KEYS:
-                return Recompute()
-            return self._rows(table, touched, limited=True)
-        past = self.past
-        if past is not None and (table.name, version) in past.behind:
-            return Recompute()
-        limited = past is None
+        held = next(iter(group.tables)).is_held
+        limited = self._is_limited(group)
+        took_s = sum(table.took_s for table in group.tables)
         if touched.whole:
-            if not limited or table.took_s <= QUICK_S:
+            if held and (not limited or took_s <= QUICK_S):
                 return None
-            table.anew_because = f"the commit of version {version} does not tell which rows change"
-            return Recompute()
+            return _anew(group, f"the commit of version {version} does not tell which rows change")
         if limited and touched.size > MOST_KEYS:
-            table.anew_because = f"version {version} changed {touched.size} keys, the limit is {MOST_KEYS}"
-            return Recompute()
-        if limited and touched.size * KEY_S > table.took_s <= QUICK_S and touched.size > _FEW_KEYS:
+            return _anew(group, f"version {version} changed {touched.size} keys, the limit is {MOST_KEYS}")
+        if held and limited and touched.size * KEY_S > took_s <= QUICK_S and touched.size > _FEW_KEYS:
             return None
-        return self._rows(table, touched, limited=limited)
+        return self._rows(group, touched)
 
     def after(
-        self, table: SharedTable, touched: Touched, before: Counter[Solution] | Change | None
-    ) -> Change | None:
-        """The change, behind the commit, of which `before` gave the rows; None when there is none."""
-        if isinstance(before, Recompute):
-            return before
+        self, group: TableGroup, touched: Touched, before: Before, tables: Collection[Table]
+    ) -> Mapping[Table, Change]:
+        """The changes of some of its tables, behind the commit, of which `before` gave the rows."""
         if before is None:
-            return self._all_rows(table)
-        after = self._rows(table, touched, limited=self.past is None or isinstance(table, LookupTable))
-        if isinstance(after, Recompute):
-            return after
-        assert not isinstance(before, RowChange | AllRows | Replaced)
-        weights = difference(after, before)
-        return RowChange(weights) if weights else None
+            return {table: self._all_rows(table) for table in tables}
+        after = before if isinstance(before, Recompute) else self._rows(group, touched)
+        if isinstance(after, Recompute) or isinstance(before, Recompute):
+            return dict.fromkeys(tables, Recompute())
+        divided = group.divided(difference(after, before))
+        return {table: RowChange(each) for table, each in divided.items() if each and table in tables}
 
-    def _rows(self, table: SharedTable, touched: Touched, *, limited: bool) -> Counter[Solution] | Recompute:
+    def _is_limited(self, group: TableGroup) -> bool:
+        """Look-ups take a copy where there is too much, whether or not it is a replay."""
+        return self.past is None or not next(iter(group.tables)).is_held
+
+    def _rows(self, group: TableGroup, touched: Touched) -> Counter[Solution] | Recompute:
+        at_most = MOST_ROWS if self._is_limited(group) else None
         try:
-            at_most = MOST_ROWS if limited else None
-            return rows_with(self._store, table.background, table.part, touched.keys, at_most)
+            return rows_with(self._store, group.background, group.part, touched.keys, at_most)
         except TooManyRowsError:
-            table.anew_because = f"a commit reached more than {MOST_ROWS} rows"
-            return Recompute()
+            return _anew(group, f"a commit reached more than {MOST_ROWS} rows")
         except Exception as error:
-            log.warning("the static part %s is read anew: %s", table.name, error)
+            log.warning(
+                "the static parts of %s are read anew: %s", [each.name for each in group.tables], error
+            )
             return Recompute()
 
-    def _all_rows(self, table: SharedTable) -> Change:
+    def _all_rows(self, table: Table) -> Change:
         began = time.perf_counter()
         width = len(table.part.vars)
         try:
@@ -115,3 +112,9 @@ class CommitDeltas:
             return Recompute()
         table.took_s = time.perf_counter() - began
         return AllRows(rows)
+
+
+def _anew(group: TableGroup, why: str) -> Recompute:
+    for table in group.tables:
+        table.anew_because = why
+    return Recompute()

@@ -21,20 +21,6 @@ class LookupFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFacts:
-    """The table of parts that differ in constants alone, of which a part's rows are a selection.
-
-    ``name`` is None where there is none though there are such parts; ``reason`` says why. ``members`` are
-    those parts, ``rows`` those of the table.
-    """
-
-    name: str | None
-    members: int
-    rows: int
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TableFacts:
     """What is known of the rows of a static part.
 
@@ -45,7 +31,6 @@ class TableFacts:
     ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was
     wished; ``looked_up_because``: why they are not held; ``anew_because``: why a commit was not taken as
     deltas.
-    ``group``: what they share with parts that differ in constants alone.
     """
 
     rows: int
@@ -61,7 +46,6 @@ class TableFacts:
     held_because: str | None = None
     looked_up_because: str | None = None
     anew_because: str | None = None
-    group: GroupFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
@@ -11,12 +12,13 @@ from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY, Commit, GraphName, 
 
 from ..algebra.nodes import Term, Var
 from ..algebra.triggers import Key, Trigger
-from .table import SharedTable
+from .table import Table
+from .table_group import TableGroup
 
 
 @dataclass(slots=True)
 class Touched:
-    """What a commit may have changed in one table: the rows with these keys, or ``whole``: any."""
+    """What a commit may have changed in a group: the rows with these keys, or ``whole``: any."""
 
     keys: dict[Key, set[tuple[Term, ...]]] = field(default_factory=lambda: defaultdict(set))
     whole: bool = False
@@ -28,31 +30,42 @@ class Touched:
 
 
 class TriggerIndex:
-    """The triggers of all tables by predicate. A commit costs a look-up a quad, whatever tables there are."""
+    """The triggers of groups of tables by predicate: a commit costs a look-up a quad, whatever there is."""
 
     def __init__(self) -> None:
-        self._by_predicate: dict[NamedNode, list[tuple[SharedTable, Trigger]]] = {}
-        self._any_predicate: list[tuple[SharedTable, Trigger]] = []
-        self._graphs: list[tuple[SharedTable, Trigger]] = []
+        self._groups: dict[str, TableGroup] = {}
+        self._by_predicate: dict[NamedNode, list[tuple[TableGroup, Trigger]]] = {}
+        self._any_predicate: list[tuple[TableGroup, Trigger]] = []
+        self._graphs: list[tuple[TableGroup, Trigger]] = []
 
-    def add(self, table: SharedTable) -> None:
-        """From now on commits are looked at for the table."""
-        for trigger in table.triggers:
-            self._list_of(trigger).append((table, trigger))
+    def add(self, table: Table) -> None:
+        """From now on commits are looked at for the table, together with those that differ in constants."""
+        group = self._groups.get(table.kind)
+        if group is None:
+            group = self._groups[table.kind] = TableGroup(table)
+        else:
+            self._remove(group)
+            group.add(table)
+        for trigger in group.triggers:
+            self._list_of(trigger).append((group, trigger))
 
-    def remove(self, table: SharedTable) -> None:
+    def remove(self, table: Table) -> None:
         """Not any more."""
-        for trigger in table.triggers:
-            self._list_of(trigger).remove((table, trigger))
-            predicate = trigger.predicate
-            if predicate is not None and not self._by_predicate[predicate]:
-                del self._by_predicate[predicate]
+        group = self._groups.get(table.kind)
+        if group is not None and group.remove(table):
+            del self._groups[table.kind]
+            self._remove(group)
 
-    def touched(self, commit: Commit) -> dict[SharedTable, Touched]:
-        """The tables that the commit may change. Tables that are blind are left out."""
+    def group_of(self, table: Table) -> TableGroup | None:
+        """The tables whose changes are worked out together with those of one, itself included."""
+        group = self._groups.get(table.kind)
+        return group if group is not None and table in group.tables else None
+
+    def touched(self, commit: Commit) -> dict[TableGroup, Touched]:
+        """The groups that the commit may change. Those of which all tables are blind are left out."""
         if not commit.exact:
             return self._touched_by_load(commit)
-        found: dict[SharedTable, Touched] = {}
+        found: dict[TableGroup, Touched] = {}
         by_predicate, everywhere = self._by_predicate, self._any_predicate
         for quads in (commit.added, commit.removed):
             for quad in quads:
@@ -66,7 +79,14 @@ class TriggerIndex:
                 self._match_graph(name, found)
         return found
 
-    def _list_of(self, trigger: Trigger) -> list[tuple[SharedTable, Trigger]]:
+    def _remove(self, group: TableGroup) -> None:
+        for trigger in group.triggers:
+            self._list_of(trigger).remove((group, trigger))
+            predicate = trigger.predicate
+            if predicate is not None and not self._by_predicate[predicate]:
+                del self._by_predicate[predicate]
+
+    def _list_of(self, trigger: Trigger) -> list[tuple[TableGroup, Trigger]]:
         if trigger.pattern is None:
             return self._graphs
         if trigger.predicate is None:
@@ -75,49 +95,49 @@ class TriggerIndex:
 
     @staticmethod
     def _match(
-        known: list[tuple[SharedTable, Trigger]], quad: Quad, found: dict[SharedTable, Touched]
+        known: Sequence[tuple[TableGroup, Trigger]], quad: Quad, found: dict[TableGroup, Touched]
     ) -> None:
-        for table, trigger in known:
-            if table.blind or not _reads(table, trigger, quad.graph_name):
+        for group, trigger in known:
+            if not group.sees or not _reads(group, trigger, quad.graph_name):
                 continue
             values = trigger.match(quad)
-            if values is not None:
-                touched = found.get(table)
+            if values is not None and group.asks_for(values):
+                touched = found.get(group)
                 if touched is None:
-                    touched = found[table] = Touched()
+                    touched = found[group] = Touched()
                 if not values:
                     touched.whole = True
                 elif not touched.whole:
                     key = tuple(sorted(values))
                     touched.keys[key].add(tuple([values[name] for name in key]))
 
-    def _match_graph(self, name: NamedNode | BlankNode, found: dict[SharedTable, Touched]) -> None:
-        for table, trigger in self._graphs:
-            if table.blind or not _reads(table, trigger, name):
+    def _match_graph(self, name: NamedNode | BlankNode, found: dict[TableGroup, Touched]) -> None:
+        for group, trigger in self._graphs:
+            if not group.sees or not _reads(group, trigger, name):
                 continue
-            touched = found.setdefault(table, Touched())
+            touched = found.setdefault(group, Touched())
             if trigger.graph_key is None or isinstance(name, BlankNode):
                 touched.whole = True
             else:
                 touched.keys[(trigger.graph_key,)].add((name,))
 
-    def _touched_by_load(self, commit: Commit) -> dict[SharedTable, Touched]:
+    def _touched_by_load(self, commit: Commit) -> dict[TableGroup, Touched]:
         """A bulk load tells only which graphs have changed."""
         names: list[GraphName] = [graph_of_key(key) for key in commit.graphs]
         if DEFAULT_GRAPH_KEY in commit.graphs:
             names.append(DefaultGraph())
-        found: dict[SharedTable, Touched] = {}
+        found: dict[TableGroup, Touched] = {}
         for known in (*self._by_predicate.values(), self._any_predicate, self._graphs):
-            for table, trigger in known:
-                if not table.blind and any(_reads(table, trigger, name) for name in names):
-                    found[table] = Touched(whole=True)
+            for group, trigger in known:
+                if group.sees and any(_reads(group, trigger, name) for name in names):
+                    found[group] = Touched(whole=True)
         return found
 
 
-def _reads(table: SharedTable, trigger: Trigger, graph: GraphName) -> bool:
+def _reads(group: TableGroup, trigger: Trigger, graph: GraphName) -> bool:
     """True when the trigger's patterns are matched in this graph."""
     wanted = trigger.graph
-    scope = table.scope
+    scope = group.scope
     if wanted is None:
         return scope.default is None or graph in scope.default
     if isinstance(graph, DefaultGraph):

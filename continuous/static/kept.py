@@ -31,7 +31,7 @@ from ..rows import Delta
 from .columnar import Choice
 from .index import TriggerIndex
 from .packed_rows import PackedRows, pack
-from .table import SharedTable
+from .table import Table
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
@@ -80,7 +80,7 @@ class _Copy:
     """The rows of a table at the moment of a checkpoint; ``release`` lets their terms go."""
 
     key: str
-    table: SharedTable
+    table: Table
     facts: dict[str, Any]
     rows: Delta
     listed: Sequence[Solution] | None
@@ -115,7 +115,7 @@ class KeptTables:
 
     def keep(
         self,
-        tables: Iterable[SharedTable],
+        tables: Iterable[Table],
         version: int,
         evaluated: Mapping[str, int],
         *,
@@ -188,7 +188,7 @@ class KeptTables:
         self.wait()
         self._shelf.close()
 
-    def _copy(self, key: str, table: SharedTable, facts: dict[str, Any]) -> _Copy:
+    def _copy(self, key: str, table: Table, facts: dict[str, Any]) -> _Copy:
         rows = dict(table.rows)
         # The table may let terms go while they are written.
         release = self._terms.dictionary.hold(lambda: rows)
@@ -239,7 +239,7 @@ class KeptTables:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def find(self, table: SharedTable) -> KeptFacts | None:
+    def find(self, table: Table) -> KeptFacts | None:
         """The rows of a table on disk, if they are of this store."""
         key = _key(table)
         facts = self._shelf.facts(key)
@@ -263,7 +263,7 @@ class KeptTables:
             return None
         return found
 
-    def unchanged(self, table: SharedTable, since: int, version: int) -> int:
+    def unchanged(self, table: Table, since: int, version: int) -> int:
         """The newest version up to ``version`` to which no commit behind ``since`` can have changed rows."""
         if version <= since:
             return since
@@ -281,7 +281,7 @@ class KeptTables:
             return since
         return reached
 
-    def load(self, table: SharedTable, found: KeptFacts, version: int) -> bool:
+    def load(self, table: Table, found: KeptFacts, version: int) -> bool:
         """Give a table its rows; False when they are damaged, which is told and they are forgotten."""
         began = time.perf_counter()
         try:
@@ -299,7 +299,7 @@ class KeptTables:
         return True
 
 
-def _key(table: SharedTable) -> str:
+def _key(table: Table) -> str:
     return hashlib.sha256(f"{_PROGRAM} {table.key}".encode()).hexdigest()
 
 

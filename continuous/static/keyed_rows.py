@@ -12,14 +12,12 @@ from ..algebra.triggers import can_be_named, triggers
 from ..element import Solution
 from ..evaluate.static_evaluator import Reader
 from .deltas import rows_with
-from .table import SharedTable
+from .table import Table
 
 TermKey: TypeAlias = tuple[Term | None, ...]
 
 
-def rows_of(
-    reader: Reader, table: SharedTable, places: tuple[int, ...], values: TermKey
-) -> Mapping[Solution, int]:
+def rows_of(reader: Reader, table: Table, places: tuple[int, ...], values: TermKey) -> Mapping[Solution, int]:
     """The rows of a part that have the values at these places.
 
     No text can name blank nodes: by them rows are chosen from those that agree with the other values.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -27,57 +27,18 @@ from ..element import Solution
 from ..evaluate.static_evaluator import Reader
 from ..operators.arrangement import Arrangement, Key
 from ..rows import Delta, IdRow
-from .changes import Replaced, RowChange, TableChange, VersionedChange
+from .changes import Replaced, RowChange, VersionedChange
 from .facts import LookupFacts
 from .key_cache import Memo, add_rows
 from .keyed_rows import TermKey, rows_of
-from .table import SharedTable
+from .table import Table
 
 if TYPE_CHECKING:
-    from quadrill.store.dictionary import TermDictionary
     from quadrill.store.quads.frozen import FrozenReader
     from quadrill.store.quads.quad_store import QuadStore
 
 MOST_REMEMBERED = 100_000
 """Rows and keys that the memo of one query and part has at most; what was not asked for longest goes."""
-
-
-class LookupTable(SharedTable):
-    """What commits change in a part whose rows are not held. Its changes take their turns as a table's do.
-
-    Attributes:
-        indexes: those that look into it.
-        frozen: the dataset from before a bulk load that is under way.
-    """
-
-    def begin(self, version: int) -> None:
-        """From this version on changes are worked out."""
-        self.version = version
-        self.indexes: list[Lookup] = []
-        self.frozen: FrozenReader | None = None
-
-    @property
-    def terms(self) -> TermDictionary:
-        """The ids of terms."""
-        return self._ids
-
-    def changed(self, change: VersionedChange) -> None:
-        """The writers' side knows another change; called while no commit becomes visible."""
-        for each in self.indexes:
-            each.changed(change)
-
-    def _take(self, waited: VersionedChange) -> TableChange:
-        self.version = waited.version
-        if isinstance(waited.change, Replaced):
-            return TableChange({}, renewals=1)
-        assert isinstance(waited.change, RowChange)
-        ids = self._ids.ids
-        return TableChange(
-            {
-                tuple([0 if term is None else ids[term] for term in row]): weight
-                for row, weight in waited.change.weights.items()
-            }
-        )
 
 
 @dataclass(slots=True)
@@ -97,7 +58,7 @@ class Lookup(Arrangement):
 
     is_lookup = True
 
-    def __init__(self, table: LookupTable, store: QuadStore, order: threading.RLock) -> None:
+    def __init__(self, table: Table, store: QuadStore, order: threading.RLock) -> None:
         """Make one that nobody looks into before `attach`.
 
         Args:
@@ -119,16 +80,16 @@ class Lookup(Arrangement):
     def attach(self) -> None:
         """The query begins at the table's version: later changes wait for it from here on."""
         with self._order:
-            if self not in self.table.indexes:
+            if self not in self.table.lookups:
                 for waiting in self.table.waiting:
                     self.changed(waiting)
-                self.table.indexes.append(self)
+                self.table.lookups.append(self)
 
     def detach(self) -> None:
         """The query is gone."""
         with self._order:
-            if self in self.table.indexes:
-                self.table.indexes.remove(self)
+            if self in self.table.lookups:
+                self.table.lookups.remove(self)
 
     def check(self) -> None:
         """Raise ConflictError when a commit's change could not be worked out."""
@@ -156,7 +117,7 @@ class Lookup(Arrangement):
 
     def is_behind_by(self, change: Delta) -> None:
         """The query has not taken these rows, which the store had when it began to look."""
-        terms = self.table.terms.terms
+        terms = self.table.terms.dictionary.terms
         with self._order:
             rows = {
                 tuple([terms[each] if each else None for each in row]): weight
@@ -219,18 +180,23 @@ class Lookup(Arrangement):
         for memo in list(self._memos.values()):
             yield from chain.from_iterable(map(tuple, list(memo.buckets.values())))
 
+    @property
+    def keys(self) -> int:
+        """How many keys are remembered."""
+        return sum(len(memo.buckets) for memo in list(self._memos.values()))
+
+    @property
+    def size(self) -> int:
+        """How many rows and keys are."""
+        return self._size
+
     def __len__(self) -> int:
         return sum(len(bucket) for memo in self._memos.values() for bucket in memo.buckets.values())
-
-    def facts(self) -> LookupFacts:
-        """What the memos hold and how they did."""
-        keys = sum(len(memo.buckets) for memo in list(self._memos.values()))
-        return LookupFacts(keys, self._size - keys, self.asked, self.found)
 
     def read(self, memo: Memo, key: Key) -> dict[IdRow, int]:
         """The rows of a key as the query must see them now; remembered."""
         self.check()
-        dictionary = self.table.terms
+        dictionary = self.table.terms.dictionary
         places = memo.columns
         ids = (key,) if isinstance(key, int) else key
         values: TermKey = tuple([dictionary.terms[each] for each in ids])
@@ -261,3 +227,10 @@ class Lookup(Arrangement):
         largest.size -= freed
         self._size -= freed
         return True
+
+
+def lookup_facts(lookups: Sequence[Lookup]) -> LookupFacts:
+    """What is remembered of one part, and how often it was asked for."""
+    keys = sum(each.keys for each in lookups)
+    rows = sum(each.size for each in lookups) - keys
+    return LookupFacts(keys, rows, sum(each.asked for each in lookups), sum(each.found for each in lookups))

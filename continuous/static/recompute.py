@@ -1,4 +1,4 @@
-"""Reads all rows of a table anew, away from writers and from the engine's thread."""
+"""Reads all rows of tables anew, away from writers and from the engine's thread."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrill.store.errors import QuadrillError
 
 from ..durable.turns import Turn
 from ..element import Solution
+from ..evaluate.static_evaluator import StaticEvaluator
 from ..rows import Delta, difference
 from .progress import active
-from .table import SharedTable
+from .table import Table
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
-
-    from ..evaluate.static_evaluator import StaticEvaluator
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -32,32 +31,42 @@ _RETRY_MOST_S = 60.0
 _TRIES = 3
 """Beginnings of a read that commits may spoil."""
 
+Limited = Callable[[Iterable[Solution]], Iterable[Solution]]
+"""Gives the same rows, and raises when there are too many."""
 
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """All rows of a table at a version, encoded, ready to take the place of those it has.
+
+@dataclass(slots=True)
+class FreshRows:
+    """All rows of a table, encoded, ready to take the place of those it has.
 
     ``delta`` is how they differ from those that it had after so many ``refreshes``; None is not known.
     """
 
-    table: SharedTable
-    version: int
-    at_ms: int
+    table: Table
     rows: Delta
     listed: Sequence[Solution] | None
     delta: Delta | None = None
     refreshes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """The rows of some tables at one version, and when that was made."""
+
+    version: int
+    at_ms: int
+    fresh: Sequence[FreshRows]
+
+
 @dataclass(slots=True, eq=False)
 class SwapTurn(Turn):
-    """Rows that were read anew take the place of those that a table has."""
+    """Rows that were read anew take the place of those that tables have."""
 
     swap: Swap
 
 
 class Recomputer:
-    """One thread that reads tables one after the other, made when there is something to do."""
+    """One thread that reads tables, made when there is something to do."""
 
     def __init__(
         self,
@@ -65,6 +74,8 @@ class Recomputer:
         order: threading.RLock,
         made_at: Callable[[], int],
         finished: Callable[[Swap], None],
+        *,
+        threaded: bool = True,
     ) -> None:
         """Make one that has nothing to do.
 
@@ -73,29 +84,30 @@ class Recomputer:
             order: held while no commit may become visible.
             made_at: the time of the newest commit, asked under ``order``.
             finished: told the rows, in the thread that read them.
+            threaded: False reads in the thread that asks.
         """
         self._store = store
         self._order = order
         self._made_at = made_at
         self._finished = finished
-        self.threaded = True
-        self._line: deque[SharedTable] = deque()
-        self._later: list[tuple[float, SharedTable]] = []
-        self._failures: dict[SharedTable, int] = {}
+        self.threaded = threaded
+        self._line: deque[Sequence[Table]] = deque()
+        self._later: list[tuple[float, Sequence[Table]]] = []
+        self._failures: dict[Table, int] = {}
         self._woken = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def ask(self, table: SharedTable) -> None:
-        """Read a table anew; its commits since are taken up again from the version that is read."""
+    def ask(self, tables: Sequence[Table]) -> None:
+        """Read tables anew, all at one version; their commits since are taken up again from there."""
         if not self.threaded:
-            self._attempt(table)
+            self._attempt(tables)
             return
         with self._woken:
-            self._line.append(table)
+            self._line.append(tables)
             self._wake()
 
-    def dispose(self, table: SharedTable, rows: Delta) -> None:
+    def dispose(self, table: Table, rows: Delta) -> None:
         """Give the terms of rows back that nobody has any more."""
         if not self.threaded or len(rows) <= _AT_ONCE:
             table.give_back(rows)
@@ -113,54 +125,66 @@ class Recomputer:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def read(
-        self, table: SharedTable, limited: Callable[[Iterable[Solution]], Iterable[Solution]] | None = None
-    ) -> Swap:
-        """All rows at the newest version; from there on the table's changes are worked out again.
-
-        ``limited`` gives the same rows, and raises when there are too many.
-        """
+    def read(self, tables: Sequence[Table], limited: Limited = iter) -> Swap:
+        """All rows of tables at the newest version; from there on their changes are worked out again."""
         began = time.perf_counter()
-        background = table.new_background()
-        found: Iterable[Solution] | None = None
-        with self._order, self._store.snapshot_read() as snapshot:
-            asked = background.columnar(snapshot, table.part)
-            if asked is not None:
-                version, at_ms = snapshot.version, self._made_at()
-                table.blind = False
-        # What was asked keeps its snapshot: commits go on from here.
+        evaluators = [table.new_background() for table in tables]
+        fresh: list[FreshRows] = []
         try:
-            if asked is not None:
-                found = asked()
-            if found is None:
-                found, version, at_ms = self._begun(table, background)
-            table.choice = background.choice(table.part)
-            read = active().counted(found, lambda: table.users > 1)
-            rows, listed = table.encode(read if limited is None else limited(read))
+            found, version, at_ms = self._rows(tables, evaluators)
+            for table, evaluator, rows in zip(tables, evaluators, found, strict=True):
+                table.choice = evaluator.choice(table.part)
+                read = active().counted(rows, lambda table=table: table.users > 1)  # type: ignore[misc]
+                fresh.append(FreshRows(table, *table.encode(limited(read))))
+                table.took_s = (time.perf_counter() - began) / len(tables)
         except BaseException:
-            table.blind = True
+            for table in tables:
+                table.blind = True
+            for each in fresh:
+                each.table.give_back(each.rows)
             raise
-        table.took_s = time.perf_counter() - began
-        return Swap(table, version, at_ms, rows, listed)
+        return Swap(version, at_ms, fresh)
 
-    def _begun(self, table: SharedTable, background: StaticEvaluator) -> tuple[Generator[Solution], int, int]:
-        """Rows that are still to be drained, the version that they are of, and when that was made.
+    def _rows(
+        self, tables: Sequence[Table], evaluators: Sequence[StaticEvaluator]
+    ) -> tuple[Sequence[Iterable[Solution]], int, int]:
+        """The rows of each table, the version that they are of, and when that was made."""
+        if len(tables) == 1:
+            with self._order, self._store.snapshot_read() as snapshot:
+                asked = evaluators[0].columnar(snapshot, tables[0].part)
+                if asked is not None:
+                    version, at_ms = snapshot.version, self._made_at()
+                    tables[0].blind = False
+            # What was asked keeps its snapshot: commits go on from here.
+            found = None if asked is None else asked()
+            if found is not None:
+                return [found], version, at_ms
+        return self._begun(tables, evaluators)
+
+    def _begun(
+        self, tables: Sequence[Table], evaluators: Sequence[StaticEvaluator]
+    ) -> tuple[Sequence[Generator[Solution]], int, int]:
+        """Rows that are still to be drained.
 
         Oxigraph groups and sorts before it gives the first row. Commits are not kept waiting for that: it is
         tried without, and counts when none became visible meanwhile.
         """
+        both = list(zip(tables, evaluators, strict=True))
         for _ in range(_TRIES):
             with self._order:
                 before = self._store.version
-            found = background.whole(self._store, table.part)
+            found = [evaluator.whole(self._store, table.part) for table, evaluator in both]
             with self._order:
                 if self._store.version == before:
-                    table.blind = False
+                    for table in tables:
+                        table.blind = False
                     return found, before, self._made_at()
-            found.close()
+            for each in found:
+                each.close()
         with self._order, self._store.snapshot_read() as snapshot:
-            found = background.whole(snapshot, table.part)
-            table.blind = False
+            found = [evaluator.whole(snapshot, table.part) for table, evaluator in both]
+            for table in tables:
+                table.blind = False
             return found, snapshot.version, self._made_at()
 
     def _wake(self) -> None:
@@ -172,43 +196,53 @@ class Recomputer:
     def _run(self) -> None:
         while True:
             with self._woken:
-                table = self._next()
-                while table is None:
+                tables = self._next()
+                while tables is None:
                     if self._closed:
                         return
                     self._woken.wait(self._pause())
-                    table = self._next()
-            self._attempt(table)
+                    tables = self._next()
+            self._attempt(tables)
 
-    def _next(self) -> SharedTable | None:
-        """A table to read."""
+    def _next(self) -> Sequence[Table] | None:
+        """Tables to read."""
         now = time.monotonic()
-        for place, (due, table) in enumerate(self._later):
+        for place, (due, tables) in enumerate(self._later):
             if due <= now:
                 del self._later[place]
-                return table
+                return tables
         return self._line.popleft() if self._line and not self._closed else None
 
     def _pause(self) -> float | None:
         return max(0.0, min(due for due, _ in self._later) - time.monotonic()) if self._later else None
 
-    def _attempt(self, table: SharedTable) -> None:
-        if not table.users:
+    def _attempt(self, asked: Sequence[Table]) -> None:
+        tables = [table for table in asked if table.users]
+        if not tables:
             return
         try:
-            swap = self.read(table)
+            swap = self.read(tables)
             # While a table is behind nobody changes its rows: the engine's thread need not compare them.
-            refreshes = table.refreshes
-            if table.behind is not None:
-                swap = replace(swap, delta=difference(swap.rows, table.rows), refreshes=refreshes)
+            for each in swap.fresh:
+                each.refreshes = each.table.refreshes
+                if each.table.behind is not None:
+                    each.delta = difference(each.rows, each.table.rows)
             self._finished(swap)
-            self._failures.pop(table, None)
+            for table in tables:
+                self._failures.pop(table, None)
         except Exception as error:
-            if not isinstance(error, QuadrillError):
-                log.exception("a static part could not be read anew")
-            table.problem = error.message if isinstance(error, QuadrillError) else str(error)
-            log.warning("the static part %s keeps its rows: %s", table.name, table.problem)
-            failures = self._failures[table] = self._failures.get(table, 0) + 1
-            wait_s = min(_RETRY_MOST_S, _RETRY_FIRST_S * 2 ** (failures - 1))
-            with self._woken:
-                self._later.append((time.monotonic() + wait_s, table))
+            if len(tables) > 1:
+                for table in tables:
+                    self._attempt([table])
+            else:
+                self._failed(tables[0], error)
+
+    def _failed(self, table: Table, error: Exception) -> None:
+        if not isinstance(error, QuadrillError):
+            log.exception("a static part could not be read anew")
+        table.problem = error.message if isinstance(error, QuadrillError) else str(error)
+        log.warning("the static part %s keeps its rows: %s", table.name, table.problem)
+        failures = self._failures[table] = self._failures.get(table, 0) + 1
+        wait_s = min(_RETRY_MOST_S, _RETRY_FIRST_S * 2 ** (failures - 1))
+        with self._woken:
+            self._later.append((time.monotonic() + wait_s, [table]))

@@ -126,7 +126,7 @@ class SharedArrangement(Arrangement):
     def _index(self, key: Columns) -> TableIndex:
         found = self._used.get(key)
         if found is None:
-            found = self._used[key] = self.table.acquire(key)
+            found = self._used[key] = self.table.by_columns.acquire(key, self.table.rows)
         return found
 
 

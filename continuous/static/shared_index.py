@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from ..operators.arrangement import Index, enter
@@ -52,9 +52,8 @@ class TableIndexes:
         lock: held while the table's rows change, and while a copy of them is taken to make an index.
     """
 
-    def __init__(self, lock: threading.Lock | None = None) -> None:
-        """No indexes yet; ``lock`` is that of the table of which these rows are a part."""
-        self.lock = threading.Lock() if lock is None else lock
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
         self._indexes: dict[Columns, TableIndex] = {}
 
     def __len__(self) -> int:
@@ -65,7 +64,7 @@ class TableIndexes:
         found = self._indexes.get(columns)
         return found if found is not None and found.made.is_set() else None
 
-    def acquire(self, columns: Columns, rows: Callable[[], Mapping[IdRow, int]]) -> TableIndex:
+    def acquire(self, columns: Columns, rows: Mapping[IdRow, int]) -> TableIndex:
         """The index by these columns for one user more; made of the table's rows when there is none."""
         copy: Mapping[IdRow, int] = EMPTY
         with self.lock:
@@ -73,7 +72,7 @@ class TableIndexes:
             is_new = found is None
             if found is None:
                 found = self._indexes[columns] = TableIndex(columns)
-                copy = dict(rows())
+                copy = dict(rows)
             found.users += 1
         if is_new:
             found.fill(copy)
@@ -88,11 +87,6 @@ class TableIndexes:
             index.users -= 1
             if not index.users:
                 del self._indexes[index.columns]
-
-    def inherit(self, other: TableIndexes) -> None:
-        """Have the indexes of another table, whose rows are the same, and their users."""
-        with self.lock:
-            self._indexes, other._indexes = other._indexes, {}
 
     def apply(self, delta: Delta) -> None:
         """The table takes a change; under the lock."""

@@ -81,11 +81,6 @@ class Steps:
         """They are known from this one on."""
         self._gaps[table][-1].end = version
 
-    def exchange(self, table: Table, other: Table) -> None:
-        """Another table stands for one from now on."""
-        if table in self._gaps:
-            self._gaps[other] = self._gaps.pop(table)
-
     # --- what waits -----------------------------------------------------------------------------
 
     def untaken(self, place: int) -> TableChange:

@@ -6,33 +6,35 @@ import hashlib
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
-from quadrill.store.dictionary import TermDictionary
+from pyoxigraph import Literal, NamedNode, Quad
+
+from quadrill.store.terms import in_store_form
 
 from ..algebra.canonical import Canonical
+from ..algebra.lifted import Lifted, lifted
+from ..algebra.nodes import Term
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
 from ..element import Solution
 from ..evaluate.static_evaluator import Dataset, StaticEvaluator
 from ..rows import Delta, IdRow, add, difference
-from .changes import AllRows, Recompute, RowChange, TableChange, VersionedChange
+from ..windows.engine_terms import EngineTerms
+from .changes import AllRows, Recompute, Replaced, RowChange, TableChange, VersionedChange
 from .columnar import Choice
-from .shared_index import Columns, TableIndex, TableIndexes
+from .packed_rows import PackedRows
+from .shared_index import TableIndexes
 
 if TYPE_CHECKING:
-    from ..windows.engine_terms import EngineTerms
-    from .base import MemberTable
-    from .packed_rows import PackedRows
+    from quadrill.store.quads.frozen import FrozenReader
+
+    from .lookup import Lookup
     from .shared_arrangement import SharedArrangement
 
-
-Table: TypeAlias = "SharedTable | MemberTable"
-"""What a query reads: a table of its part alone, or a member of one."""
-
-
+_CARRIER = NamedNode("urn:quadrill:term")
 _PIECE = 2_000
 """Rows that are encoded or let go at a time: for so long others wait who plan, or meet new terms."""
 _BETWEEN_S = 0.0002
@@ -44,37 +46,32 @@ class Reader(Protocol):
 
     name: str
 
-    def took(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
-        """The table is at a version now, by this change."""
+    def took(
+        self, table: Table, version: int, at_ms: int, change: TableChange, *, caught_up: bool = False
+    ) -> None:
+        """The table is at a version now, by this change; ``caught_up``: by all since it fell behind."""
         ...
 
     def fell_behind(self, table: Table, version: int) -> None:
         """The table's rows at this version and later ones are not known yet."""
         ...
 
-    def caught_up(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
-        """Its rows are known again from this version on, by this change since it fell behind."""
-        ...
 
-    def places_of(self, table: Table) -> list[int]:
-        """Where the query reads the table."""
-        ...
-
-    def exchange(self, table: SharedTable, member: MemberTable) -> None:
-        """Another table has the same rows at the same version; the query reads that one from now on."""
-        ...
-
-
-class SharedTable:
+class Table:
     """The rows of a static sub-query at one version of the store, and the changes after it.
 
     The writers' side (`waiting`, `blind`) is ahead of the engine's side (`rows`, `version`) by the commits
-    whose turn has not come.
+    whose turn has not come. A part that is looked up has a table without rows: only its changes take their
+    turns.
 
     Attributes:
         key: what it is; queries with an equal key share the table.
         name: a short name made from the key, the same after a restart.
+        kind: equal for tables whose parts differ in constants alone.
+        constants: in which it may differ from these, in the store's form.
         part: pattern and columns under canonical names.
+        is_held: its rows are; else they are looked up.
+        follows: commits change it by themselves; else `replace` gives it other rows.
         rows: each row as ids and how often it is there; changed in the engine's thread alone.
         listed: the rows in their order, for a query without windows that has one; ``rows`` is then empty.
         version: the version of the store that the rows reflect.
@@ -90,29 +87,42 @@ class SharedTable:
         took_s: how long it took to evaluate all rows the last time, in seconds.
         by_columns: the indexes that queries look into.
         views: of the queries that do.
+        lookups: what looks into the store in its place.
+        frozen: of a part that is looked up, the dataset from before a bulk load that is under way.
     """
 
     def __init__(
         self,
         key: str,
-        form: Canonical,
-        part_name: str,
+        part: StaticPattern,
         triggers: tuple[Trigger, ...],
         background: Callable[[], StaticEvaluator],
         terms: EngineTerms,
         *,
-        ordered: bool,
+        lifted: Lifted | None = None,
+        kind: str | None = None,
+        ordered: bool = False,
+        held: bool = True,
+        follows: bool = True,
     ) -> None:
         self.key = key
         self.name = hashlib.sha256(key.encode()).hexdigest()[:12]
-        self.part = StaticPattern(part_name, form.pattern, form.columns)
+        self.part = part
         self.triggers = triggers
+        self.lifted = lifted
+        self.kind = kind or key
+        self.constants: tuple[Term, ...] = ()
+        if lifted is not None:
+            self.constants = tuple(map(_stored, lifted.constants))
+        self.follows = follows
         self.scope: Dataset = background().scope(self.part)
         self.new_background = background
         # Used by writers, one at a time.
         self.background = background()
         self.is_ordered = ordered
-        self._terms = terms
+        self.is_held = held
+        self.terms = terms
+        self._ids = terms.dictionary
         self.rows: Delta = {}
         self.count = 0
         self.listed: Sequence[Solution] | None = None
@@ -131,22 +141,43 @@ class SharedTable:
         self.readers: list[Reader] = []
         self.by_columns = TableIndexes()
         self.views: list[SharedArrangement] = []
+        self.lookups: list[Lookup] = []
+        self.frozen: FrozenReader | None = None
         # Users that made it and may not have begun yet, too.
         self.users = 0
         self.ready = threading.Event()
 
-    @property
-    def _ids(self) -> TermDictionary:
-        return self._terms.dictionary
+    @classmethod
+    def of(
+        cls,
+        scope: str,
+        part_name: str,
+        form: Canonical,
+        triggers: tuple[Trigger, ...],
+        background: Callable[[], StaticEvaluator],
+        terms: EngineTerms,
+        *,
+        ordered: bool,
+        held: bool,
+    ) -> Table:
+        """The table of a part in its canonical form; ``scope`` is what its key says besides."""
+        lift = None if ordered else lifted(form)
+        return cls(
+            f"{scope} {form.text}",
+            StaticPattern(part_name, form.pattern, form.columns),
+            triggers,
+            background,
+            terms,
+            lifted=lift,
+            kind=None if lift is None else f"{scope} {lift.text}",
+            ordered=ordered,
+            held=held,
+        )
 
-    @property
-    def told(self) -> Sequence[Table]:
-        """What queries know it as."""
-        return [self]
-
-    def acquire(self, columns: Columns) -> TableIndex:
-        """The index by these columns, for one user more who releases it."""
-        return self.by_columns.acquire(columns, lambda: self.rows)
+    @classmethod
+    def own(cls, part: StaticPattern, background: Callable[[], StaticEvaluator], terms: EngineTerms) -> Table:
+        """That of a part which is read when its query asks: by hand, by a timer, or because of SERVICE."""
+        return cls("", part, (), background, terms, follows=False)
 
     # --- all rows, in any thread ----------------------------------------------------------------
 
@@ -170,7 +201,7 @@ class SharedTable:
         if self.is_ordered:
             listed = [row for row, _ in kept.rows(kept.terms, None)]
         else:
-            with self._terms.planning:
+            with self.terms.planning:
                 ids = self._ids.ids
                 fresh.update(kept.rows([ids[term] for term in kept.terms], 0))
                 self._ids.pin(term_id for row in fresh for term_id in row)
@@ -190,7 +221,7 @@ class SharedTable:
         try:
             while piece := list(islice(waiting, _PIECE)):
                 # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
-                with self._terms.planning:
+                with self.terms.planning:
                     encoded = [tuple([0 if term is None else ids[term] for term in row]) for row in piece]
                     self._ids.pin(chain.from_iterable({row for row in encoded if row not in fresh}))
                 for row in encoded:
@@ -215,11 +246,13 @@ class SharedTable:
                 continue
             if isinstance(waited.change, Recompute):
                 self.behind = waited.version
-                self._tell_behind(waited.version)
+                for reader in self.readers:
+                    reader.fell_behind(self, waited.version)
                 return
             change = self._take(waited)
             self.refreshes += 1
-            self._tell_took(waited.version, waited.at_ms, change)
+            for reader in self.readers:
+                reader.took(self, waited.version, waited.at_ms, change)
         if self.behind is None:
             self.version = max(self.version, version)
 
@@ -239,15 +272,25 @@ class SharedTable:
         change = TableChange(difference(fresh, old) if delta is None else delta, listed)
         with self.by_columns.lock:
             self.load(fresh, listed, version)
-            self._index(change.delta)
+            self.by_columns.apply(change.delta)
         self._tell_views(change.delta)
         self.behind = None
         self.problem = None
         self.refreshes += 1
         while self.waiting and self.waiting[0].version <= version:
             self.waiting.popleft()
-        self._tell_caught_up(version, at_ms, change)
+        for reader in self.readers:
+            reader.took(self, version, at_ms, change, caught_up=True)
         return old
+
+    def replace(self, rows: Sequence[Solution], version: int) -> Delta:
+        """Take the rows of another version, of a part that does not follow the store; the change."""
+        old = self.rows
+        fresh, _ = self.encode(rows)
+        self.load(fresh, None, version)
+        delta = difference(fresh, old)
+        self.give_back(dict(old))
+        return delta
 
     def give_back(self, rows: Delta) -> None:
         """Unpin the terms of rows that nobody has any more, which are then gone; piece by piece."""
@@ -256,77 +299,62 @@ class SharedTable:
             if rows:
                 time.sleep(_BETWEEN_S)
 
-    def unpin(self, term_ids: IdRow) -> None:
-        """Let go of terms that were pinned for it."""
-        self._ids.unpin(term_ids)
-
     def _take(self, waited: VersionedChange) -> TableChange:
-        self.version = self.since = waited.version
-        if isinstance(waited.change, AllRows):
-            return self._take_all(waited.change.rows)
-        assert isinstance(waited.change, RowChange)
-        ids = self._ids.ids
-        delta: Delta = {}
-        for row, weight in waited.change.weights.items():
-            delta[tuple([0 if term is None else ids[term] for term in row])] = weight
-        self._apply(delta)
+        self.version = waited.version
+        change = waited.change
+        if isinstance(change, Replaced):
+            return TableChange({}, renewals=1)
+        if isinstance(change, AllRows):
+            self.since = waited.version
+            return self._take_all(change.rows)
+        assert isinstance(change, RowChange)
+        delta = self._encoded(change.weights)
+        if self.is_held:
+            self.since = waited.version
+            self._apply(delta)
         return TableChange(delta)
+
+    def _encoded(self, weights: Mapping[Solution, int]) -> Delta:
+        ids = self._ids.ids
+        return {
+            tuple([0 if term is None else ids[term] for term in row]): weight
+            for row, weight in weights.items()
+        }
 
     def _take_all(self, rows: Sequence[Solution]) -> TableChange:
         if self.is_ordered:
             same = list(rows) == self.listed
             self.listed, self.count = list(rows), len(rows)
             return TableChange({}, None if same else self.listed)
-        ids = self._ids.ids
-        fresh: Delta = {}
-        for row, count in Counter(rows).items():
-            fresh[tuple([0 if term is None else ids[term] for term in row])] = count
-        delta = difference(fresh, self.rows)
+        delta = difference(self._encoded(Counter(rows)), self.rows)
         self._apply(delta)
         return TableChange(delta)
 
     def _apply(self, delta: Delta) -> None:
-        with self.by_columns.lock:
-            come, gone = self._change(delta)
-            self.count += sum(delta.values())
-            self._index(delta)
-        self._tell_views(delta)
-        self._ids.pin(term_id for row in come for term_id in row)
-        self._ids.unpin(term_id for row in gone for term_id in row)
-
-    # --- what a base does in another way --------------------------------------------------------
-
-    def _change(self, delta: Delta) -> tuple[list[IdRow], list[IdRow]]:
-        """Take a change into the rows: those that were not there before, and those that are not any more."""
         rows = self.rows
         come: list[IdRow] = []
         gone: list[IdRow] = []
-        for row, weight in delta.items():
-            before = row in rows
-            add(rows, row, weight)
-            after = row in rows
-            if after and not before:
-                come.append(row)
-            elif before and not after:
-                gone.append(row)
-        return come, gone
-
-    def _index(self, delta: Delta) -> None:
-        self.by_columns.apply(delta)
+        with self.by_columns.lock:
+            for row, weight in delta.items():
+                before = row in rows
+                add(rows, row, weight)
+                if (row in rows) != before:
+                    (gone if before else come).append(row)
+            self.count += sum(delta.values())
+            self.by_columns.apply(delta)
+        self._tell_views(delta)
+        self._ids.pin(chain.from_iterable(come))
+        self._ids.unpin(chain.from_iterable(gone))
 
     def _tell_views(self, delta: Delta) -> None:
         if delta:
             for view in list(self.views):
                 view.ahead_by(delta)
 
-    def _tell_took(self, version: int, at_ms: int, change: TableChange) -> None:
-        for reader in self.readers:
-            reader.took(self, version, at_ms, change)
 
-    def _tell_behind(self, version: int) -> None:
-        for reader in self.readers:
-            reader.fell_behind(self, version)
-
-    def _tell_caught_up(self, version: int, at_ms: int, change: TableChange) -> None:
-        for reader in self.readers:
-            reader.caught_up(self, version, at_ms, change)
+def _stored(term: Term) -> Term:
+    """A constant as the store gives it back."""
+    if not isinstance(term, Literal):
+        return term
+    (quad,) = in_store_form([Quad(_CARRIER, _CARRIER, term)])
+    return quad.object

@@ -7,8 +7,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from quadrill.store.changes.commit import Commit
@@ -18,26 +18,23 @@ from ..algebra.canonical import Canonical
 from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.triggers import triggers
 from ..durable.turns import TurnQueue
-from ..element import Solution
 from ..errors import EngineStoppedError
 from ..evaluate.static_evaluator import StaticEvaluator
-from .base import BaseTable, MemberTable
+from ..windows.engine_terms import EngineTerms
 from .budget import StaticBudget
-from .changes import Recompute, Replaced, VersionedChange
+from .changes import Change, Recompute, Replaced, VersionedChange
 from .commit_delta import CommitDeltas, Past
-from .groups import Groups
-from .index import Touched, TriggerIndex
-from .lookup import Lookup, LookupTable
+from .index import TriggerIndex
+from .kept import KeptTables
+from .lookup import Lookup
 from .progress import active
-from .recompute import Recomputer, Swap, SwapTurn
-from .table import SharedTable, Table
+from .recompute import FreshRows, Recomputer, Swap, SwapTurn
+from .table import Table
 
 if TYPE_CHECKING:
     from quadrill.store.quads.frozen import FrozenReader
     from quadrill.store.quads.quad_store import QuadStore
 
-    from ..windows.engine_terms import EngineTerms
-    from .kept import KeptTables
     from .static_inputs import StaticInputs
 
 log = logging.getLogger("quadrill.continuous")
@@ -51,50 +48,64 @@ class TableRegistry:
 
     `watching` is called by writers, `table` and `release` by whoever makes and drops queries, `advance` and
     `swap` in the engine's thread.
+
+    Attributes:
+        order: held while a commit becomes visible and what it changes is worked out.
+        gone: of queries that are gone; their tables are let go when nobody walks over them.
+        version: the version whose turn came last.
     """
 
-    def __init__(self, store: QuadStore, terms: EngineTerms, turns: TurnQueue | None = None) -> None:
-        """Make an empty one. Rows that were read anew take their place in ``turns``, without at once."""
+    def __init__(
+        self,
+        store: QuadStore,
+        terms: EngineTerms,
+        turns: TurnQueue | None = None,
+        budget: StaticBudget | None = None,
+        kept: KeptTables | None = None,
+        *,
+        threaded: bool = True,
+    ) -> None:
+        """Make an empty one.
+
+        Args:
+            store: what the tables follow.
+            terms: the dictionary.
+            turns: where rows that were read anew take their place; without, they do at once.
+            budget: how many rows may be in memory.
+            kept: rows on disk; None keeps none.
+            threaded: rows are read anew by a thread of their own.
+        """
         self._store = store
-        self._turns = turns
         self.terms = terms
-        self._tables: dict[str, SharedTable] = {}
-        self._members: dict[str, MemberTable] = {}
+        self.budget = budget or StaticBudget()
+        self.kept = kept
+        self._turns = turns
+        self._tables: dict[str, Table] = {}
         self._index = TriggerIndex()
+        self._deltas = CommitDeltas(store)
         self.order = threading.RLock()
-        """Held while a commit becomes visible and what it changes is worked out."""
         self._observing = threading.Lock()
+        self._stop: Callable[[], None] | None = None
         self._made_at = 0
         self._loading = False
-        self._stop: Callable[[], None] | None = None
-        self._due: dict[int, list[SharedTable]] = {}
-        self.recomputer = Recomputer(store, self.order, lambda: self._made_at, self._finished)
+        self._due: dict[int, list[Table]] = {}
+        self.recomputer = Recomputer(
+            store, self.order, lambda: self._made_at, self._finished, threaded=threaded
+        )
         self.gone: deque[StaticInputs] = deque()
-        """Of queries that are gone; their tables are let go when nobody walks over them."""
-        self.moved: dict[StaticInputs, None] = {}
-        """Whose tables have changed since this was looked at last; for the engine's thread."""
-        self._fresh: dict[tuple[str, int], Swap] = {}
-        self.budget = StaticBudget()
-        self.effects = CommitDeltas(store)
+        self._moved: dict[StaticInputs, None] = {}
+        self._fresh: dict[tuple[str, int], tuple[FreshRows, int]] = {}
         self.version = store.version
-        """The version whose turn came last."""
-        self.kept: KeptTables | None = None
-        """Rows on disk; None keeps none."""
-        self.groups = Groups(self)
-        """Tables of parts that differ in constants alone."""
 
-    def take_moved(self) -> list[StaticInputs]:
-        """The queries whose tables have changed since the last call."""
-        moved, self.moved = self.moved, {}
-        return list(moved)
+    # --- what there is --------------------------------------------------------------------------
 
-    def tables(self) -> list[SharedTable]:
+    def tables(self) -> list[Table]:
         """All tables."""
         return list(self._tables.values())
 
-    def held(self) -> list[SharedTable]:
+    def held(self) -> list[Table]:
         """Those whose rows are in memory."""
-        return [table for table in self.tables() if not isinstance(table, LookupTable)]
+        return [table for table in self.tables() if table.is_held]
 
     def rows(self) -> int:
         """The rows of all tables, those included that are being read."""
@@ -113,7 +124,6 @@ class TableRegistry:
 
     def close(self) -> None:
         """Watch no more commits."""
-        self.groups.close()
         self.recomputer.close()
         if self.kept is not None:
             self.kept.close()
@@ -130,10 +140,9 @@ class TableRegistry:
         form: Canonical,
         background: Callable[[], StaticEvaluator],
         *,
-        ordered: bool,
+        ordered: bool = False,
         held: bool = True,
         limited: bool = False,
-        alone: bool = False,
     ) -> Table:
         """The table of a part that follows the store, made when there is none.
 
@@ -142,9 +151,8 @@ class TableRegistry:
             form: its canonical form.
             background: makes what evaluates it.
             ordered: the order of the rows means something.
-            held: its rows are; False for a `LookupTable`.
+            held: its rows are; False where they are looked up.
             limited: it must keep to the limits of the memory.
-            alone: it is no member of a `BaseTable`.
 
         Raises:
             LimitError: it does not.
@@ -154,33 +162,24 @@ class TableRegistry:
         found = triggers(form.pattern)
         assert found is not None, "a part with SERVICE does not follow the store"
         name = MERGED_PART if part.name == MERGED_PART else "static"
-        kind = SharedTable if held else LookupTable
-        how = "lookup " if not held else "alone " if alone else ""
-        scope = f"{how}{name} {ordered} {background().signature}"
+        scope = f"{'' if held else 'lookup '}{name} {ordered} {background().signature}"
         key = f"{scope} {form.text}"
-        can_join = held and not alone and not ordered
-        self._observe()
-        with self.groups.newcomer(scope, form) if can_join else nullcontext() as lift, self.order:
+        with self._observing:
+            # Not under `order`: writers have their own lock before that.
+            if self._stop is None:
+                self._stop = self._store.observe(self)
+        with self.order:
             self._let_go()
-            known: Table | None = self._members.get(key) or self._tables.get(key)
-            is_new = known is None
-            if known is None:
-                table = kind(key, form, part.name, found, background, self.terms, ordered=ordered)
-                member = None if lift is None else self.groups.member(scope, lift, table)
-                if member is None:
-                    known = self._tables[key] = table
-                else:
-                    known = self._members[key] = member
-            known.users += 1
-        if isinstance(known, MemberTable):
-            return self._joined(known)
-        table = known
+            table = self._tables.get(key)
+            is_new = table is None
+            if table is None:
+                table = self._tables[key] = Table.of(
+                    scope, part.name, form, found, background, self.terms, ordered=ordered, held=held
+                )
+            table.users += 1
         try:
             if is_new:
                 self._materialise(table, limited=limited)
-                if can_join:
-                    with self.order:
-                        self.groups.joined(table, scope, form)
             else:
                 self._wait_for(table)
         except BaseException as error:
@@ -190,49 +189,10 @@ class TableRegistry:
             raise
         # The turn of the version that was read comes before that of the query.
         self._store.wait_delivered(table.version, _READY_S)
-        if is_new and self.effects.past is None:
-            self.groups.consider(table)
         return table
 
-    def _joined(self, member: MemberTable) -> MemberTable:
-        try:
-            self._wait_for(member.base)
-        except BaseException:
-            self.release(member)
-            raise
-        return member
-
-    def read_base(self, base: BaseTable, limited: Callable[[Iterable[Solution]], Iterable[Solution]]) -> None:
-        """Read a base for the first time, as a user of it.
-
-        Raises:
-            LimitError: ``limited``, which is given the rows, finds them too many.
-            QuadrillError: the part cannot be evaluated.
-        """
-        with self.order:
-            self._tables[base.key] = base
-            base.users += 1
-        try:
-            if self.kept is None or not self._take_up(base, self.kept):
-                with self.order:
-                    base.blind = True
-                    self._index.add(base)
-                fresh = self.recomputer.read(base, limited)
-                base.load(fresh.rows, fresh.listed, fresh.version)
-        except BaseException as error:
-            base.problem = str(error)
-            self.release(base)
-            raise
-        base.ready.set()
-
-    def _observe(self) -> None:
-        """Watch commits from now on. Not under `order`: writers have their own lock before that."""
-        with self._observing:
-            if self._stop is None:
-                self._stop = self._store.observe(self)
-
     @staticmethod
-    def _wait_for(table: SharedTable) -> None:
+    def _wait_for(table: Table) -> None:
         """Another query is reading the rows for the first time, or they are read anew."""
         until = time.monotonic() + _READY_S
         progress = active()
@@ -250,46 +210,38 @@ class TableRegistry:
                 hint="register the query again in a moment",
             )
 
-    def _let_go(self) -> None:
-        while self.gone:
-            self.gone.popleft().close()
-
-    def look_into(self, table: LookupTable) -> Lookup:
-        """What one query's join uses to look into a part that is not held."""
-        return Lookup(table, self._store, self.order)
-
-    def _materialise(self, table: SharedTable, *, limited: bool) -> None:
+    def _materialise(self, table: Table, *, limited: bool) -> None:
         """Take all rows from disk or evaluate them; commits wait only until it is known of which version."""
-        if isinstance(table, LookupTable):
+        if not table.is_held:
             self._begin_lookup(table)
-            return
         # A registration has its rows counted while they are read (`budget`).
-        if self.kept is not None and not active().limited and self._take_up(table, self.kept):
-            table.ready.set()
-            return
-        with self.order:
-            table.blind = True
-            self._index.add(table)
-        fresh = self.recomputer.read(table, lambda rows: self.budget.limited(rows, table, self.rows, limited))
-        table.load(fresh.rows, fresh.listed, fresh.version)
+        elif active().limited or not self._take_up(table):
+            with self.order:
+                table.blind = True
+                self._index.add(table)
+            swap = self.recomputer.read(
+                [table], lambda rows: self.budget.limited(rows, table, self.rows, limited)
+            )
+            (fresh,) = swap.fresh
+            table.load(fresh.rows, fresh.listed, swap.version)
         table.ready.set()
 
-    def _begin_lookup(self, table: LookupTable) -> None:
+    def _begin_lookup(self, table: Table) -> None:
         """Changes of a part are worked out from now on; while a bulk load runs it is waited for."""
         while True:
             with self.order:
                 if not self._loading:
                     self._index.add(table)
-                    table.begin(self._store.version)
-                    table.ready.set()
+                    table.version = self._store.version
                     return
             active().check()
             time.sleep(_POLL_S)
 
-    def _take_up(self, table: SharedTable, kept: KeptTables) -> bool:
+    def _take_up(self, table: Table) -> bool:
         """Take the rows that are on disk, if they are those of the present version."""
-        found = kept.find(table)
-        if found is None:
+        kept = self.kept
+        found = None if kept is None else kept.find(table)
+        if kept is None or found is None:
             return False
         # The long way is gone while commits go on, the rest while they wait.
         reaches = kept.unchanged(table, found.until, self._store.version)
@@ -305,6 +257,10 @@ class TableRegistry:
         with self.order:
             self._index.remove(table)
         return False
+
+    def look_into(self, table: Table) -> Lookup:
+        """What one query's join uses to look into a part that is not held."""
+        return Lookup(table, self._store, self.order)
 
     def keep(self, evaluated: Mapping[str, int], *, at_end: bool = False) -> None:
         """Have tables written to disk that have changed; called in the engine's thread between turns.
@@ -323,26 +279,13 @@ class TableRegistry:
             table.users -= 1
             if table.users:
                 return
-            if isinstance(table, MemberTable):
-                del self._members[table.key]
-                table.leave()
-                self.release(table.base)
-                return
-            self._drop(table)
+            del self._tables[table.key]
+            self._index.remove(table)
         self.recomputer.dispose(table, table.release())
 
-    def _drop(self, table: SharedTable) -> None:
-        del self._tables[table.key]
-        self._index.remove(table)
-        self.groups.left(table)
-
-    def replace(self, table: SharedTable, member: MemberTable) -> None:
-        """Queries read a member of a base from now on, whose rows are those of their table; under `order`."""
-        self._members[member.key] = member
-        self._drop(table)
-        member.take_over(table)
-        table.users, table.live = 0, False
-        self.recomputer.dispose(table, table.release())
+    def _let_go(self) -> None:
+        while self.gone:
+            self.gone.popleft().close()
 
     # --- the writers' side ----------------------------------------------------------------------
 
@@ -359,7 +302,7 @@ class TableRegistry:
         with self.order:
             self._let_go()
             self._loading = True
-            looked_up = [table for table in self.tables() if isinstance(table, LookupTable)]
+            looked_up = [table for table in self.tables() if not table.is_held]
             try:
                 frozen = self._store.frozen() if looked_up else None
             except BaseException:
@@ -377,28 +320,32 @@ class TableRegistry:
 
     @contextmanager
     def _watch(self, commit: Commit) -> Iterator[None]:
+        deltas = self._deltas
         with self.order:
             self._let_go()
-            touched = self._index.touched(commit)
-            self._fall_behind_again(commit.version, touched)
-            before = {table: self.effects.before(table, each, commit) for table, each in touched.items()}
+            changes: dict[Table, Change] = dict.fromkeys(self._behind_again(commit.version), Recompute())
+            work = []
+            for group, touched in self._index.touched(commit).items():
+                tables = {table for table in group.tables if not table.blind and table not in changes}
+                if tables:
+                    work.append((group, touched, deltas.before(group, touched, commit), tables))
             yield
             self._made_at = commit.at_ms
+            for group, touched, before, tables in work:
+                changes.update(deltas.after(group, touched, before, tables))
             copy: FrozenReader | None = None
-            for table, rows in before.items():
-                change = self.effects.after(table, touched[table], rows)
-                if change is None:
-                    continue
-                if isinstance(table, LookupTable) and isinstance(change, Recompute):
+            for table, change in changes.items():
+                if not table.is_held and isinstance(change, Recompute):
                     copy = copy or table.frozen or self._without(commit)
                     if copy is None:
                         table.problem = f"the commit of version {commit.version} could not be looked at"
                         continue
                     change = Replaced(copy)
                 table.blind = isinstance(change, Recompute)
-                table.waiting.append(VersionedChange(commit.version, commit.at_ms, change))
-                if isinstance(table, LookupTable):
-                    table.changed(table.waiting[-1])
+                waiting = VersionedChange(commit.version, commit.at_ms, change)
+                table.waiting.append(waiting)
+                for each in table.lookups:
+                    each.changed(waiting)
                 self._due.setdefault(commit.version, []).append(table)
             self._read_again(commit.version)
 
@@ -410,12 +357,12 @@ class TableRegistry:
             log.warning("what is looked up is lost at version %d: %s", commit.version, error.message)
             return None
 
-    def _fall_behind_again(self, version: int, touched: dict[SharedTable, Touched]) -> None:
-        """In a replay tables fall behind that did so as members of a base, touched themselves or not."""
-        if self.effects.past is not None and self.effects.past.behind:
-            for table in self.tables():
-                if (table.name, version) in self.effects.past.behind and not table.blind:
-                    touched.setdefault(table, Touched(whole=True))
+    def _behind_again(self, version: int) -> list[Table]:
+        """In a replay: the tables that fell behind the first time, touched themselves or not."""
+        past = self._deltas.past
+        if past is None or not past.behind:
+            return []
+        return [table for table in self.tables() if not table.blind and (table.name, version) in past.behind]
 
     # --- the engine's side ----------------------------------------------------------------------
 
@@ -430,39 +377,48 @@ class TableRegistry:
         if self.gone:
             with self.order:
                 self._let_go()
-        self.groups.adopt()
-        for table in self._due.pop(version, ()):
-            if table.live and table.behind is None:
-                self._catch_up(table)
+        self._catch_up([table for table in self._due.pop(version, ()) if table.live])
 
     def swap(self, swap: Swap) -> None:
         """Rows that were read anew take their turn; then the changes that came meanwhile do."""
-        table = swap.table
-        if not table.users:
-            self.recomputer.dispose(table, swap.rows)
-            return
-        known = swap.delta if swap.refreshes == table.refreshes else None
-        old = table.swap(swap.rows, swap.listed, swap.version, swap.at_ms, known)
-        self.recomputer.dispose(table, old)
-        self._catch_up(table)
+        for each in swap.fresh:
+            table = each.table
+            if not table.users:
+                self.recomputer.dispose(table, each.rows)
+                continue
+            known = each.delta if each.refreshes == table.refreshes else None
+            old = table.swap(each.rows, each.listed, swap.version, swap.at_ms, known)
+            self.recomputer.dispose(table, old)
+        self._catch_up([each.table for each in swap.fresh if each.table.users])
 
     def bring_up(self, table: Table) -> None:
         """A query begins to read a table: it is brought to the version of the present turn."""
-        if isinstance(table, MemberTable):
-            table = table.base
         table.live = True
-        if table.behind is None:
-            self._catch_up(table)
+        self._catch_up([table])
 
-    def _catch_up(self, table: SharedTable) -> None:
-        table.catch_up(self.version)
-        if table.behind is not None:
-            told = [each.name for each in table.told]
-            if told:
-                if self._turns is not None:
-                    self._turns.note_behind(told, table.behind)
-            if self.effects.past is None:
-                self.recomputer.ask(table)
+    def moved(self, reader: StaticInputs) -> None:
+        """The tables of a query have changed in this turn."""
+        self._moved[reader] = None
+
+    def take_moved(self) -> list[StaticInputs]:
+        """The queries whose tables have changed since the last call."""
+        moved, self._moved = self._moved, {}
+        return list(moved)
+
+    def _catch_up(self, tables: Sequence[Table]) -> None:
+        """Bring tables to the version of the present turn; those that fall behind together are read so."""
+        fallen: dict[tuple[int, str], list[Table]] = {}
+        for table in tables:
+            if table.behind is None:
+                table.catch_up(self.version)
+                if table.behind is not None:
+                    fallen.setdefault((table.behind, table.kind), []).append(table)
+        for (version, _), together in fallen.items():
+            names = [table.name for table in together if table.readers]
+            if names and self._turns is not None:
+                self._turns.note_behind(names, version)
+            if self._deltas.past is None:
+                self.recomputer.ask(together)
 
     def _finished(self, swap: Swap) -> None:
         if self.recomputer.threaded:
@@ -471,7 +427,7 @@ class TableRegistry:
         if self._turns is None:
             self.swap(swap)
             return
-        names = [each.name for each in swap.table.told]
+        names = [each.table.name for each in swap.fresh]
         with contextlib.suppress(EngineStoppedError):
             self._turns.submit(SwapTurn(swap), "swap", tables=names, version=swap.version)
 
@@ -479,33 +435,33 @@ class TableRegistry:
 
     def begin_replay(self, past: Past) -> None:
         """From now on tables fall behind and are read anew where they did so the first time."""
-        self.effects.past = past
+        self._deltas.past = past
 
     def swap_again(self, names: Sequence[str], version: int) -> None:
         """The turn of a swap comes again."""
-        for name in names:
-            swap = self._fresh.pop((name, version), None)
-            if swap is not None:
-                self.swap(swap)
+        found = [each for name in names if (each := self._fresh.pop((name, version), None)) is not None]
+        if found:
+            self.swap(Swap(version, found[0][1], [fresh for fresh, _ in found]))
 
     def end_replay(self) -> None:
         """What fell behind and was not read anew before the end is read now."""
-        if self.effects.past is None:
+        if self._deltas.past is None:
             return
-        self.effects.past = None
-        for swap in self._fresh.values():
-            swap.table.give_back(swap.rows)
+        self._deltas.past = None
+        for fresh, _ in self._fresh.values():
+            fresh.table.give_back(fresh.rows)
         self._fresh.clear()
         for table in self.tables():
             if table.behind is not None:
                 table.blind = True
-                self.recomputer.ask(table)
-        self.groups.consider_all()
+                self.recomputer.ask([table])
 
     def _read_again(self, version: int) -> None:
         """At the versions at which rows were read anew the first time they are read again."""
-        if self.effects.past is None or not self.effects.past.swaps:
+        past = self._deltas.past
+        if past is None or not past.swaps:
             return
         for table in self.tables():
-            if (table.name, version) in self.effects.past.swaps and table.blind:
-                self._fresh[table.name, version] = self.recomputer.read(table)
+            if (table.name, version) in past.swaps and table.blind:
+                swap = self.recomputer.read([table])
+                self._fresh[table.name, version] = swap.fresh[0], swap.at_ms

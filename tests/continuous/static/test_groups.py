@@ -1,10 +1,9 @@
-"""Parts that differ in constants alone are one table: their queries see what each would see alone."""
+"""Parts that differ in constants alone: a commit is worked out once for all of them."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.static import commit_delta as limits
-from quadrill.continuous.static import groups, kept
-from quadrill.continuous.static.base import BaseTable, MemberTable
+from quadrill.continuous.static import table
 from quadrill.continuous.static.static_inputs import StaticInputs
+from quadrill.continuous.static.table_group import TableGroup
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.errors import QuadrillError
@@ -107,13 +106,17 @@ mappings = st.lists(
 )
 
 
+def groups(registry: TableRegistry) -> set[TableGroup]:
+    """The groups of the tables."""
+    found = {registry._index.group_of(table) for table in registry.tables()}
+    return {each for each in found if each is not None}
+
+
 class Members:
     """Parts of queries of their own over one catalogue."""
 
-    def __init__(self, store: QuadStore, parts: list[StaticPattern], factor: int) -> None:
-        self.catalogue = TableRegistry(store, EngineTerms())
-        self.catalogue.recomputer.threaded = False
-        self.catalogue.groups.factor = factor
+    def __init__(self, store: QuadStore, parts: list[StaticPattern]) -> None:
+        self.catalogue = TableRegistry(store, EngineTerms(), threaded=False)
         self.store, self.rows, self.held = store, [], []
         for place, part in enumerate(parts):
             self.add(part, f"q{place}")
@@ -142,19 +145,11 @@ class Members:
     def close(self) -> None:
         for rows in self.rows:
             rows.close()
-        # A base that nobody has come to read goes in the next turn.
+        # What nobody reads any more goes in the next turn.
         self.catalogue.advance(self.catalogue.version)
         self.catalogue.close()
 
 
-@pytest.fixture
-def two_are_enough() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "LEAST_MEMBERS", 2)
-        yield
-
-
-@pytest.mark.usefixtures("two_are_enough")
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(patterns, mappings, commits, st.data())
 def test_the_rows_of_members_are_those_of_a_fresh_evaluation_after_every_commit(
@@ -167,7 +162,7 @@ def test_the_rows_of_members_are_those_of_a_fresh_evaluation_after_every_commit(
     store = QuadStore.open(None)
     state: set[Quad] = set()
     try:
-        members = Members(store, parts[:late], 1000)
+        members = Members(store, parts[:late])
         for number, quads in enumerate(history):
             store.apply(add=quads - state, remove=state - quads)
             state = quads
@@ -181,8 +176,7 @@ def test_the_rows_of_members_are_those_of_a_fresh_evaluation_after_every_commit(
                 assert +held == Counter(fresh)
     except QuadrillError:
         assume(False)
-    count = sum(isinstance(rows.tables[0], MemberTable) for rows in members.rows)
-    event("members" if count else "alone")
+    event(f"groups of {sorted(len(each.tables) for each in groups(members.catalogue))}")
     members.close()
     assert not members.catalogue.tables()
     store.close()
@@ -210,20 +204,26 @@ def populate(one: Bench) -> None:
     )
 
 
-def test_the_third_query_of_a_kind_makes_one_table_of_all() -> None:
+def test_a_commit_is_worked_out_once_for_all_queries_of_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    rows_with = limits.rows_with
+
+    def counted(*given: Any) -> Any:
+        asked.append(1)
+        return rows_with(*given)
+
+    monkeypatch.setattr(limits, "rows_with", counted)
     with bench() as one:
         populate(one)
-        for place in range(3):
+        for place in range(4):
             one.register(f"q{place}", near(f"p{place}"))
-        one.register("q3", near("p3"))
         one.register("same", near("p3"))
-        (table,) = one.engine.parts.statics.tables()
-        assert (table.count, len(table.members)) == (6, 4)  # type: ignore[attr-defined]
-        facts = one.engine.describe("q0")["static_parts"][0]
-        assert facts["group"] == {"name": table.name, "members": 4, "rows": 6, "reason": None}
-        assert (facts["rows"], facts["shared_with"]) == (2, [])
+        statics = one.engine.parts.statics
+        assert sorted(table.count for table in statics.tables()) == [1, 1, 2, 2]
+        (group,) = groups(statics)
+        assert len(group.tables) == 4
+        assert one.engine.describe("q0")["static_parts"][0]["shared_with"] == []
         assert one.engine.describe("q3")["static_parts"][0]["shared_with"] == ["same"]
-        assert "1 of 4 selections of one table of 6 rows" in str(one.engine.explain("q0"))
         one.push(1, *"abcdef")
         assert [told(one.engine, f"q{k}") for k in range(4)] == [
             [("insert", 1, ["l0", "l4"])],
@@ -232,12 +232,15 @@ def test_the_third_query_of_a_kind_makes_one_table_of_all() -> None:
             [("insert", 1, ["l3"])],
         ]
         one.store.apply(add=[located("a", "p1")], remove=[located("a", "p0")])
+        assert len(asked) == 2, "once before and once behind"
         assert told(one.engine, "q1")[1:] == [("insert", 2, ["l0"])]
         assert [len(told(one.engine, f"q{k}")) for k in (0, 2, 3)] == [1, 1, 1]
+        one.store.apply(add=[located("a", "p9")])
+        assert len(asked) == 2, "no query names the place"
         for name in ("q0", "q1", "q2", "q3", "same"):
             one.engine.drop(name)
         one.store.apply(add=[located("a", "p2")])
-        assert one.engine.parts.statics.tables() == []
+        assert statics.tables() == []
 
 
 def test_equalities_that_a_filter_asks_for_are_constants_too() -> None:
@@ -247,7 +250,7 @@ def test_equalities_that_a_filter_asks_for_are_constants_too() -> None:
         for label in "xyz":
             one.register(label, asked_for(label))
         one.register("w", asked_for("w"))
-        assert len(one.engine.parts.statics.tables()) == 1
+        assert len(groups(one.engine.parts.statics)) == 1
         one.push(1, "a", "b", "c", "d")
         one.store.update(f'{PREFIX} INSERT DATA {{ :d :name "w" . :a :name "y" }}')
         assert [[rows for _, _, rows in told(one.engine, k)] for k in "xyzw"] == [
@@ -258,30 +261,19 @@ def test_equalities_that_a_filter_asks_for_are_constants_too() -> None:
         ]
 
 
-def test_a_table_that_would_be_too_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "FREE_ROWS", 0)
-    monkeypatch.setattr(groups, "ROWS_A_MEMBER", 0)
+def test_a_constant_that_all_have_in_common_stays_one() -> None:
     with bench() as one:
-        one.store.apply(add=[located(f"x{k}", f"z{k}") for k in range(60)])
-        one.store.apply(add=[quad(f"x{k}", "l") for k in range(60)])
         populate(one)
-        for place in range(3):
-            one.register(f"q{place}", near(f"p{place}"))
-        statics = one.engine.parts.statics
-        assert [type(each).__name__ for each in statics.tables()] == ["SharedTable"] * 3
-        reason = one.engine.describe("q0")["static_parts"][0]["group"]["reason"]
-        assert reason == "a table of all would have more than 40 rows"
-        # Another attempt is made when there may be half as many more.
-        one.store.apply(
-            add=[located(f"y{k}", "p1") for k in range(9)] + [quad(f"y{k}", "l") for k in range(9)]
-        )
-        one.register("q3", near("p3"))
-        one.register("own", near("z1"), static_tables="own")
-        one.store.apply(add=[located("a", "p1")])
-        assert sorted(type(each).__name__ for each in statics.tables()) == ["BaseTable", "SharedTable"]
+        for place in range(2):
+            one.register(f"q{place}", near(f"p{place}").replace("?x :label", "?x :kind :person ; :label"))
+        (group,) = groups(one.engine.parts.statics)
+        assert str(group.part.pattern).count("person") == 1
+        assert len(group.part.vars) == len(next(iter(group.tables)).part.vars) + 1
 
 
-def test_a_large_commit_is_read_anew_once_for_all_members(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_commit_has_all_tables_of_a_kind_read_anew_at_one_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(limits, "MOST_KEYS", 3)
     with bench() as one:
         populate(one)
@@ -304,9 +296,9 @@ def test_members_tell_after_crashes_what_they_tell_without(
 ) -> None:
     monkeypatch.setattr(limits, "MOST_KEYS", limit)
 
-    def run(folder: Path, crashes: frozenset[int], factor: int) -> dict[str, Any]:
+    def run(folder: Path, crashes: frozenset[int]) -> dict[str, Any]:
         chance = random.Random(limit)
-        life = Life(folder, ManualClock(0), static_group_factor=factor)
+        life = Life(folder, ManualClock(0))
         for step in range(36):
             match chance.randrange(6):
                 case 0 | 1:
@@ -331,30 +323,9 @@ def test_members_tell_after_crashes_what_they_tell_without(
         life.stop()
         return told
 
-    with_groups = run(tmp_path / "u", frozenset(), 1000)
-    assert sum(map(len, with_groups.values())) > 10
-    assert run(tmp_path / "c", frozenset((9, 17, 28)), 1000) == with_groups
+    undisturbed = run(tmp_path / "u", frozenset())
+    assert sum(map(len, undisturbed.values())) > 10
+    assert run(tmp_path / "c", frozenset((9, 17, 28))) == undisturbed
     if limit > 2:
-        assert run(tmp_path / "a", frozenset(), 0) == with_groups
-
-
-def test_after_a_crash_the_table_of_a_group_is_taken_from_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kept, "WORTH_S", 0)
-    life = Life(tmp_path / "a", ManualClock(0))
-    update(life, "INSERT DATA { :a :in :p0 ; :label 1 . :b :in :p1 ; :label 2 . :c :in :p2 ; :label 3 }")
-    for place in range(4):
-        life.register(f"q{place}", near(f"p{place}"), output="changes")
-    life.push(1_000, "a", "b", "c")
-    update(life, "INSERT DATA { :a :in :p3 }")
-    life.checkpoint()
-    life = life.crash()
-    assert isinstance(life.engine.parts.statics.tables()[-1], BaseTable)
-    update(life, "INSERT DATA { :b :in :p3 }")
-    (table,) = life.engine.parts.statics.tables()
-    assert (table.count, len(table.told)) == (5, 4)
-    (part,) = life.engine.describe("q3")["static_parts"]
-    assert (part["origin"], part["rows"]) == ("read from disk at version 2", 2)
-    assert [data for _, _, data in life.told()["q3"]][-1].count('"value"') == 2
-    life.stop()
+        monkeypatch.setattr(table, "lifted", lambda form: None)
+        assert run(tmp_path / "a", frozenset()) == undisturbed

@@ -10,12 +10,11 @@ import pytest
 
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.static.base import MemberTable
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import PREFIX, E
 from .test_following import quad
-from .test_groups import located, near
+from .test_groups import groups, located, near
 
 PEOPLE, PLACES = 60, 12
 
@@ -53,24 +52,18 @@ def test_members_have_the_rows_of_a_fresh_evaluation_whatever_went_on_meanwhile(
     done.set()
     writer.join()
     statics = engine.parts.statics
-    statics.groups.close()
-    for _ in range(3):
-        # Those that were not all begun at the last turn become members at the next.
-        store.apply(add=[quad("other", "l")], remove=[])
-        store.apply(remove=[quad("other", "l")])
     statics.settle(10)
     engine.sync()
-    members = 0
     for place in (each for each in range(PLACES) if each != 3):
         running = engine.parts.catalogue.get(f"q{place}").running
         assert running is not None and running.statics is not None
         (part,), (table,) = running.statics.parts, running.statics.tables
-        members += isinstance(table, MemberTable)
         _, (fresh,) = running.statics._background.evaluate([part])
         assert Counter(running.statics.rows(0)) == Counter(fresh)
-        views = running.statics._views.get(0, ())
+        views = running.statics.arrangements.get(0, ())
         assert len(views) == (running.seat is None)
         assert all(Counter(dict(view.rows())) == Counter(table.rows) for view in views)
-    assert members > PLACES // 2
+    (group,) = groups(statics)
+    assert len(group.tables) == PLACES - 1
     engine.stop()
     store.close()

@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import kept
 from quadrill.continuous.static.packed_rows import PackedRows, pack
 from quadrill.continuous.static.recompute import Recomputer
-from quadrill.continuous.static.table import SharedTable
+from quadrill.continuous.static.table import Table
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.shelf import Shelf
 
@@ -39,9 +40,9 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     read = Recomputer.read
 
-    def counted(self: Recomputer, table: SharedTable, *limited: Any) -> Any:
-        found.append(table.name)
-        return read(self, table, *limited)
+    def counted(self: Recomputer, tables: Sequence[Table], *limited: Any) -> Any:
+        found.extend(table.name for table in tables)
+        return read(self, tables, *limited)
 
     monkeypatch.setattr(Recomputer, "read", counted)
     return found

@@ -74,8 +74,7 @@ class Follower:
         self, query: ContinuousQuery, store: QuadStore, how: str | None, *, is_compiled: bool = True
     ) -> None:
         terms = EngineTerms()
-        self.catalogue = TableRegistry(store, terms)
-        self.catalogue.recomputer.threaded = False
+        self.catalogue = TableRegistry(store, terms, threaded=False)
         options = EvaluationOptions(name="q", static_tables=how)  # type: ignore[arg-type]
         self.native = NativeEvaluator(query, store, options, terms, statics=self.catalogue)
         if not is_compiled:

@@ -23,7 +23,7 @@ from quadrill.continuous.expressions.oxigraph import Functions
 from quadrill.continuous.rows import Delta, difference, merge
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.static.static_inputs import StaticInputs
-from quadrill.continuous.static.table import SharedTable
+from quadrill.continuous.static.table import Table
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.continuous.windows.engine_terms import EngineTerms
@@ -84,8 +84,7 @@ def background(store: QuadStore) -> StaticEvaluator:
 
 
 def follow(store: QuadStore, *parts: StaticPattern) -> tuple[TableRegistry, StaticInputs]:
-    catalogue = TableRegistry(store, EngineTerms())
-    catalogue.recomputer.threaded = False
+    catalogue = TableRegistry(store, EngineTerms(), threaded=False)
     rows = StaticInputs("q", parts, lambda: background(store), catalogue.terms, catalogue)
     rows.open()
     rows.begin()
@@ -214,12 +213,14 @@ def test_rows_are_those_of_a_fresh_evaluation_after_many_and_larger_loads(
     loaded(pattern, tuple(map(Var, names)), history)
 
 
-def a_table(terms: EngineTerms) -> SharedTable:
+def a_table(terms: EngineTerms) -> Table:
     pattern = n.Bgp((n.TriplePattern(Var("a"), PREDICATES[0], Var("b")),))
     columns = (Var("a"), Var("b"))
     form = canonical(pattern, columns)
     store = QuadStore.open(None)
-    return SharedTable("k", form, "static", (), lambda: background(store), terms, ordered=False)
+    return Table(
+        "k", StaticPattern("static", form.pattern, form.columns), (), lambda: background(store), terms
+    )
 
 
 def many(number: int, spoiled_at: int | None = None) -> Iterator[tuple[NamedNode, NamedNode]]:

@@ -48,9 +48,7 @@ def step(evaluator: NativeEvaluator, at: int, contents: Any) -> tuple[Any, Any, 
 def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
     assume(not has_zero_steps(query.root))
     store = QuadStore.open(None)
-    shared, apart = TableRegistry(store, EngineTerms()), TableRegistry(store, EngineTerms())
-    for each in (shared, apart):
-        each.recomputer.threaded = False
+    shared, apart = [TableRegistry(store, EngineTerms(), threaded=False) for _ in range(2)]
     try:
         looking = [evaluator(query, store, shared), by_operators(evaluator(query, store, shared))]
         with pytest.MonkeyPatch.context() as patch:
