@@ -3,11 +3,11 @@
     writer    commit -> triggers -> rows that agree with the changed quads, before and after -> a change
     engine    the commit takes its turn -> tables take their changes -> their queries, one transaction
 
-`catalogue` keeps the tables, `index` finds those that a commit touches, `deltas` evaluates the rows that it
-may have changed, `table` is one table with the changes that wait for their turn, `rows` what one query sees
-of its tables, `recompute` the thread for changes too large to be worked out while writers wait, `budget` how
-many rows registrations may bring into memory, `kept` which tables are on disk and which a start takes from
-there, `packed_rows` how they are written, `lookup` parts that are not held but read by key. `shared_index` is
-made once for all queries that look a table up by the same columns; `view` is what the join of
-one query looks into. `base` is one table for parts that differ in constants alone, `groups` says which do.
+`table_registry` has the tables, `table` is one of them with the changes that wait for their turn, `table_group`
+those whose parts differ in constants alone. `index` finds the groups that a commit touches, `commit_delta` and
+`deltas` work out what it changes, `recompute` has the thread for changes too large for that. `static_inputs` is
+what one query sees of its tables, `steps` what it has not taken of them. `shared_index` is made once for all
+queries that look a table up by the same columns; `shared_arrangement` is what the join of one query looks into.
+`lookup` reads parts that are not held by key, remembered by `key_cache`. `budget` says how many rows
+registrations may bring into memory, `kept` which tables are on disk, `packed_rows` how they are written.
 """

@@ -1,4 +1,4 @@
-"""How many rows of static parts may be in memory (docs/decisions/0235-a-budget-of-static-rows.md).
+"""How many rows of static parts may be in memory (docs/decisions/0170-tables-that-follow-the-store.md).
 
 A registration looks up what would be over the limits, and is refused where that cannot be. What is there goes
 on when commits make it grow: a query that ran does not end because of the limits.
