@@ -1,4 +1,4 @@
-"""Static parts that are looked up or have left memory, over HTTP, and killed in between."""
+"""Static parts that are looked up, by wish or for a limit, over HTTP, and killed in between."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_what_is_looked_up_is_the_same_after_kill_9(tmp_path: Path) -> None:
         s = bench.stream()
         text = f"SELECT ?l WHERE {{ STREAM <{s}> [RANGE 10 ms] {{ ?x :p ?v }} ?x :%s ?l }}"
         asked = bench.register(text % "label", output="changes", static_tables="lookup")
-        first = bench.register(text % "name", output="changes")
         twin = bench.register(text % "label", output="changes", static_tables="table")
+        first = bench.register(text % "name", output="changes")
         names = (asked, first, twin)
         for at in range(1, 9):
             bench.push(s, at, f":p{at} :p 1 .")
