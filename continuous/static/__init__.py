@@ -4,10 +4,11 @@
     engine    the commit takes its turn -> tables take their changes -> their queries, one transaction
 
 `table_registry` has the tables, `table` is one of them with the changes that wait for their turn,
-`table_group` those whose parts differ in constants alone. `index` finds the groups that a commit touches, `commit_delta`
-and `deltas` work out what it changes, `recompute` has the thread for changes too large for that. `static_inputs` is
-what one query sees of its tables, `steps` what it has not taken of them. `shared_index` is made once for all
-queries that look a table up by the same columns; `shared_arrangement` is what the join of one query looks into.
-`lookup` reads parts that are not held by key, remembered by `key_cache`. `budget` says how many rows
-registrations may bring into memory, `kept` which tables are on disk, `packed_rows` how they are written.
+`table_group` those whose parts differ in constants alone. `index` finds the groups that a commit touches,
+`commit_delta` and `deltas` work out what it changes, `recompute` has the thread for changes too large for
+that. `static_inputs` is what one query sees of its tables, `steps` what it has not taken of them.
+`shared_index` is made once for all queries that look a table up by the same columns; `shared_arrangement`
+is what the join of one query looks into. `lookup` reads parts that are not held by key, remembered by
+`key_cache`. `budget` says how many rows registrations may bring into memory, `kept` which tables are on
+disk, `packed_rows` how they are written.
 """
