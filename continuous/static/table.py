@@ -14,8 +14,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.store.terms import in_store_form
 
-from ..algebra.canonical import Canonical
-from ..algebra.lifted import Lifted, lifted
+from ..algebra.canonical import Canonical, Lifted, lifted
 from ..algebra.nodes import Term
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
