@@ -88,7 +88,7 @@ def only_matches(node: Algebra) -> bool:
 
 
 def _pure(node: Algebra) -> bool:
-    """No operator that would mix the graphs."""
+    """True when no operator of the pattern would mix the graphs."""
     match node:
         case Project() | Group() | Distinct() | Reduced() | Slice() | OrderBy() | Window() | Table():
             return False
@@ -130,7 +130,7 @@ class GraphsRead:
 
 
 def graphs_read(node: Algebra) -> GraphsRead:
-    """What the pattern looks into, patterns of EXISTS counted in, windows and SERVICE calls not.
+    """The graphs that the pattern looks into, patterns of EXISTS counted in, windows and SERVICE calls not.
 
     Of windows only the merged one of C-SPARQL reads stored data: its background is the default graph.
     """

@@ -66,7 +66,7 @@ class TemplateQuad:
 
 @dataclass(frozen=True, slots=True)
 class ContinuousQuery:
-    """What the parser gives: one algebra, three surfaces.
+    """A parsed continuous query: one algebra for all dialects.
 
     ``root`` includes the solution modifiers; for SELECT its outermost Project gives the columns, also
     listed in ``columns``. ``output`` is None where the text does not say (the profile then decides).

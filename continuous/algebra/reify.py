@@ -68,7 +68,7 @@ class CanonicalNames:
         self._names: dict[BlankNode, BlankNode] = {}
 
     def forget(self, node: BlankNode) -> None:
-        """What the node reifies has changed."""
+        """Forget a node's name: what it reifies has changed."""
         self._names.pop(node, None)
 
     def quad(self, quad: Quad) -> Quad:

@@ -130,7 +130,7 @@ def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPatte
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """Where the splitter stands: inside which GRAPH, and which variables EXISTS substitutes."""
+    """The place where the splitter stands: inside which GRAPH, and which variables EXISTS substitutes."""
 
     graph: NamedNode | Var | None = None
     substituted: Names = NO_NAMES

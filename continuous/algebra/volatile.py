@@ -98,7 +98,7 @@ def _may_change(expr: Expr) -> bool:
 
 
 def _base(node: Algebra) -> Algebra:
-    """What the row of an expression is: the pattern below the BINDs, so that they share BNODE labels."""
+    """The pattern whose rows an expression sees: the one below the BINDs, so that they share BNODE labels."""
     if isinstance(node, (Join, Union, LeftJoin)) or not hasattr(node, "input"):
         return node
     inner: Algebra = node.input

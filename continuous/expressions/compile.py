@@ -28,7 +28,7 @@ TermFunction = Callable[..., Any]
 
 @dataclass(slots=True)
 class ExpressionContext:
-    """What expressions of one query need besides the row.
+    """The context of a query's expressions: all that they need besides the row.
 
     ``functions`` are extension functions by IRI, on terms, None for an error. ``base_iri`` is for ``IRI()``.
     """

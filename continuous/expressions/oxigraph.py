@@ -48,7 +48,7 @@ def ask_with_base(function: str, base_iri: str | None, *arguments: Value) -> May
 
 
 def known(function: str, arity: int) -> str | None:
-    """None when Oxigraph accepts this function with so many arguments, else what it says."""
+    """Oxigraph's refusal of a function with so many arguments; None when it accepts it."""
     names = [f"?a{number}" for number in range(arity)]
     try:
         _one(f"SELECT ({_call(function, names)} AS ?r) {{}}", "r")

@@ -1,4 +1,4 @@
-"""What is known of a text before it is parsed: its dialect, limits and parameters, and the faults so far."""
+"""The context of a text that is parsed: its dialect, limits and parameters, and the faults so far."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _blank(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large a query text may be.
+    """The limits on the size of a query text.
 
     characters: of the text. nesting: brackets of all kinds open at the same time. patterns: triple
     patterns, paths and groups together. operators: operators in one another, of expressions and of the

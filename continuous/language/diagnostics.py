@@ -1,4 +1,4 @@
-"""What is wrong with a text, in words: place, excerpt with a caret, what was expected, a hint."""
+"""Faults of a text in words: place, excerpt with a caret, what was expected, a hint."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class _Modification:
         }
 
     def build(self, values: a.Values | None) -> Algebra:
-        """All steps."""
+        """Build the algebra of the query, all steps in order."""
         self._group_keys()
         items = [self._item(item) for item in self.items]
         having_aliases = {name: value for name, value in self.aliases.items() if name not in self.alias_keys}

@@ -16,7 +16,7 @@ _STRICT: tuple[Dialect, ...] = ("rspql", "csparql", "sparql")
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """What to say: ``message`` replaces the plain "unexpected …" unless it is None."""
+    """A known slip and what to say of it: ``message`` replaces the plain "unexpected …" unless it is None."""
 
     message: str | None
     hint: str

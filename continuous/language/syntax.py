@@ -213,7 +213,7 @@ class InstantText:
 
 @dataclass(frozen=True, slots=True)
 class WindowText:
-    """What stands in the brackets; ``kind`` is the word of the grammar rule, ``word`` one from outside."""
+    """A window between brackets; ``kind`` is the word of the grammar rule, ``word`` one from outside."""
 
     kind: str
     at: int
@@ -369,7 +369,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The whole text."""
+    """The syntax of a whole text."""
 
     declarations: tuple[Declaration, ...]
     register: Register | None

@@ -319,7 +319,7 @@ def _merged(authority: str | None, base_path: str, path: str) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """Section 5.2.4."""
+    """A path without dot segments: RFC 3986, section 5.2.4."""
     if "." not in path:
         return path
     kept: list[str] = []

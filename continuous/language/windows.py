@@ -172,7 +172,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class WindowWord:
-    """How texts write a kind of window that no grammar knows: a word and whole numbers, ``[LATEST 5]``.
+    """The spelling of a kind of window that no grammar knows: a word and whole numbers, ``[LATEST 5]``.
 
     Attributes:
         word: in capitals; texts may write it in any case. numbers: what its numbers are, for messages: the
@@ -234,7 +234,7 @@ class Windows:
 
     @property
     def declarations(self) -> tuple[WindowDeclaration, ...]:
-        """All windows."""
+        """All windows that the text declares, by name."""
         return tuple(self._declarations.values())
 
     # --- clauses and blocks

@@ -27,7 +27,7 @@ _SELECTS = (a.Group, a.OrderBy, a.Project, a.Distinct, a.Reduced, a.Slice)
 
 @dataclass(slots=True)
 class Blocks:
-    """How one text names its windows.
+    """The names of the windows of one text.
 
     ``clauses`` are the CQELS-QL windows that dataset clauses declare, with their variables; ``order`` the
     windows in the order in which STREAM blocks of the text declare them.
@@ -335,7 +335,7 @@ def _window_variables(query: ContinuousQuery, names: Names, clauses: int) -> dic
 
 
 def _head(query: ContinuousQuery, writer: GroupWriter) -> list[str] | None:
-    """What stands in the place of SELECT and its columns."""
+    """The text in the place of SELECT and its columns."""
     names = writer.names
     match query.form:
         case "select":

@@ -13,7 +13,7 @@ from .write_terms import ExpressionWriter, Names
 
 
 class Groups(Protocol):
-    """What writes the WHERE."""
+    """The writer of the WHERE part."""
 
     names: Names
     scopes: Scopes
@@ -100,7 +100,7 @@ def _group(parts: SelectParts, node: Algebra) -> bool:
 
 
 def _expressions(parts: SelectParts, columns: tuple[Var, ...]) -> None:
-    """What was extended last and in the order of the columns reads best as SELECT expressions."""
+    """Take off SELECT expressions: what was extended last, in the order of the columns."""
     places = {column: place for place, column in enumerate(columns)}
     last = len(columns)
     found: list[tuple[Var, Expr]] = []
@@ -113,7 +113,7 @@ def _expressions(parts: SelectParts, columns: tuple[Var, ...]) -> None:
 
 
 def _all_columns(parts: SelectParts) -> tuple[Var, ...]:
-    """For a grouping that is shown alone: its keys and set functions."""
+    """The columns of a grouping that is shown alone: its keys and set functions."""
     parts.items += tuple((var, var) for var, _ in parts.aggregates)
     return tuple(key for key, _ in parts.keys) + tuple(var for var, _ in parts.items)
 

@@ -28,7 +28,7 @@ _PLACEHOLDER = re.compile(r"\$[^$]+\$", re.DOTALL)
 
 
 class Names:
-    """How one text writes its terms; knows afterwards which prefixes it used.
+    """The spelling of terms in one text; knows afterwards which prefixes it used.
 
     A hidden variable is a blank node, ``[]`` where it occurs once. With ``free`` it is a variable
     ``?_1``: for a pattern that is shown and not read back, whose hidden variables may reach over groups.

@@ -59,7 +59,7 @@ class _Run:
         )
 
     def lines(self) -> list[str]:
-        """All statements."""
+        """The lines of all statements."""
         lines: list[str] = []
         place = 0
         starts = {self._start(own): own for own in sorted(self._own.values())}  # the outermost unit wins

@@ -56,7 +56,7 @@ class Accumulator(Protocol):
 
 
 class ByValue:
-    """What has its result as a value, and asks for its id."""
+    """An accumulator whose result is a value, for which it asks the id."""
 
     __slots__ = ()
 
@@ -185,7 +185,7 @@ class Extreme:
         self._sorted: list[tuple[Key, int]] = []
 
     def take(self, value: Any, weight: int) -> None:
-        """Insert or remove."""
+        """Insert the value, or remove it."""
         if value:
             _insert(self._sorted, (self._keys.total(value), value), weight)
         else:
@@ -196,13 +196,13 @@ class Extreme:
         return self._values[self.result_id(self._values)]
 
     def result_id(self, values: ValueTable) -> int:
-        """It is one of those held: nothing is made anew."""
+        """The id of the result, one of those held."""
         if not self._sorted or (self._strict and self._errors):
             return 0
         return self._sorted[-1 if self._last else 0][1]
 
     def ids(self) -> list[int]:
-        """The ids held."""
+        """The term ids that it holds."""
         return [term_id for _, term_id in self._sorted]
 
 
@@ -248,7 +248,7 @@ class Median:
         return values.id_of(self.result())
 
     def ids(self) -> list[int]:
-        """The ids held."""
+        """The term ids that it holds."""
         return [term_id for _, term_id in self._sorted]
 
 
@@ -283,7 +283,7 @@ class Bag(ByValue):
         return _value(self._function(values))
 
     def ids(self) -> list[int]:
-        """The ids held."""
+        """The term ids that it holds."""
         return list(self._counts)
 
 
@@ -309,11 +309,11 @@ class DistinctValues:
             self._inner.take(value if self._inner.by_id else self._values[value], 1 if weight > 0 else -1)
 
     def result(self) -> Maybe:
-        """The inner function's."""
+        """The result of the inner function."""
         return self._inner.result()
 
     def result_id(self, values: ValueTable) -> int:
-        """The inner function's."""
+        """The result of the inner function."""
         return self._inner.result_id(values)
 
     def ids(self) -> list[int]:

@@ -22,7 +22,7 @@ from .ordering import OrderKeys
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What accumulators may need of the engine: values and sort keys by term id, and the terms themselves."""
+    """Tools of the engine for accumulators: values and sort keys by term id, and the terms themselves."""
 
     values: ValueTable
     keys: OrderKeys

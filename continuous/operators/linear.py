@@ -1,4 +1,4 @@
-"""What an operator of a plan is, and those that look at one row at a time: filter, extend, project, union."""
+"""The protocol of operators, and those that look at one row at a time: filter, extend, project, union."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Constant:
         return dict(self._rows)
 
     def held(self) -> list[IdRow]:
-        """The rows."""
+        """The rows that it keeps."""
         return list(self._rows)
 
     def size(self) -> int:

@@ -194,7 +194,7 @@ class Match:
             self._give(row, weight, after > 0, out)
 
     def _give(self, row: IdRow, weight: int, matched: bool, out: Delta) -> None:
-        """What a left row with or without match contributes."""
+        """Add the contribution of a left row, with or without a match."""
         match self.mode:
             case "left":
                 if not matched:

@@ -121,5 +121,5 @@ class TimedMerge:
 
 
 def _rearranged(columns: Sequence[int]) -> tuple[int, ...] | None:
-    """None where a row is its triple."""
+    """The order of columns that makes triples of rows; None where a row is its triple."""
     return None if tuple(columns) == (0, 1, 2) else tuple(columns)

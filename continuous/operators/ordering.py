@@ -152,7 +152,7 @@ class TopK:
         return difference(self._shown, before) or EMPTY
 
     def _step_whole(self, change: Delta) -> Delta:
-        """Where every row is shown."""
+        """A step where every row is shown."""
         out: Delta = {}
         found = self._key_of = {}
         for row, weight in change.items():
@@ -252,7 +252,7 @@ class TopKEach:
 
 
 class First:
-    """Of the rows that are equal in some columns the first in order, once.
+    """Keeps, of the rows that are equal in some columns, the first in order.
 
     DISTINCT keeps the first of equal rows, so a row stands where the least of its sort keys puts it. Rows
     with equal keys may differ in columns that are neither shown nor ordered by; any of them serves.

@@ -1,4 +1,4 @@
-"""What the generated function does with one row: filters, new columns, then a delta or a group takes it.
+"""Generated code for one row: filters, new columns, then a delta or a group takes it.
 
 A row that leaves a window went through the same expressions when it came. Where they cost more than
 remembering, what was made of it then is kept until it leaves, so that expiry evaluates nothing again:
@@ -39,7 +39,7 @@ class RowBody:
         self._memos = memos
 
     def behind(self, chain: list[int], slots: dict[str, str], weight: str, *, remembered: str = "") -> None:
-        """What happens to one row that the first operator of the chain gives out."""
+        """The code for one row that the first operator of the chain gives out."""
         if len(chain) > 1:
             self._out.line(f"rows_out[{chain[0]}] += 1")
         self.body(chain[1:], slots, weight, chain[-1], remembered=remembered)
@@ -47,7 +47,7 @@ class RowBody:
     def body(
         self, chain: list[int], slots: dict[str, str], weight: str, last: int, *, remembered: str = ""
     ) -> None:
-        """What happens to one row, up to the operator ``last`` that keeps it or gives it on.
+        """The code for one row, up to the operator ``last`` that keeps it or gives it on.
 
         ``remembered`` is the local with the row where it leaves as it came, and may be remembered.
         """
@@ -166,7 +166,7 @@ class RowBody:
         return f"({', '.join(cells)}{',' * (len(cells) == 1)})"
 
     def _made(self, last: int, slots: dict[str, str]) -> list[str]:
-        """What the last operator takes: the row to give out, or a group's key and what it accumulates."""
+        """The code of what the last operator takes: the row, or a group's key and accumulated values."""
         out, node = self._out, self._nodes[last]
         group = node.operator
         if not isinstance(group, Aggregate):

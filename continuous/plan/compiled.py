@@ -49,7 +49,7 @@ class CompiledPlan:
         self._generate()
 
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
-        """`Plan.step`."""
+        """Run one step, as `Plan.step` does."""
         figures = self._plan.figures
         figures.steps = steps = figures.steps + 1
         if steps < self._special:
@@ -92,7 +92,7 @@ class CompiledPlan:
         self._timed = None
 
     def _with_times(self) -> Any:
-        """The same function with a look at the clock behind each loop, made when it is first needed."""
+        """The function with a look at the clock behind each loop, made when it is first needed."""
         self._plan.figures.timed_steps += 1
         if self._timed is None:
             _, self._timed = generate(self._plan, self._context, self._memos, timed=True)
@@ -205,7 +205,7 @@ class _Writer:
         self._close_sink(chain)
 
     def _join(self, place: int, join: Join) -> None:
-        """For each input that changed: its rows, and nested in them the look-ups of its route."""
+        """The code of a join: for each changed input its rows, with the look-ups of its route inside."""
         out = self._out
         chain = self._chain(place)
         self._open_sink(chain)

@@ -1,4 +1,4 @@
-"""Algebra -> operators.
+"""The planner: algebra becomes operators.
 
 A group (joins, windows, basic graph patterns, filters) is flattened to its members: stars of one subject,
 single patterns, paths, static tables and whatever is planned on its own. They meet in one delta join, and
@@ -272,7 +272,7 @@ class _Planner:
 
     @staticmethod
     def _stream_of(scope: Scope) -> Names:
-        """What is left of the context in another GRAPH: nothing inside depends on the graph around it."""
+        """The names of a context inside another GRAPH: its stream alone, not the graph around it."""
         return frozenset((scope.stream,)) if scope.stream else NO_NAMES
 
     def _timed(self, timed: TimedPattern, scope: Scope) -> Built:

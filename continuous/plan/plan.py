@@ -49,7 +49,7 @@ class PlanNode:
 
 
 class PlanFigures:
-    """What the operators of a plan did: rows given out, always counted, and CPU time, measured at some steps.
+    """Figures of a plan's operators: rows given out, always counted, and CPU time, measured at some steps.
 
     ``rows`` are read through `rows_out`, since ``counted_at`` may name another operator with the same count.
     ``spent`` holds nanoseconds of ``timed_steps`` steps. ``timed_with`` names for each operator the first of
@@ -127,7 +127,7 @@ class Plan:
         return sum(node.operator.size() for node in self.nodes if hasattr(node.operator, "size"))  # type: ignore[union-attr]
 
     def measured(self) -> list[dict[str, Any]]:
-        """What each operator did since the query began to run, as JSON members, the root last.
+        """The figures of each operator since the query began to run, as JSON members, the root last.
 
         ``rows_in`` and ``rows_out`` count changed rows (one that comes and one that goes both count),
         ``state_rows`` is what the operator keeps now. ``microseconds`` is the mean CPU time of a step,
@@ -322,7 +322,7 @@ def unkeyed(plan: Plan, table: str, others: Collection[str]) -> str | None:
 
 
 def wanted_predicates(plan: Plan) -> dict[SourceKey, Predicates]:
-    """For each window input of a plan the ids of the predicates that can make a difference; None for all."""
+    """The ids of the predicates that matter for each window input of a plan; None for all."""
     found: dict[SourceKey, Predicates] = {}
     for place, node in enumerate(plan.nodes):
         if node.source is not None and not node.source.startswith("table "):

@@ -173,14 +173,14 @@ class PlanState:
     # --- steps ------------------------------------------------------------------------------------
 
     def content_of(self, window: NamedNode) -> EncodedContent:
-        """What a window is to hold its content in."""
+        """A new content for a window to fill."""
         kind = TimedContent if window in self.timed else EncodedContent
         content = kind(self._terms.coder, self.wanted[window], union=self._union)
         content.inputs = self.inputs[window]
         return content
 
     def copy_of(self, content: HeldWindow) -> EncodedContent:
-        """What a window held when its change was taken last, as the change of an empty one."""
+        """The content of a window when its change was taken last, as the change of an empty one."""
         held: EncodedContent
         if isinstance(content, TimedContent):
             held = timed = TimedContent(self._terms.coder, union=self._union)
@@ -192,7 +192,7 @@ class PlanState:
         return held
 
     def gather(self, at: int, contents: Encoded) -> dict[SourceKey, Delta]:
-        """What the next step at instant ``at`` (milliseconds) takes: the windows' changes are taken now."""
+        """The inputs of a step at instant ``at`` (milliseconds): the windows' changes are taken now."""
         for lookup in self._lookups:
             lookup.check()
         given, self._pending = self._pending, {}
@@ -272,7 +272,7 @@ class PlanState:
     # --- what it tells ----------------------------------------------------------------------------
 
     def decoder(self, names: Sequence[str]) -> Callable[[IdRow], Solution]:
-        """What gives some columns of a row as terms; None where nothing is bound."""
+        """A function that gives some columns of a row as terms; None where nothing is bound."""
         places, terms = self.places(names), self._terms.dictionary.terms
         if len(places) > 1 and self.plan.schema.certain.issuperset(names):
             pick: Callable[[IdRow], IdRow] = itemgetter(*places)
@@ -282,7 +282,7 @@ class PlanState:
         )
 
     def places(self, names: Iterable[str]) -> list[int]:
-        """Where columns are in its rows; -1 for one that is not there."""
+        """The places of columns in its rows; -1 for one that is not there."""
         known = self.plan.schema.vars
         return [known.index(name) if name in known else -1 for name in names]
 
@@ -302,7 +302,7 @@ class PlanState:
 
 
 def _of_all(asked: Mapping[SourceKey, Predicates], keys: Iterable[SourceKey]) -> Predicates:
-    """What the plan asks of a window, by its triples, their times or its named graphs."""
+    """All predicates that the plan asks of a window, by its triples, their times or its named graphs."""
     found: frozenset[int] = frozenset()
     for key in keys:
         wanted = asked.get(key, frozenset())

@@ -84,7 +84,7 @@ class Solutions:
         self.builder = builder
 
     def values(self, variables: Sequence[Var], rows: Sequence[Sequence[Any]]) -> Built:
-        """Inline data."""
+        """The rows of VALUES as an input."""
         encode = self.compilation.terms.encode
         counted: dict[IdRow, int] = {}
         for row in rows:
@@ -136,7 +136,7 @@ class Solutions:
         return self.builder.add("union", operator, [left, right])
 
     def extend(self, built: Built, name: str, expr: Expr) -> Built:
-        """One more column."""
+        """Add a column to each row."""
         vars_ = built.schema.vars
         compute = self.id_of(expr, vars_)
         certain = built.schema.certain

@@ -1,4 +1,4 @@
-"""What a plan is built from and where changes enter it: windows, their merge, static tables, the clock."""
+"""Inputs of a plan, where changes enter it: windows, their merge, static tables, the clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_NAMES: Names = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class StaticTable:
-    """What the planner must know of a static part: its columns and those that every row binds."""
+    """A static part as the planner knows it: its columns and those that every row binds."""
 
     name: str
     vars: tuple[str, ...]
@@ -36,7 +36,7 @@ class StaticTable:
 
 @dataclass(slots=True)
 class Compilation:
-    """What one query's plan is built from."""
+    """The material of one query's plan."""
 
     terms: TermDictionary
     pins: Pins
@@ -49,7 +49,7 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """What the plan compiler must know of a GROUP BY besides its operator."""
+    """A GROUP BY as the plan compiler knows it, besides its operator."""
 
     aggregates: Sequence[tuple[Var, AggregateNode]]
     exprs: Sequence[Expr | None]
@@ -62,7 +62,7 @@ def columns_of(schema: Schema, names: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where a pattern stands: in which window, in which of its graphs, on which variable stream.
+    """The place of a pattern: in which window, in which of its graphs, on which variable stream.
 
     ``context`` are the variables that a block around the pattern binds in every solution: those of
     ``GRAPH ?g`` and of ``STREAM ?s``.

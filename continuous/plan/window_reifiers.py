@@ -1,4 +1,4 @@
-"""What changed in the windows of a native query, under the canonical names of reifiers (algebra/reify.py)."""
+"""Changes of a native query's windows under the canonical names of reifiers (algebra/reify.py)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What queries read beyond the store: SPARQL endpoints and graphs of other servers, kept as last fetched."""
+"""Sources beyond the store: SPARQL endpoints and graphs of other servers, kept as last fetched."""

@@ -15,7 +15,7 @@ from .value import SourceValue, absent
 
 
 class QuerySources:
-    """What one query reads from elsewhere. Used by the engine's thread once the query runs."""
+    """The sources of one query. Used by the engine's thread once the query runs."""
 
     def __init__(
         self, specs: Sequence[SourceSpec], book: SourceRegistry | None, base_iri: str | None
@@ -58,7 +58,7 @@ class QuerySources:
         return self._by_text[spec.kind, spec.iri, spec.text, spec.silent]
 
     def marks(self) -> list[dict[str, Any]]:
-        """For results: the refresh version of each content that they reflect, and whether it is stale."""
+        """The refresh version of each content that results reflect, and whether it is stale, as JSON."""
         marks = []
         for spec in self.specs:
             value = self._held[spec.key]
@@ -73,12 +73,12 @@ class QuerySources:
         return marks
 
     def describe(self) -> list[dict[str, Any]]:
-        """For the description of the query."""
+        """The sources as JSON, for the description of the query."""
         documents = [] if self._book is None else self._book.describe(self.specs)
         for spec, document in zip(self.specs, documents, strict=True):
             document["refresh_version"] = self._held[spec.key].number
         return documents
 
     def pins(self) -> dict[str, list[Any]]:
-        """For a checkpoint: the contents that the static parts reflect."""
+        """The contents that the static parts reflect, for a checkpoint."""
         return {key: [value.number, value.at_ms, value.digest] for key, value in self._held.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RemoteSettings:
-    """Limits and defaults.
+    """Limits and defaults of fetches from other servers.
 
     Attributes:
         every_ms: time between two fetches of a source where neither its query nor a description says it.

@@ -19,7 +19,7 @@ _JITTER = 0.1
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """What is known of one source; ``value``, ``stale`` and ``stale_since`` change in turns of the engine.
+    """One source as it is known; ``value``, ``stale`` and ``stale_since`` change in turns of the engine.
 
     Attributes:
         spec: what is fetched.
@@ -62,7 +62,7 @@ class Source:
         return None if period is None else period.every_ms
 
     def next_due(self, now_ms: int, settings: RemoteSettings) -> int | None:
-        """When to fetch next, after a fetch that ended now.
+        """The time of the next fetch, after one that ended now.
 
         A failure is followed soon by another attempt, and by ever later ones. Some jitter keeps sources that
         began together from being fetched together.
@@ -78,7 +78,7 @@ class Source:
         return now_ms + round(wait * random.uniform(1 - _JITTER, 1 + _JITTER))
 
     def due_after_restart(self, now_ms: int, settings: RemoteSettings) -> int | None:
-        """When to fetch after a restart: as if the server had not been away, but not before now."""
+        """The first fetch after a restart: as if the server had not been away, but not before now."""
         due = self.next_due(self.checked_ms or 0, settings)
         if due is None:
             return None
@@ -86,7 +86,7 @@ class Source:
         return max(due, soon)
 
     def describe(self, now_ms: int, settings: RemoteSettings) -> dict[str, Any]:
-        """For descriptions of queries."""
+        """The source as JSON, for descriptions of queries."""
         period = self.period(settings)
         return {
             "source": self.spec.iri,
@@ -107,7 +107,7 @@ class Source:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal: the content by its digest."""
+        """The source for the journal, its content by digest."""
         return {
             "spec": self.spec.to_json(),
             "number": self.value.number,

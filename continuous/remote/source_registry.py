@@ -45,7 +45,7 @@ class SourceMoment:
 
 @dataclass(slots=True, eq=False)
 class SourceTurn(Turn):
-    """What a fetch has found out about a source: another content, or that it is stale."""
+    """The finding of a fetch, as a turn: another content, or that it is stale."""
 
     source: Source
     value: SourceValue
@@ -180,7 +180,7 @@ class SourceRegistry:
         return None if spec.silent else error
 
     def read_by(self, name: str, asked: Mapping[SourceSpec, Period | None]) -> None:
-        """What a query reads from now on, and how often it asks for a fetch; None: it does not say."""
+        """Note that a query reads sources, and how often it asks for a fetch; None: it does not say."""
         periods = {spec.key: period for spec, period in asked.items()}
         with self._lock:
             for spec in asked:
@@ -238,7 +238,7 @@ class SourceRegistry:
         return failures
 
     def run_due(self) -> None:
-        """Not threaded: fetch what is due."""
+        """Fetch what is due; without threads only."""
         self._timers.run_due()
 
     def _refresh_timed(self, key: str) -> None:
@@ -377,7 +377,7 @@ class SourceRegistry:
     # --- restarts -------------------------------------------------------------------------------
 
     def moment(self) -> SourceMoment:
-        """What a checkpoint of this moment has to hold; called in the loop."""
+        """The sources as a checkpoint of this moment has to hold them; called in the loop."""
         with self._lock:
             self._moments += 1
             state = [source.to_json() for source in self._sources.values()]

@@ -1,4 +1,4 @@
-"""What a query reads from elsewhere: the SERVICE calls and remote FROM graphs of its text."""
+"""Sources that a query names: the SERVICE calls and remote FROM graphs of its text."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class SourceSpec:
 
     @property
     def key(self) -> str:
-        """The same for the same thing fetched, whichever query reads it."""
+        """The key of a source: equal for all queries that read the same thing."""
         parts = (self.kind, self.iri, self.text, str(self.silent))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal and checkpoints."""
+        """The source as JSON, for the journal and checkpoints."""
         return {
             "kind": self.kind,
             "iri": self.iri,
@@ -55,7 +55,7 @@ class SourceSpec:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> SourceSpec:
-        """`to_json` back."""
+        """The source that `to_json` wrote."""
         return cls(**{**document, "columns": tuple(document["columns"])})
 
 

@@ -1,4 +1,4 @@
-"""When sources are fetched: dates in APScheduler, each fetch in a thread that nothing waits for."""
+"""Timers of fetches: dates in APScheduler, each fetch in a thread that nothing waits for."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Timers:
                 self._schedule(key, due)
 
     def stop(self) -> None:
-        """No date is kept any more."""
+        """Forget all dates."""
         with self._lock:
             scheduler, self._scheduler = self._scheduler, None
         if scheduler is not None:
@@ -82,7 +82,7 @@ class Timers:
                     return
 
     def run_due(self) -> None:
-        """Not threaded: run everything whose date has come."""
+        """Run everything whose date has come; without threads only."""
         now = self._clock.now_ms()
         for key, due in list(self._due.items()):
             if due <= now and self._due.pop(key, None) is not None:

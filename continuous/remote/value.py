@@ -1,4 +1,4 @@
-"""What was fetched from a source: rows or quads in the store's own forms, and the bytes that keep them.
+"""The content of a source: rows or quads in the store's own forms, and the bytes that keep them.
 
 The bytes depend only on what was fetched, not on the order in which it came, so the same content has the same
 digest. Blank nodes keep the labels that the source gave them behind a prefix of the source: two sources never
@@ -54,12 +54,12 @@ class SourceValue:
 
     @property
     def size(self) -> int:
-        """Rows or quads."""
+        """The number of rows or quads."""
         return len(self.rows) + len(self.quads)
 
 
 def absent(spec: SourceSpec) -> SourceValue:
-    """What a source is before its first content: nothing, and for SERVICE SILENT the empty solution."""
+    """The content of a source before its first fetch: nothing, and for SERVICE SILENT the empty solution."""
     rows = ((None,) * len(spec.columns),) if spec.silent else ()
     return SourceValue(0, 0, "", rows)
 

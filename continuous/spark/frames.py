@@ -20,7 +20,7 @@ Columns = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Solutions.
+    """Solutions as a DataFrame of terms, with what is known of its columns.
 
     Attributes:
         data: the DataFrame, one column per variable that some solution may bind.
@@ -158,7 +158,7 @@ def join(left: Frame, right: Frame) -> Frame:
 
 
 def optional(left: Frame, right: Frame, rows: Any) -> Frame:
-    """What is known of LeftJoin(left, right), whose rows are given."""
+    """The frame of LeftJoin(left, right), whose rows are given."""
     apart = _without(right.names, left.names)
     nodes = {name for name in left.nodes if name in left.certain or name not in right.names}
     nodes |= {name for name in right.nodes if name in apart or name in left.nodes}

@@ -1,4 +1,4 @@
-"""What the child process wrote of a part, as rows of terms."""
+"""Reading of the results of the child process: rows of terms."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def choose(
 
 
 def refused(pattern: Algebra) -> str | None:
-    """What of a pattern is sure to be refused, told without starting Spark; None when nothing is seen."""
+    """The reason why Spark is sure to refuse a pattern, known before it starts; None: nothing was seen."""
     root = pattern
     while isinstance(root, (Distinct, Project)):
         root = root.input

@@ -78,7 +78,7 @@ def scan(
 
 
 def absorbed(pattern: TriplePattern, conditions: Iterable[Expr], quads: Quads) -> list[Expr]:
-    """Those of the conditions that the scan of a pattern can decide by typed columns."""
+    """The conditions that the scan of a pattern can decide by typed columns."""
     predicate, target = pattern.predicate, pattern.object
     if not isinstance(predicate, NamedNode) or not isinstance(target, Var):
         return []

@@ -1,4 +1,4 @@
-"""What the compiler reads: the quads of a store as DataFrames, with figures about each predicate."""
+"""The source of the compiler: the quads of a store as DataFrames, with figures about each predicate."""
 
 from __future__ import annotations
 

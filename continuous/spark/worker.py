@@ -1,4 +1,4 @@
-"""What Spark's Python workers do: expressions, sort keys and set functions over texts of terms.
+"""Functions that run in Spark's Python workers: expressions, sort keys and set functions over texts of terms.
 
 The functions take and give Arrow arrays. Values and rules are those of the native engine
 (`quadrill.continuous.expressions`) and of the set functions of the reference, so Spark gives the same terms.

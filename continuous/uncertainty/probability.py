@@ -67,7 +67,7 @@ def greater_or_equal(left: Distribution, right: Distribution) -> float:
 
 
 def above(distribution: Distribution, bound: float) -> float:
-    """P(distribution > bound)."""
+    """The probability that a value of the distribution is above the bound."""
     value = certain_value(distribution)
     if value is not None:
         return float(value > bound)
@@ -79,7 +79,7 @@ def above(distribution: Distribution, bound: float) -> float:
 
 
 def below(distribution: Distribution, bound: float) -> float:
-    """P(distribution < bound)."""
+    """The probability that a value of the distribution is below the bound."""
     return above(_negated(distribution), -bound)
 
 
