@@ -1,28 +1,39 @@
 """A server that a test can kill: by itself at a named point, or from outside.
 
-Arguments: data folder, port, name of the point or ``-``, how often to pass it before, and from how many quads
-on a copy of the process writes the checkpoints.
+The module is loaded once, by the process that all servers are copies of; see test_crashes.py.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from quadrill.app.config import Settings
 from quadrill.app.running import serve
 from quadrill.continuous.durable.journal import Journal
+from quadrill.continuous.language import warm_up
 from quadrill.continuous.recovery import checkpointer
 
+warm_up()  # what a server does at its start, and what takes longest
 
-def main(folder: str, port: str, point: str, passes: str, copy_from: str) -> None:
-    """Serve until killed."""
-    left = [int(passes)]
-    checkpointer.COPY_FROM = int(copy_from)
+
+def main(ready: Connection, folder: Path, port: int, point: str, passes: int, copy_from: int) -> None:
+    """Serve until killed.
+
+    Args:
+        ready: gets the address.
+        folder: of the data.
+        port: to listen on.
+        point: where to kill itself, or ``-``.
+        passes: how often to pass there before.
+        copy_from: from how many quads on a copy of the process writes the checkpoints.
+    """
+    left = [passes]
+    checkpointer.COPY_FROM = copy_from
 
     def reached(name: str) -> None:
         if name == point:
@@ -37,12 +48,8 @@ def main(folder: str, port: str, point: str, passes: str, copy_from: str) -> Non
 
     Journal.open = opened  # type: ignore[method-assign]
     settings = Settings(
-        data=folder, port=int(port), checkpoint_interval="200ms", idle_timeout="0ms", retention="2s"
+        data=str(folder), port=port, checkpoint_interval="200ms", idle_timeout="0ms", retention="2s"
     )
     with serve(settings) as running:
-        print(running.url, flush=True)
+        ready.send(running.url)
         threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import http.client
 import json
+import multiprocessing
 import random
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-CHILD = Path(__file__).with_name("crash_server.py")
+from tests.app import crash_server
+
+# Servers are copies of a process that has loaded the code, since so many are started.
+COPIES = multiprocessing.get_context("forkserver")
+COPIES.set_forkserver_preload([crash_server.__name__])
 P = "PREFIX : <http://example.org/>\n"
 QUERIES = {
     "each": "SELECT ?x WHERE { STREAM :s [NOW] { ?x :seen ?v } }",
@@ -56,7 +60,7 @@ class Server:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.child: subprocess.Popen[str] | None = None
+        self.child: ForkServerProcess | None = None
         self.starts = 0
 
     def start(self, point: str = "-", passes: int = 0) -> bool:
@@ -66,24 +70,26 @@ class Server:
         """
         self.starts += 1
         copy_from = 0 if self.starts % 2 or point == "during-checkpoint" else 1_000_000
-        self.child = subprocess.Popen(
-            [sys.executable, *map(str, (CHILD, self.folder, self.port, point, passes, copy_from))],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.child.stdout is not None
-        return bool(self.child.stdout.readline())
+        ours, theirs = COPIES.Pipe(duplex=False)
+        arguments = (theirs, self.folder, self.port, point, passes, copy_from)
+        self.child = COPIES.Process(target=crash_server.main, args=arguments, daemon=True)
+        self.child.start()
+        theirs.close()
+        with ours:
+            try:
+                return bool(ours.recv())
+            except EOFError:
+                return False
 
     def kill(self) -> None:
         assert self.child is not None
-        self.child.send_signal(signal.SIGKILL)
+        self.child.kill()
         self.wait()
 
     def wait(self) -> None:
         assert self.child is not None
-        assert self.child.wait(60) == -signal.SIGKILL
-        assert self.child.stdout is not None
-        self.child.stdout.close()
+        self.child.join(60)
+        assert self.child.exitcode == -signal.SIGKILL
 
     def ask(
         self, method: str, path: str, body: str | None = None, headers: dict[str, str] | None = None
