@@ -22,7 +22,9 @@ MODULES = {
     "client": ("query", "update", "push", "register", "queries", "watch", "replay", "drop"),
     "load": ("load",),
     "mirror": ("mirror",),
-    "offline": ("explain", "migrate", "backup", "restore", "export", "run"),
+    "explain": ("explain",),
+    "offline": ("migrate", "backup", "restore", "export"),
+    "run": ("run",),
     "tokens": ("token",),
 }
 """Modules of the package ``commands`` and what they have, in the order of the help."""

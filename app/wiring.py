@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import dataclass
-from pathlib import Path
 
 from quadrill.continuous.clock import Clock, SystemClock
 from quadrill.continuous.durable.journal import Journal
@@ -17,14 +16,12 @@ from quadrill.continuous.spark import SparkEngine
 from quadrill.continuous.static.columnar import ColumnarEngine
 from quadrill.continuous.streams.times import duration_ms
 from quadrill.store.bulk.load import MIRROR
-from quadrill.store.errors import StoreUnwritableError
-from quadrill.store.logs.change_log import Retention
 from quadrill.store.logs.input_log import SYNCS
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.registry import Registry, default_url
-from quadrill.store.sparql.guard import TextLimits
+from quadrill.store.registry import Registry
 
 from .config import Settings, SettingsError
+from .data_folder import open_registry, open_store
 from .evaluation.endpoint import SparqlEndpoint
 from .evaluation.workers import WorkerPool, remove_leftovers
 from .feeds.change_feed import ChangeFeed
@@ -92,7 +89,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
     """
     clock = clock or SystemClock()
     with contextlib.ExitStack() as undo:
-        store = open_store(settings, clock)
+        store = open_store(settings, clock.now_ms)
         undo.callback(store.close)
         registry = open_registry(settings)
         undo.callback(registry.close)
@@ -135,24 +132,6 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
     return services
 
 
-def open_store(settings: Settings, clock: Clock | None = None) -> QuadStore:
-    """The quad store of the data folder."""
-    folder = settings.data_folder
-    if folder is not None:
-        make_folder(folder)
-    return QuadStore.open(
-        folder,
-        durable=settings.durable,
-        clock_ms=(clock or SystemClock()).now_ms,
-        limits=TextLimits(characters=settings.max_body_bytes, height=settings.max_nesting),
-        retention=Retention(
-            max_bytes=settings.change_log_bytes,
-            max_age_ms=duration_ms(settings.change_log_age, "the setting change_log_age"),
-        ),
-        allowed_hosts=settings.remote_hosts,
-    )
-
-
 def open_journal(settings: Settings) -> Journal | None:
     """The journal that keeps streams, windows and feeds over restarts; None in memory.
 
@@ -188,30 +167,6 @@ def open_workers(store: QuadStore, settings: Settings) -> WorkerPool:
         memory_bytes=settings.worker_memory_bytes,
         max_nesting=settings.max_nesting,
     )
-
-
-def open_registry(settings: Settings) -> Registry:
-    """The registry database, migrated."""
-    folder = settings.data_folder
-    if settings.registry_url:
-        return Registry.open(settings.registry_url)
-    if folder is None:
-        return Registry.open("sqlite://")
-    make_folder(folder)
-    return Registry.open(default_url(folder))
-
-
-def make_folder(folder: Path) -> None:
-    """Make a data folder that only its user can read.
-
-    Raises: StoreUnwritableError.
-    """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreUnwritableError(
-            f"the data folder {folder} cannot be made: {error.strerror}", hint="Name another one with --data."
-        ) from error
 
 
 def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSettings:

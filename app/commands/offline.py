@@ -1,7 +1,6 @@
-"""Commands that need no server: explain, migrate, backup, restore, export, run.
+"""Commands about a data folder: migrate, backup, restore, export.
 
-Three ask a server after all: ``explain`` with a name of a query, ``backup`` and ``export`` when ``--server``
-and no folder is given, or a server holds the folder.
+``backup`` and ``export`` ask a server when ``--server`` and no folder is given, or a server holds the folder.
 """
 
 from __future__ import annotations
@@ -13,34 +12,24 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import quote
 
 from pyoxigraph import RdfFormat
 
-from quadrill.continuous.queries.registration import Registration
-from quadrill.store.errors import QuadrillError, StoreLockedError
+from quadrill.store.errors import StoreLockedError
 from quadrill.store.folder import is_new
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..config import MEMORY, Settings, load_settings
+from ..config import Settings, load_settings
+from ..data_folder import open_registry, open_store
 from ..upkeep import backup
-from ..wiring import open_registry, open_services, open_store
 from .connection import add_server_options, connect
-from .given import OfflineError, UsageError, read_text
+from .given import OfflineError
 
 EXPORT_FORMATS = {"nq": RdfFormat.N_QUADS, "trig": RdfFormat.TRIG, "jsonld": RdfFormat.JSON_LD}
 
 
 def add_commands(commands: Any) -> None:
     """Add the offline commands."""
-    explain = _command(
-        commands, "explain", _explain, "show the plan of a query text, or of a registered query"
-    )
-    explain.add_argument("query", help="a file with a query text, or the name of a registered query")
-    explain.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
-    explain.add_argument("--analyze", action="store_true", help="JSON with live figures (registered queries)")
-    explain.add_argument("--code", action="store_true", help="the generated source that runs the plan")
-    add_server_options(explain)
     _data_option(
         _command(commands, "migrate", _migrate, "bring data folder and registry to this version's format")
     )
@@ -56,23 +45,6 @@ def add_commands(commands: Any) -> None:
     export.add_argument("--format", choices=tuple(EXPORT_FORMATS), default="nq")
     _data_option(export)
     add_server_options(export)
-    run = _command(commands, "run", _run, "evaluate a continuous query over recorded files")
-    run.add_argument("query", type=Path, help="the query text")
-    run.add_argument(
-        "--stream", action="append", default=[], metavar="NAME=FILE", help="a stream's recorded elements"
-    )
-    run.add_argument(
-        "--static", action="append", default=[], metavar="[GRAPH=]FILE", help="RDF to load at first"
-    )
-    run.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
-    run.add_argument(
-        "--format",
-        choices=("events", "rows", "debs"),
-        default="events",
-        help="events: one event of the feed a line; rows: one row a line, for people; debs: the output "
-        "lines of the DEBS 2015 challenge",
-    )
-    run.add_argument("--until", metavar="TIME", help="end with a heartbeat of this time on every stream")
 
 
 def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
@@ -88,42 +60,6 @@ def _data_option(parser: argparse.ArgumentParser) -> None:
 
 def _settings(options: argparse.Namespace) -> Settings:
     return load_settings(overrides={"data": options.data} if options.data else {}, file=options.config)
-
-
-def _explain(options: argparse.Namespace) -> int:
-    file = Path(options.query)
-    if not file.is_file():
-        if "/" in options.query:
-            raise OfflineError(f"there is no file {file}")
-        print(_explained(options))
-        return 0
-    if options.analyze:
-        raise OfflineError(f"{file} is a text: it has no live figures", hint="Name a registered query.")
-    members: dict[str, Any] = {"query": read_text(file), "dialect": options.dialect}
-    services = open_services(Settings(data=MEMORY), threaded=False)
-    try:
-        found = services.engine.validate(
-            Registration.from_json({k: v for k, v in members.items() if v is not None}), code=options.code
-        )
-    finally:
-        services.close()
-    print(found["code" if options.code else "plan"])
-    for warning in found.get("warnings", ()):
-        print(f"warning: {warning}", file=sys.stderr)
-    return 0
-
-
-def _explained(options: argparse.Namespace) -> str:
-    parameters = {flag: "true" for flag in ("analyze", "code") if getattr(options, flag)}
-    path = f"queries/{quote(options.query, safe='')}/explain"
-    try:
-        with connect(options) as server:
-            return server.call("GET", path, params=parameters).text.strip()
-    except QuadrillError as error:
-        if not Path(options.query).suffix:
-            raise
-        # What looks like the name of a file may be meant as one.
-        raise OfflineError(f"there is no file {options.query}; {error.message}", hint=error.hint) from error
 
 
 def _migrate(options: argparse.Namespace) -> int:
@@ -198,28 +134,3 @@ def _own_store(options: argparse.Namespace) -> QuadStore | None:
         return open_store(settings)
     except StoreLockedError:
         return None
-
-
-def _run(options: argparse.Namespace) -> int:
-    from .replay import run_recorded
-
-    return run_recorded(
-        read_text(options.query),
-        dialect=options.dialect,
-        streams=_pairs(options.stream),
-        static=options.static,
-        until=options.until,
-        form=options.format,
-    )
-
-
-def _pairs(given: list[str]) -> dict[str, Path]:
-    streams = {}
-    for each in given:
-        name, equals, file = each.rpartition("=")
-        if not equals or not name:
-            raise UsageError(f"--stream {each} is not NAME=FILE")
-        if not Path(file).is_file():
-            raise OfflineError(f"there is no file {file} for the stream {name}")
-        streams[name] = Path(file)
-    return streams

@@ -11,8 +11,8 @@ from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.formats import RdfType, guess_rdf_format, rdf_format
 
 from ..config import load_settings
+from ..data_folder import open_store
 from ..upkeep.loads import shown
-from ..wiring import open_store
 from .given import OfflineError, UsageError
 from .progress import ProgressLine
 

@@ -11,9 +11,9 @@ from quadrill.store.bulk.upkeep import compact_mirror, make_mirror
 from quadrill.store.errors import UnsupportedError
 
 from ..config import Settings, load_settings
+from ..data_folder import open_store
 from ..upkeep.jobs import progress_of
 from ..upkeep.mirror import describe_mirror
-from ..wiring import open_store
 from .progress import ProgressLine
 
 

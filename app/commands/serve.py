@@ -7,12 +7,11 @@ import logging
 import signal
 import sys
 import threading
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from .. import running
 from ..config import Settings, load_settings
+from ..demo import run as demo
 
 
 def add_commands(commands: Any) -> None:
@@ -27,22 +26,19 @@ def add_commands(commands: Any) -> None:
         "--read-only", action="store_true", default=None, help="refuse everything that writes"
     )
     parser.set_defaults(run=_serve)
-    if find_spec("quadrill.app.demo.run") is not None:
-        from ..demo import run as demo
-
-        demo.add_commands(commands)
+    demo.add_commands(commands)
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """Settings from the command line over environment and file."""
     named = {
         "data": options.data,
-        "host": getattr(options, "host", None),
-        "port": getattr(options, "port", None),
+        "host": options.host,
+        "port": options.port,
+        "read_only": options.read_only,
     }
-    named["read_only"] = getattr(options, "read_only", None)
     given = {name: value for name, value in named.items() if value is not None}
-    return load_settings(overrides=given, file=getattr(options, "config", None))
+    return load_settings(overrides=given, file=options.config)
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -51,6 +47,7 @@ def _serve(options: argparse.Namespace) -> int:
     )
     for noisy in ("alembic", "apscheduler"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    settings = settings_of(options)
     stop = threading.Event()
 
     def on_signal(_number: int, _frame: object) -> None:
@@ -59,7 +56,10 @@ def _serve(options: argparse.Namespace) -> int:
     # Before the server opens anything: a signal that comes early must still close the store.
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
-    with running.serve(settings_of(options)) as server:
+    # What is wrong with the settings is told before store and engine are loaded.
+    from .. import running
+
+    with running.serve(settings) as server:
         print(f"Quadrill is ready at {server.url}", flush=True)
         stop.wait()
     running.leave(server)

@@ -11,7 +11,7 @@ from quadrill.store.registry import TokenRecord
 
 from .. import security
 from ..config import load_settings
-from ..wiring import open_registry
+from ..data_folder import open_registry
 
 
 def add_commands(commands: Any) -> None:

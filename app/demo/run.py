@@ -11,16 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from quadrill.continuous.engine import Engine
-
-from .. import running
 from ..config import load_settings
 from .client import DemoClient
 from .data import QUERY_FILES
 from .replay import ReplayPlan, replay
 from .summary import FeedFollower, FeedTally, Screen
+
+if TYPE_CHECKING:
+    from quadrill.continuous.engine import Engine
 
 # 05:00 in New York on 6 January 2013: the first flights leave in poor visibility.
 DEFAULT_FROM = "2013-01-06T10:00:00Z"
@@ -66,6 +66,9 @@ def run(options: argparse.Namespace) -> int:
         overrides = {name: value for name, value in given.items() if value is not None}
         settings = load_settings(overrides=overrides)
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
+        # What is wrong with the options is told before store and engine are loaded.
+        from .. import running
+
         with running.serve(settings) as server, contextlib.suppress(_StoppedError):
             screen = Screen()
             with DemoClient(server.url, headers) as client:

@@ -1,0 +1,59 @@
+"""``quadrill run``: evaluates a continuous query over recorded files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from .given import OfflineError, UsageError, read_text
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    summary = "evaluate a continuous query over recorded files"
+    run: argparse.ArgumentParser = commands.add_parser("run", help=summary, description=summary)
+    run.set_defaults(run=_run)
+    run.add_argument("query", type=Path, help="the query text")
+    run.add_argument(
+        "--stream", action="append", default=[], metavar="NAME=FILE", help="a stream's recorded elements"
+    )
+    run.add_argument(
+        "--static", action="append", default=[], metavar="[GRAPH=]FILE", help="RDF to load at first"
+    )
+    run.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
+    run.add_argument(
+        "--format",
+        choices=("events", "rows", "debs"),
+        default="events",
+        help="events: one event of the feed a line; rows: one row a line, for people; debs: the output "
+        "lines of the DEBS 2015 challenge",
+    )
+    run.add_argument("--until", metavar="TIME", help="end with a heartbeat of this time on every stream")
+
+
+def _run(options: argparse.Namespace) -> int:
+    text, streams = read_text(options.query), _pairs(options.stream)
+    # What is wrong with the files is told before the engine is loaded.
+    from .replay import run_recorded
+
+    return run_recorded(
+        text,
+        dialect=options.dialect,
+        streams=streams,
+        static=options.static,
+        until=options.until,
+        form=options.format,
+    )
+
+
+def _pairs(given: list[str]) -> dict[str, Path]:
+    streams = {}
+    for each in given:
+        name, equals, file = each.rpartition("=")
+        if not equals or not name:
+            raise UsageError(f"--stream {each} is not NAME=FILE")
+        if not Path(file).is_file():
+            raise OfflineError(f"there is no file {file} for the stream {name}")
+        streams[name] = Path(file)
+    return streams

@@ -1,0 +1,62 @@
+"""Opens what a data folder holds: the store and the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.streams.times import duration_ms
+from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.logs.change_log import Retention
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.registry import Registry, default_url
+from quadrill.store.sparql.guard import TextLimits
+
+from .config import Settings
+
+
+def open_store(settings: Settings, clock_ms: Callable[[], int] | None = None) -> QuadStore:
+    """The quad store of the data folder; its commits get the time of ``clock_ms``, the system's without.
+
+    Raises:
+        StoreLockedError, StoreUnwritableError, StoreFormatError: the data folder cannot be used.
+    """
+    folder = settings.data_folder
+    if folder is not None:
+        make_folder(folder)
+    return QuadStore.open(
+        folder,
+        durable=settings.durable,
+        clock_ms=clock_ms or SystemClock().now_ms,
+        limits=TextLimits(characters=settings.max_body_bytes, height=settings.max_nesting),
+        retention=Retention(
+            max_bytes=settings.change_log_bytes,
+            max_age_ms=duration_ms(settings.change_log_age, "the setting change_log_age"),
+        ),
+        allowed_hosts=settings.remote_hosts,
+    )
+
+
+def open_registry(settings: Settings) -> Registry:
+    """The registry database, migrated."""
+    folder = settings.data_folder
+    if settings.registry_url:
+        return Registry.open(settings.registry_url)
+    if folder is None:
+        return Registry.open("sqlite://")
+    make_folder(folder)
+    return Registry.open(default_url(folder))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a data folder that only its user can read.
+
+    Raises: StoreUnwritableError.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnwritableError(
+            f"the data folder {folder} cannot be made: {error.strerror}", hint="Name another one with --data."
+        ) from error
