@@ -6,6 +6,7 @@ import contextlib
 import logging
 from dataclasses import dataclass
 
+from quadrill.continuous.algebra.columnar import ColumnarEngine
 from quadrill.continuous.clock import Clock, SystemClock
 from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine
@@ -13,7 +14,6 @@ from quadrill.continuous.language import warm_up
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.settings import EngineSettings
 from quadrill.continuous.spark import SparkEngine
-from quadrill.continuous.static.columnar import ColumnarEngine
 from quadrill.continuous.streams.times import duration_ms
 from quadrill.store.bulk.load import MIRROR
 from quadrill.store.logs.input_log import SYNCS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .algebra.columnar import ColumnarEngine
 from .remote.settings import RemoteSettings
-from .static.columnar import ColumnarEngine
 
 DAY_MS = 86_400_000
 

@@ -34,6 +34,7 @@ from ..plan.template import Skeleton, skeleton
 from ..rows import Delta, IdRow
 from ..static.facts import StaticPart
 from ..static.options import EvaluationOptions
+from ..static.static_evaluator import StaticEvaluator, merged_background, projected
 from ..static.static_inputs import StaticInputs
 from ..static.steps import Changes as StaticChanges
 from ..uncertainty import custom_functions
@@ -41,7 +42,6 @@ from ..windows.encoded import EncodedContent, WindowKey
 from ..windows.engine_terms import EngineTerms
 from .answer import Answer, AnswerChange
 from .incremental_answer import IncrementalAnswer
-from .static_evaluator import StaticEvaluator, merged_background, projected
 from .static_rows import described, streams_of_variable
 
 if TYPE_CHECKING:

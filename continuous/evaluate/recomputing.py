@@ -31,12 +31,12 @@ from ..expressions.oxigraph import Functions
 from ..output.construct import Template
 from ..static.facts import StaticPart, TableFacts
 from ..static.options import EvaluationOptions
+from ..static.static_evaluator import StaticEvaluator, merged_background, projected
 from ..uncertainty import custom_functions
 from ..windows.encoded import WindowKey
 from ..windows.kinds import kind_of
 from ..windows.live import LiveQuads
 from .answer import Answer, RecomputedAnswer
-from .static_evaluator import StaticEvaluator, merged_background, projected
 from .static_rows import described, streams_of_variable
 from .window_graphs import GraphNames, WindowPlan, windows_with_graphs
 from .workspace import LoadedGraph, LoadedTable, LoadedTriples, LoadedWindow, Workspace

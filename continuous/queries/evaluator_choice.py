@@ -9,14 +9,14 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.errors import UnsupportedError
 
+from ..algebra.columnar import ColumnarEngine, ColumnarParts
 from ..algebra.static import StaticPattern
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
-from ..evaluate.static_evaluator import StaticEvaluator
 from ..expressions.oxigraph import Functions
-from ..static.columnar import ColumnarEngine, ColumnarParts
 from ..static.options import EvaluationOptions
+from ..static.static_evaluator import StaticEvaluator
 from ..static.static_inputs import StaticInputs
 from ..static.table_registry import TableRegistry
 from ..uncertainty import custom_functions

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from typing import Literal as OneOf
 
+from ..algebra.columnar import ENGINES
 from ..algebra.query import Dialect, Output
 from ..errors import InputError
-from ..static.columnar import ENGINES
 from ..streams.stream import check_iri, check_name
 from ..streams.times import duration_ms, instant_ms
 

@@ -24,7 +24,7 @@ from ..queries.pending_registration import Pending
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..settings import EngineSettings
-from ..static.static_inputs import StaticInputs
+from ..static.table import Reader
 from ..streams.accept import Acceptor
 from ..streams.registry import StreamRegistry
 from ..streams.stream import StreamState
@@ -67,7 +67,7 @@ class Router:
         self._places: dict[str, int] = {}
         self._count = count()
         # Queries by their static rows, and those that have to be told of every commit.
-        self._following: dict[StaticInputs, str] = {}
+        self._following: dict[Reader, str] = {}
         self._unfollowing: set[str] = set()
         # The streams that queries make.
         self._outputs: dict[RunningQuery, StreamState] = {}
@@ -259,7 +259,7 @@ class Router:
                 return
             event = derived.popleft()
 
-    def commit(self, commit: Commit, moved: Collection[StaticInputs], now: int) -> None:
+    def commit(self, commit: Commit, moved: Collection[Reader], now: int) -> None:
         """A new version of the store is an input: of the queries whose tables it ``moved``."""
         for running in self._alone(self._in_order(moved, self._unfollowing), now):
             self._try(running, lambda running=running: running.commit(commit, now))  # type: ignore[misc]
@@ -278,7 +278,7 @@ class Router:
         self._try(running, lambda: running.sources_changed(now))
         self._index(running)
 
-    def step(self, moved: Collection[StaticInputs], now: int) -> None:
+    def step(self, moved: Collection[Reader], now: int) -> None:
         """Tables have moved on without a commit taking its turn."""
         for running in self._alone(self._in_order(moved, ()), now):
             self._try(running, lambda running=running: running.take_steps(now))  # type: ignore[misc]
@@ -296,7 +296,7 @@ class Router:
         together = {running for members in groups.values() for running in members}
         return [running for running in moved if running not in together] if together else moved
 
-    def _in_order(self, moved: Collection[StaticInputs], others: Collection[str]) -> list[RunningQuery]:
+    def _in_order(self, moved: Collection[Reader], others: Collection[str]) -> list[RunningQuery]:
         """The queries of these tables and the others by name, in the order of registration."""
         names = {name for each in moved if (name := self._following.get(each)) is not None}.union(others)
         found = [self._attached[name] for name in names]

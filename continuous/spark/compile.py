@@ -21,6 +21,7 @@ from quadrill.store.terms import term_text
 
 from ..algebra.build import conjuncts as operands_of
 from ..algebra.build import map_expression, sub_expressions
+from ..algebra.columnar import Graphs
 from ..algebra.graphs import evaluates_by_graph
 from ..algebra.nodes import (
     Algebra,
@@ -47,7 +48,6 @@ from ..algebra.nodes import (
 from ..algebra.static import correlation
 from ..algebra.variables import expression_variables, in_scope
 from ..expressions.oxigraph import canonical
-from ..static.columnar import Graphs
 from . import expressions, grouping, ordering, scans
 from .expressions import Scope, refuse, scope_of
 from .frames import Frame, Pair, beside, join, optional, quoted, same_rows, union

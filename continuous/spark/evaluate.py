@@ -20,9 +20,9 @@ from quadrill.store.bulk.spark_load import LOG, run_child
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
+from ..algebra.columnar import Choice, Graphs
 from ..algebra.nodes import Algebra, Var
 from ..element import Solution
-from ..static.columnar import Choice, Graphs
 from .results import rows_of
 from .rule import choose, refused
 

@@ -12,6 +12,7 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.terms import term_text
 
+from ..algebra.columnar import Graphs
 from ..algebra.nodes import (
     Alternative,
     Inverse,
@@ -27,7 +28,6 @@ from ..algebra.nodes import (
     ZeroOrOne,
 )
 from ..expressions.oxigraph import canonical
-from ..static.columnar import Graphs
 from .expressions import refuse
 from .frames import Frame
 from .scans import GraphName, in_graph, nodes_of

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from quadrill.store.bulk.mirror import PredicateFacts
 
 from ..algebra.build import all_nodes, expressions, sub_expressions
+from ..algebra.columnar import Choice
 from ..algebra.nodes import (
     Algebra,
     Bgp,
@@ -22,7 +23,6 @@ from ..algebra.nodes import (
     TripleTerm,
     Var,
 )
-from ..static.columnar import Choice
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 SCAN_ROWS = 10_000_000

@@ -14,9 +14,9 @@ from pyoxigraph import BlankNode, NamedNode
 from quadrill.store.bulk.mirror import PredicateFacts
 from quadrill.store.terms import term_text
 
+from ..algebra.columnar import Graphs
 from ..algebra.nodes import Expr, TermPattern, TriplePattern, TripleTerm, Var
 from ..expressions.oxigraph import canonical
-from ..static.columnar import Graphs
 from . import ranges
 from .expressions import refuse
 from .frames import Frame, join, quoted

@@ -16,7 +16,7 @@ from ..algebra.nodes import Term, Values, Var
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Key
 from ..element import Solution
-from ..evaluate.static_evaluator import Reader, StaticEvaluator
+from .static_evaluator import Reader, StaticEvaluator
 
 KeyValues = Mapping[Key, set[tuple[Term, ...]]]
 """For each set of variables the values that changed rows may have there."""

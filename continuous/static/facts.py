@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .columnar import Choice
+from ..algebra.columnar import Choice
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ from quadrill.store.dictionary import inline_term
 from quadrill.store.errors import GoneError, QuadrillError
 from quadrill.store.shelf import Shelf
 
+from ..algebra.columnar import Choice
 from ..element import Solution
 from ..rows import Delta
-from .columnar import Choice
 from .index import TriggerIndex
 from .packed_rows import PackedRows, pack
 from .table import Table

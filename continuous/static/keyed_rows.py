@@ -10,8 +10,8 @@ from ..algebra.nodes import FunctionCall, Group, Path, Reduced, Slice, Term
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import can_be_named, triggers
 from ..element import Solution
-from ..evaluate.static_evaluator import Reader
 from .deltas import rows_with
+from .static_evaluator import Reader
 from .table import Table
 
 TermKey: TypeAlias = tuple[Term | None, ...]

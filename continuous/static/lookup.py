@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 from quadrill.store.errors import ConflictError
 
 from ..element import Solution
-from ..evaluate.static_evaluator import Reader
 from ..operators.arrangement import Arrangement, Key
 from ..rows import Delta, IdRow
 from .changes import Replaced, RowChange, VersionedChange
 from .facts import LookupFacts
 from .key_cache import Memo, add_rows
 from .keyed_rows import TermKey, rows_of
+from .static_evaluator import Reader
 from .table import Table
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from quadrill.store.errors import QuadrillError
 
 from ..durable.turns import Turn
 from ..element import Solution
-from ..evaluate.static_evaluator import StaticEvaluator
 from ..rows import Delta, difference
 from .progress import active
+from .static_evaluator import StaticEvaluator
 from .table import Table
 
 if TYPE_CHECKING:

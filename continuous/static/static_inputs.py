@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from quadrill.store.errors import LimitError
 
@@ -13,7 +12,6 @@ from ..algebra.rewrites import has_order
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Solution
-from ..evaluate.static_evaluator import StaticEvaluator
 from ..rows import IdRow, difference
 from ..windows.engine_terms import EngineTerms
 from .changes import TableChange
@@ -22,11 +20,10 @@ from .keyed_rows import unfit
 from .lookup import Lookup, lookup_facts
 from .progress import active
 from .shared_arrangement import SharedArrangement
+from .static_evaluator import StaticEvaluator
 from .steps import Changes, StaticStep, Steps
 from .table import Table
-
-if TYPE_CHECKING:
-    from .table_registry import TableRegistry
+from .table_registry import TableRegistry
 
 Unkeyed = Callable[[int, Collection[int]], str | None]
 """Why the plan cannot look a part up by keys, when those at some other places are looked up; None: it can."""

@@ -15,23 +15,21 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadrill.store.terms import in_store_form
 
 from ..algebra.canonical import Canonical, Lifted, lifted
+from ..algebra.columnar import Choice
 from ..algebra.nodes import Term
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
 from ..element import Solution
-from ..evaluate.static_evaluator import Dataset, StaticEvaluator
 from ..rows import Delta, IdRow, add, difference
 from ..windows.engine_terms import EngineTerms
 from .changes import AllRows, Recompute, Replaced, RowChange, TableChange, VersionedChange
-from .columnar import Choice
 from .packed_rows import PackedRows
 from .shared_index import TableIndexes
+from .static_evaluator import Dataset, StaticEvaluator
 
 if TYPE_CHECKING:
     from quadrill.store.quads.frozen import FrozenReader
 
-    from .lookup import Lookup
-    from .shared_arrangement import SharedArrangement
 
 _CARRIER = NamedNode("urn:quadrill:term")
 _PIECE = 2_000
@@ -40,10 +38,30 @@ _BETWEEN_S = 0.0002
 """Between two pieces that are let go: long enough that who waits for the lock gets it."""
 
 
+class View(Protocol):
+    """What the join of one query looks into in place of rows of its own."""
+
+    def ahead_by(self, delta: Delta) -> None:
+        """The table has taken a change, the query has not yet."""
+        ...
+
+
+class StoreView(Protocol):
+    """What the join of one query looks into for a part that is not held."""
+
+    def changed(self, change: VersionedChange) -> None:
+        """The store has a change that the query has not taken; called while no commit becomes visible."""
+        ...
+
+
 class Reader(Protocol):
     """A query's view of its tables, told what happens to them. Called in the engine's thread."""
 
     name: str
+
+    def close(self) -> None:
+        """The query is gone: let the tables go."""
+        ...
 
     def took(
         self, table: Table, version: int, at_ms: int, change: TableChange, *, caught_up: bool = False
@@ -139,8 +157,8 @@ class Table:
         self.refreshes = 0
         self.readers: list[Reader] = []
         self.by_columns = TableIndexes()
-        self.views: list[SharedArrangement] = []
-        self.lookups: list[Lookup] = []
+        self.views: list[View] = []
+        self.lookups: list[StoreView] = []
         self.frozen: FrozenReader | None = None
         # Users that made it and may not have begun yet, too.
         self.users = 0

@@ -14,7 +14,7 @@ from ..algebra.nodes import Term
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger, triggers
 from ..element import Solution
-from ..evaluate.static_evaluator import Dataset, StaticEvaluator
+from .static_evaluator import Dataset, StaticEvaluator
 from .table import Table
 
 Constants = tuple[Term | None, ...]

@@ -19,7 +19,6 @@ from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.triggers import triggers
 from ..durable.turns import TurnQueue
 from ..errors import EngineStoppedError
-from ..evaluate.static_evaluator import StaticEvaluator
 from ..windows.engine_terms import EngineTerms
 from .budget import StaticBudget
 from .changes import Change, Recompute, Replaced, VersionedChange
@@ -29,13 +28,12 @@ from .kept import KeptTables
 from .lookup import Lookup
 from .progress import active
 from .recompute import FreshRows, Recomputer, Swap, SwapTurn
-from .table import Table
+from .static_evaluator import StaticEvaluator
+from .table import Reader, Table
 
 if TYPE_CHECKING:
     from quadrill.store.quads.frozen import FrozenReader
     from quadrill.store.quads.quad_store import QuadStore
-
-    from .static_inputs import StaticInputs
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -92,8 +90,8 @@ class TableRegistry:
         self.recomputer = Recomputer(
             store, self.order, lambda: self._made_at, self._finished, threaded=threaded
         )
-        self.gone: deque[StaticInputs] = deque()
-        self._moved: dict[StaticInputs, None] = {}
+        self.gone: deque[Reader] = deque()
+        self._moved: dict[Reader, None] = {}
         self._fresh: dict[tuple[str, int], tuple[FreshRows, int]] = {}
         self.version = store.version
 
@@ -396,11 +394,11 @@ class TableRegistry:
         table.live = True
         self._catch_up([table])
 
-    def moved(self, reader: StaticInputs) -> None:
+    def moved(self, reader: Reader) -> None:
         """The tables of a query have changed in this turn."""
         self._moved[reader] = None
 
-    def take_moved(self) -> list[StaticInputs]:
+    def take_moved(self) -> list[Reader]:
         """The queries whose tables have changed since the last call."""
         moved, self._moved = self._moved, {}
         return list(moved)

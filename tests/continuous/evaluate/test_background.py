@@ -9,9 +9,9 @@ import pytest
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.element import Solution
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
-from quadrill.continuous.evaluate.static_evaluator import StaticEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import StaticEvaluator
 from quadrill.store.errors import UnsupportedError
 
 from .helpers import PREFIXES, answer, background, content, evaluator, iri, lines, rows, table

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, Store, Triple
 
 from quadrill.continuous.algebra import nodes as n
+from quadrill.continuous.algebra.columnar import Graphs
 from quadrill.continuous.algebra.show import show
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.spark import SparkEngine, SparkTables, choose
-from quadrill.continuous.static.columnar import Graphs
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror, PredicateFacts
 from quadrill.store.bulk.upkeep import make_mirror

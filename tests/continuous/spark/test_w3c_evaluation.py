@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from quadrill.continuous.algebra.columnar import Graphs
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.language import parse
-from quadrill.continuous.static.columnar import Graphs
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.errors import UnsupportedError
 from tests.continuous.algebra.test_w3c_roundtrip import DIFFERENT_EACH_TIME, evaluation_cases, load

@@ -13,10 +13,10 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.evaluate.static_evaluator import StaticEvaluator
 from quadrill.continuous.plan.plan import source_key
 from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import deltas
+from quadrill.continuous.static.static_evaluator import StaticEvaluator
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import PREFIX, Bench, E, bench

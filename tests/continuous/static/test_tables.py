@@ -18,10 +18,10 @@ from quadrill.continuous.algebra.nodes import Algebra, Path, Var
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
-from quadrill.continuous.evaluate.static_evaluator import StaticEvaluator
 from quadrill.continuous.expressions.oxigraph import Functions
 from quadrill.continuous.rows import Delta, difference, merge
 from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import StaticEvaluator
 from quadrill.continuous.static.static_inputs import StaticInputs
 from quadrill.continuous.static.table import Table
 from quadrill.continuous.static.table_registry import TableRegistry

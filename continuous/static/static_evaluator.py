@@ -13,6 +13,7 @@ from quadrill.store.errors import GoneError, UnsupportedError
 from quadrill.store.sparql.parse_cache import AlikeTexts
 
 from ..algebra.build import UNIT, all_nodes
+from ..algebra.columnar import Choice, Graphs
 from ..algebra.graphs import expand, predicates_of
 from ..algebra.nodes import (
     MERGED,
@@ -40,8 +41,7 @@ from ..element import Solution
 from ..expressions.oxigraph import Functions
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import QuerySources
-from ..static.columnar import Choice, Graphs
-from ..static.options import EvaluationOptions
+from .options import EvaluationOptions
 
 if TYPE_CHECKING:
     from quadrill.store.changes.commit import Commit

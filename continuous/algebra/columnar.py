@@ -16,8 +16,8 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
 from quadrill.store.errors import QuadrillError
 
-from ..algebra.nodes import Algebra, Var
 from ..element import Solution
+from .nodes import Algebra, Var
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
