@@ -61,7 +61,7 @@ class Driver:
         timeline = self.timeline(evaluator)
 
         def step(at: int) -> int:
-            return len(evaluator.advance(at, timeline.windows).inserted)
+            return len(evaluator.advance(at, timeline.windows.contents).inserted)
 
         return _run(timeline, elements, step, warm_up)
 
@@ -71,7 +71,7 @@ class Driver:
         timeline = self.timeline(evaluator)
 
         def step(at: int) -> int:
-            return len(evaluator.advance(at, timeline.windows).rows)
+            return len(evaluator.advance(at, timeline.windows.contents).rows)
 
         return _run(timeline, elements, step, warm_up)
 
@@ -80,7 +80,7 @@ def _run(
     timeline: QueryTimeline, elements: Iterable[Element], step: Callable[[int], int], warm_up: int
 ) -> Timing:
     """Evaluate at every instant; the first ``warm_up`` events fill the windows and are not timed."""
-    stream = next(iter(timeline.streams))
+    stream = next(iter(timeline.inputs.streams))
     seen = StreamTime()
     total = inside = 0.0
     events = evaluations = rows = 0

@@ -41,14 +41,14 @@ def recomputed(
     spent = 0.0
     for number, element in enumerate(islice(elements, warm_up + sample)):
         after = StreamTime(element.event_time)
-        for step in timeline.handle(Arrival(timeline.streams[0], (element,), seen, after)):
+        for step in timeline.handle(Arrival(timeline.inputs.streams[0], (element,), seen, after)):
             if number < warm_up or not isinstance(step, Evaluation):
                 continue
             start = time.thread_time()
-            evaluator.advance(step.at, timeline.windows)
+            evaluator.advance(step.at, timeline.windows.contents)
             spent += time.thread_time() - start
         if number == warm_up - 1:
-            evaluator.advance(element.event_time, timeline.windows)
+            evaluator.advance(element.event_time, timeline.windows.contents)
         seen = after
     return spent / sample * 1e6
 

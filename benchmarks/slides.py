@@ -52,11 +52,11 @@ def measure(things: int, slides: int) -> tuple[int, int, float, float]:
             reading = Quad(NamedNode(f"{E}x{number % things}"), VALUE, Literal(str(number), datatype=INTEGER))
             after = StreamTime(at)
             begin = time.thread_time()
-            arrival = Arrival(timeline.streams[0], (Element((reading,), at, number),), seen, after)
+            arrival = Arrival(timeline.inputs.streams[0], (Element((reading,), at, number),), seen, after)
             for step in timeline.handle(arrival):
                 if isinstance(step, Evaluation):
                     start = time.thread_time()
-                    evaluator.advance(step.at, timeline.windows)
+                    evaluator.advance(step.at, timeline.windows.contents)
                     inside += (time.thread_time() - start) * timed
             whole += (time.thread_time() - begin) * timed
             seen = after

@@ -44,10 +44,10 @@ class Group:
         self._when_shown = when_shown
         self._common_plans = common_plans
         self.timeline = lead.timeline
-        self.timeline.detach()
+        self.timeline.windows.detach()
         self.inputs = Meter()
         self.inputs.follow(lead.inputs, 0)
-        self._windows: list[tuple[WindowKey, EncodedContent]] = self.timeline.windows
+        self._windows: list[tuple[WindowKey, EncodedContent]] = self.timeline.windows.contents
         # What is being evaluated: the changes of the windows, taken once for all plans.
         self._taken: Sequence[Taken] = [NOTHING] * len(self._windows)
         # With their common plans, those that have one.
@@ -63,7 +63,7 @@ class Group:
     @property
     def stream(self) -> str:
         """The IRI of the one stream that it reads."""
-        return self.timeline.streams[0]
+        return self.timeline.inputs.streams[0]
 
     @property
     def members(self) -> list[Member]:
@@ -214,14 +214,14 @@ class Group:
     def handle(self, event: StreamInput, now_ms: int) -> Failures:
         """Take one input of the stream for all members."""
         failures: Failures = []
-        before = self.timeline.taken
+        before = self.timeline.inputs.taken
         for step in self.timeline.handle(event):
             if isinstance(step, Skipped):
                 for running in self._members:
                     running.tell_skipped(step)
             else:
                 failures += self._evaluate(step, now_ms)
-        self.inputs.add(now_ms, self.timeline.taken - before)
+        self.inputs.add(now_ms, self.timeline.inputs.taken - before)
         return failures
 
     def _evaluate(self, step: Evaluation, now_ms: int) -> Failures:

@@ -127,13 +127,13 @@ class Membership:
     def __init__(self, group: SharedTime, running: Member) -> None:
         self.group = group
         self._running = running
-        timeline, own = group.timeline, running.timeline
+        timeline, own = group.timeline.inputs, running.timeline.inputs
         self._before = (own.taken - timeline.taken, own.late - timeline.late, own.behind - timeline.behind)
         self._inputs = group.inputs.total
 
     def counts(self) -> tuple[int, int, int]:
         """Elements taken, late, and behind other streams, since the query began."""
-        timeline = self.group.timeline
+        timeline = self.group.timeline.inputs
         taken, late, behind = self._before
         return timeline.taken + taken, timeline.late + late, timeline.behind + behind
 

@@ -85,7 +85,7 @@ class GroupRegistry:
         return [self._gather(shape, members) for shape, members in joining.items()]
 
     def _wait(self, at: int, running: Member) -> None:
-        stream = running.timeline.streams[0]
+        stream = running.timeline.inputs.streams[0]
         heappush(self.waiting.setdefault(stream, []), (at, next(self._count), running))
 
     def _joins_at(self, running: Member, mark: int) -> int | None:
@@ -97,9 +97,9 @@ class GroupRegistry:
         if first is running:
             return None
         mine, its = running.timeline, first.timeline
-        if running.last_step is None or mine.first is None or its.first is None:
+        if running.last_step is None or mine.inputs.first is None or its.inputs.first is None:
             return mark + 1
-        if mine.first.place is not None and mine.first.place == its.first.place:
+        if mine.inputs.first.place is not None and mine.inputs.first.place == its.inputs.first.place:
             return mark
         known = [each.complete_from() for each in (mine, its)]
         if None in known or mine.instant is None or its.instant is None:

@@ -286,7 +286,7 @@ class QueryService:
             entry = self._begun(name)
             elements = self.lifecycle.begin_anew(entry, _EARLIEST if from_ms is None else from_ms)
             running = entry.running
-            streams = [] if running is None else running.timeline.streams
+            streams = [] if running is None else running.timeline.inputs.streams
             with self.parts.turns.lock:
                 states = [state for iri in streams if (state := self.parts.streams.find(iri)) is not None]
                 oldest = [at for state in states if (at := state.log.retained()[1]) is not None]

@@ -166,8 +166,8 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         created=query.created_ms,
         version=query.static.version,
         instant=timeline.instant,
-        watermark=timeline.watermark,
-        streams=[_stream_of(query, iri, find) for iri in timeline.streams],
+        watermark=timeline.inputs.watermark,
+        streams=[_stream_of(query, iri, find) for iri in timeline.inputs.streams],
         windows=[_window_of(query, window) for window in query.prepared.windows],
         static_parts=parts,
         static_age_ms=max((part["age_ms"] or 0 for part in parts), default=None),
@@ -180,7 +180,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         state_size=timeline.state_size(),
         counters={
             "elements": taken,
-            "waiting": timeline.pending,
+            "waiting": len(timeline.inputs),
             "late": late,
             "behind": behind,
             "evaluations": query.evaluations,
@@ -213,14 +213,14 @@ def _stream_of(query: RunningQuery, iri: str, find: FindStream) -> dict[str, Any
         "name": None if stream is None else stream.name,
         "watermark": None if stream is None else stream.watermark,
         "idle": stream is not None and stream.idle,
-        "active": query.timeline.lag_of(iri) is not None,
+        "active": query.timeline.inputs.lag_of(iri) is not None,
     }
 
 
 def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]:
     operators = [
         (stream, operator)
-        for (name, stream), operator in query.timeline.operators.items()
+        for (name, stream), operator in query.timeline.windows.operators.items()
         if name == window.name.value
     ]
     started = query.timeline.instant is not None
@@ -249,11 +249,11 @@ def _waiting_for(query: RunningQuery, static_parts: list[Any], find: FindStream)
         return []
     found = []
     timeline = query.timeline
-    if query.prepared.windows and not timeline.streams:
+    if query.prepared.windows and not timeline.inputs.streams:
         found.append("static data binds the window's stream variable to no stream yet")
-    silent = [iri for iri in timeline.streams if timeline.lag_of(iri) is None]
+    silent = [iri for iri in timeline.inputs.streams if timeline.inputs.lag_of(iri) is None]
     found.extend(f"no element of <{iri}> has come since registration" for iri in silent)
-    if timeline.pending:
+    if timeline.inputs:
         found.append(_slowest(query, find))
     elif timeline.instant is not None and query.prepared.report.kind != "on-content-change":
         due = timeline.next_due()
@@ -283,12 +283,12 @@ def _waiting_for(query: RunningQuery, static_parts: list[Any], find: FindStream)
 
 def _slowest(query: RunningQuery, find: FindStream) -> str:
     """Which stream's watermark holds the query back."""
-    timeline = query.timeline
-    marks = [(mark, iri) for iri in timeline.streams if (mark := timeline.lag_of(iri)) is not None]
+    inputs = query.timeline.inputs
+    marks = [(mark, iri) for iri in inputs.streams if (mark := inputs.lag_of(iri)) is not None]
     if not marks:
         return "no watermark is known yet"
     mark, iri = min(marks)
-    waiting = f"{timeline.pending} elements wait for it" if timeline.pending else "time has come so far"
+    waiting = f"{len(inputs)} elements wait for it" if inputs else "time has come so far"
     return f"the watermark of <{iri}> is {format_instant(mark)}, {waiting}"
 
 

@@ -118,24 +118,24 @@ class RunningQuery:
         """Just attached: catch up with the store; a query without windows gives its initial answer."""
         self.refresh(now_ms, "registration")
         if not self.prepared.windows and self.state == "running":
-            self.evaluate(Evaluation(now_ms, "tick"), now_ms, self.timeline.windows)
+            self.evaluate(Evaluation(now_ms, "tick"), now_ms, self.timeline.windows.contents)
 
     def handle(self, event: StreamInput, now_ms: int) -> None:
         """Take one input of a stream."""
         timeline = self.timeline
         memory = self.prepared.registration.memory
-        before = timeline.taken
+        before = timeline.inputs.taken
         for step in timeline.handle(event):
             if self.state == "paused":
                 continue
             if isinstance(step, Skipped):
                 self.tell_skipped(step)
                 continue
-            self.evaluate(step, now_ms, timeline.windows)
+            self.evaluate(step, now_ms, timeline.windows.contents)
             if memory is not None:
                 # One push may carry many times: the windows are looked at after each of them.
-                self._check_memory(memory, timeline.window_size())
-        self.inputs.add(now_ms, timeline.taken - before)
+                self._check_memory(memory, timeline.windows.size())
+        self.inputs.add(now_ms, timeline.inputs.taken - before)
         if memory is not None:
             self._check_memory(memory, timeline.state_size())
 
@@ -209,7 +209,8 @@ class RunningQuery:
         """Running again: an on-content-change query tells what changed since its last event."""
         if self._on_commit and (self.timeline.instant is not None or not self.prepared.windows):
             at = self.timeline.instant
-            self.evaluate(Evaluation(now_ms if at is None else at, "tick"), now_ms, self.timeline.windows)
+            step = Evaluation(now_ms if at is None else at, "tick")
+            self.evaluate(step, now_ms, self.timeline.windows.contents)
 
     def fail(self, error: Exception) -> None:
         """Stop alone: the state says why, the feed gets an error event."""
@@ -319,10 +320,10 @@ class RunningQuery:
 
     def counts(self) -> tuple[int, int, int]:
         """Elements taken, late, and behind other streams, since it began."""
-        timeline = self.timeline
+        inputs = self.timeline.inputs
         if self.membership is not None:
             return self.membership.counts()
-        return timeline.taken, timeline.late, timeline.behind
+        return inputs.taken, inputs.late, inputs.behind
 
     # --- what others ask ------------------------------------------------------------------------
 
@@ -362,10 +363,10 @@ class RunningQuery:
 
     def _after_refresh(self, at_ms: int, now_ms: int) -> None:
         if not self.prepared.windows:
-            self.evaluate(Evaluation(at_ms, "tick"), now_ms, self.timeline.windows)
+            self.evaluate(Evaluation(at_ms, "tick"), now_ms, self.timeline.windows.contents)
         elif self.timeline.instant is not None:
             # A commit happens at the query's current instant.
-            self.evaluate(Evaluation(self.timeline.instant, "tick"), now_ms, self.timeline.windows)
+            self.evaluate(Evaluation(self.timeline.instant, "tick"), now_ms, self.timeline.windows.contents)
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
         """Tell what follows from what the windows hold at an instant."""
@@ -423,7 +424,7 @@ class RunningQuery:
         if step is None:
             return
         last = Answer(self.evaluator.vars, list(kept), boolean=boolean)
-        answer = self.evaluator.go_on(step.at, self.timeline.windows, last)
+        answer = self.evaluator.go_on(step.at, self.timeline.windows.contents, last)
         if self.view is not None:
             self.view.replace(answer.rows, step.at)
         self.feed.answer_again(CurrentAnswer(self, step, self.last_version, answer).line)

@@ -93,7 +93,7 @@ class Attachments:
             return self._router.attach(running, None, turn.at)
         running.repeats = repeats
         try:
-            retained = self._streams.retained(running.timeline.streams, start, turn.kept)
+            retained = self._streams.retained(running.timeline.inputs.streams, start, turn.kept)
             return self._router.attach(running, retained, turn.at)
         finally:
             running.repeats = False
@@ -117,7 +117,7 @@ class Attachments:
     def _kept(self, running: RunningQuery, pending: Pending) -> Iterator[StreamInput]:
         if pending.start is not None:
             running.repeats = pending.repeats
-            yield from self._streams.retained(running.timeline.streams, pending.start, pending.kept)
+            yield from self._streams.retained(running.timeline.inputs.streams, pending.start, pending.kept)
             running.repeats = False
         yield from pending.inputs
 

@@ -107,7 +107,7 @@ class Router:
                     self._stop(running, error, event)
         if replay is not None:
             # What it was given is not what others were.
-            running.timeline.first = None
+            running.timeline.inputs.first = None
         if running.state != "failed":
             self._groups.enter(running)
         self._follow(running)
@@ -315,7 +315,7 @@ class Router:
     def new_stream(self, iri: str) -> None:
         """A stream was declared: windows on unbound variables read every stream there is."""
         for running in list(self._attached.values()):
-            if running.timeline.reads_every_stream:
+            if running.timeline.windows.reads_every_stream:
                 self._index(running)
 
     def _hand_to_all(self, group: Group, event: StreamInput, now: int) -> None:
@@ -351,17 +351,17 @@ class Router:
         """Enter a query as a reader of its streams, those of variables as static data binds them now."""
         if running.state == "failed" or running.membership is not None:
             return
-        if running.timeline.reads_every_stream:
+        if running.timeline.windows.reads_every_stream:
             for state in self._streams:
                 running.timeline.add_stream(state.iri)
-        for iri in running.timeline.streams:
+        for iri in running.timeline.inputs.streams:
             self._readers.setdefault(iri, {})[running] = None
 
     # --- derived streams ------------------------------------------------------------------------
 
     def _follow(self, running: RunningQuery) -> None:
         """The watermark of a derived stream follows its query's."""
-        output, watermark = self._outputs.get(running), running.timeline.watermark
+        output, watermark = self._outputs.get(running), running.timeline.inputs.watermark
         if output is not None and watermark is not None and output.derived_from == running.name:
             self._acceptor.derive_time(output, watermark)
 

@@ -13,51 +13,31 @@ put in order here is semantics.md, sections 2 to 4:
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from itertools import count
-from typing import Any
-
-from pyoxigraph import NamedNode
 
 from ..algebra.query import WindowDeclaration
 from ..element import Element
-from ..inputs import Advance, Arrival, Idle, StreamInput, StreamTime
-from .encoded import EncodedContent, WindowKey
+from ..inputs import Advance, Arrival, Idle, StreamInput
 from .grid import GridWindow
-from .kinds import build_window, kind_of
-from .live import LiveContent, LiveQuads
+from .input_order import InputOrder, View
 from .operator import Interval, WindowOperator
+from .query_windows import ContentOf, QueryWindows, StreamsOf
 from .reports import Cause, Evaluation, Report, Skipped, Step
-from .snapshots import First, StreamViewSnapshot, TimelineSnapshot
-
-
-def _quads(window: NamedNode) -> LiveContent:
-    return LiveQuads()
-
-
-@dataclass(slots=True)
-class _View:
-    """This query's view of one of its streams."""
-
-    order: int
-    lateness: int
-    time: StreamTime = StreamTime()
-    active: bool = False
-    idle: bool = False
-
-    def watermark(self) -> int | None:
-        return self.time.watermark(self.lateness)
+from .snapshots import StreamViewSnapshot, TimelineSnapshot
 
 
 class QueryTimeline:
     """Orders one query's inputs and says when to evaluate.
 
     The caller drains each generator and evaluates at every `Evaluation` before it goes on: the contents are
-    those of that moment. `instant` is the query's current instant, None before its first.
+    those of that moment.
+
+    Attributes:
+        windows: the window operators.
+        inputs: the streams, and the elements that wait for the watermark.
+        instant: the query's current instant, None before its first.
     """
 
     def __init__(
@@ -70,8 +50,8 @@ class QueryTimeline:
         non_empty: bool = False,
         max_empty_windows: int = 1000,
         lateness_ms: int = 0,
-        content_of: Callable[[NamedNode], LiveContent] = _quads,
-        variable_streams: Callable[[str], Sequence[str] | None] | None = None,
+        content_of: ContentOf | None = None,
+        variable_streams: StreamsOf | None = None,
     ) -> None:
         """Make the timeline of a query that has just been registered.
 
@@ -88,133 +68,76 @@ class QueryTimeline:
                 to, None for every stream; called by window name.
         """
         self.report = report
-        self._windows = tuple(windows)
-        self._t0_ms = t0_ms
-        self._open_closed = open_closed
         self._non_empty = non_empty
         self._max_empty = max_empty_windows
         self._lateness_ms = lateness_ms
-        self._variable_streams = variable_streams
-        self._views: dict[str, _View] = {}
-        # Operators by (window, stream) in text order; a window on a variable has one per stream.
-        self._operators: dict[tuple[str, str], WindowOperator] = {}
-        # What the evaluator reads: the contents by window, and stream where the window is on a variable.
-        self.windows: list[tuple[WindowKey, Any]] = []
-        self._by_order: list[list[WindowOperator]] = []
-        self._content_of = content_of
-        self._pending: list[tuple[int, int, int, int, Element]] = []
-        self._pushes = count()
-        self._slides = report.kind == "on-content-change" and not any(
-            kind_of(window.spec).closes for window in self._windows
+        self.windows = QueryWindows(
+            windows, t0_ms, open_closed=open_closed, content_of=content_of, streams_of=variable_streams
         )
+        self.inputs = InputOrder()
+        self._slides = report.kind == "on-content-change" and self.windows.slide
         self._next_report: int | None = None
         self._last_at: int | None = None
         self._last_window: Interval | None = None
         self.instant: int | None = None
-        # Where it was when its first elements came.
-        self.first: First | None = None
-        self.late = 0
-        self.behind = 0
-        self.taken = 0
-        for declaration in self._windows:
-            if isinstance(declaration.stream, NamedNode):
-                self._add_operator(declaration, declaration.stream.value)
-            else:
-                for iri in sorted(self._bound_streams(declaration) or ()):
-                    self._add_operator(declaration, iri)
+        for declaration in windows:
+            for iri in sorted(self.windows.streams_of(declaration) or ()):
+                self._read(declaration, iri)
 
-    # --- what the evaluator reads ---------------------------------------------------------------
-
-    @property
-    def operators(self) -> Mapping[tuple[str, str], WindowOperator]:
-        """The window operators by (window name, stream IRI)."""
-        return self._operators
-
-    def _list_windows(self) -> None:
-        """An operator was added or replaced."""
-        fixed = {each.name.value for each in self._windows if isinstance(each.stream, NamedNode)}
-        self.windows = [
-            ((NamedNode(name), None if name in fixed else NamedNode(stream)), operator.live)
-            for (name, stream), operator in self._operators.items()
-        ]
+    # --- what it is -----------------------------------------------------------------------------
 
     def shape(self) -> Hashable | None:
         """Equal for timelines that can be one; None where windows close, are timed or on other streams.
 
         Timelines of one shape say the same and hold the same when they are given the same.
         """
-        if not self._slides or len(self._views) != 1:
+        windows = self.windows.shape if self._slides and len(self.inputs.views) == 1 else None
+        if windows is None:
             return None
-        if not all(isinstance(window.stream, NamedNode) for window in self._windows):
-            return None
-        ((stream, view),) = self._views.items()
-        contents = [operator.live for operator in self._operators.values()]
-        if any(type(content) is not EncodedContent for content in contents):
-            return None
-        shapes = tuple(content.shape for content in contents)
-        return (stream, self._windows, self._open_closed, self._non_empty, view.lateness, shapes)
-
-    def detach(self) -> None:
-        """From now on it asks nothing of the query that it was made for; for one with a `shape`."""
-        self._content_of, self._variable_streams = _quads, None
+        ((stream, view),) = self.inputs.views.items()
+        return (stream, windows, self._non_empty, view.lateness)
 
     def complete_from(self) -> int | None:
         """The instant from which its windows hold the same whatever came before its first input.
 
         None while that is not known, and for windows that never forget.
         """
-        stays = [operator.stay for operator in self._operators.values()]
-        if self.first is None or not self._slides or None in stays:
-            return None
-        return self.first.newest + max(stay for stay in stays if stay is not None)
+        first, stay = self.inputs.first, self.windows.stay
+        return None if first is None or stay is None or not self._slides else first.newest + stay
 
     # --- what it has become ---------------------------------------------------------------------
 
     def snapshot(self) -> TimelineSnapshot:
         """What it has become since the registration, for a checkpoint."""
-        waiting = sorted(self._pending)
+        inputs = self.inputs
+        waiting = inputs.waiting()
         return TimelineSnapshot(
             {
                 stream: StreamViewSnapshot(view.lateness, view.time, view.active, view.idle)
-                for stream, view in self._views.items()
+                for stream, view in inputs.views.items()
             },
-            [(key, operator.snapshot()) for key, operator in self._operators.items()],
-            deque(entry[4] for entry in waiting),
-            [entry[1] for entry in waiting],
-            [entry[3] for entry in waiting],
+            [(key, operator.snapshot()) for key, operator in self.windows.operators.items()],
+            deque(element for _, _, element in waiting),
+            [order for order, _, _ in waiting],
+            [push for _, push, _ in waiting],
             self._next_report,
             self._last_at,
             self._last_window,
             self.instant,
-            self.first,
-            self.late,
-            self.behind,
-            self.taken,
+            inputs.first,
+            inputs.late,
+            inputs.behind,
+            inputs.taken,
         )
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
         """Go on from a snapshot of a timeline of the same registration."""
-        self._views = {
-            stream: _View(order, view.lateness, view.time, view.active, view.idle)
-            for order, (stream, view) in enumerate(snapshot.streams.items())
-        }
         self._next_report = snapshot.next_report
         self._last_at, self._last_window = snapshot.last_at, snapshot.last_window
-        self.instant, self.first = snapshot.instant, snapshot.first
-        self.late, self.behind, self.taken = snapshot.late, snapshot.behind, snapshot.taken
-        declared = {each.name.value: each for each in self._windows}
-        self._operators, self._by_order = {}, [[] for _ in self._views]
-        for (window, stream), kept in snapshot.windows:
-            operator = self._build(declared[window])
-            if kept is not None:
-                operator.restore(kept)
-            elif self.instant is not None:
-                operator.start(self.instant)
-            self._operators[window, stream] = operator
-            self._by_order[self._views[stream].order].append(operator)
-        rows = zip(snapshot.waiting, snapshot.orders, snapshot.pushes, strict=True)
-        self._pending = [(each.event_time, order, each.seq, push, each) for each, order, push in rows]
-        self._begin_anew()
+        self.instant = snapshot.instant
+        self.inputs.restore(snapshot)
+        places = {stream: view.order for stream, view in self.inputs.views.items()}
+        self.windows.restore(snapshot.windows, places, self.instant)
 
     def fork(self, taken: int, late: int, behind: int) -> QueryTimeline:
         """A timeline of its own that stands where this one does, of a query that counted otherwise.
@@ -222,106 +145,57 @@ class QueryTimeline:
         For windows that have no closes.
         """
         other = copy(self)
-        own = {id(each): each.fork() for each in self._operators.values()}
-        other._views = {stream: replace(view) for stream, view in self._views.items()}
-        other._operators = {key: own[id(each)] for key, each in self._operators.items()}
-        other._by_order = [[own[id(each)] for each in operators] for operators in self._by_order]
-        other._pending = list(self._pending)
-        other.taken, other.late, other.behind = taken, late, behind
-        other._begin_anew()
+        other.windows, other.inputs = self.windows.fork(), self.inputs.fork()
+        other.inputs.taken, other.inputs.late, other.inputs.behind = taken, late, behind
         return other
-
-    def _begin_anew(self) -> None:
-        # Only the order of pushes matters: later ones come behind those that wait.
-        self._pushes = count(1 + max((entry[3] for entry in self._pending), default=-1))
-        self._list_windows()
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """The IRIs of the streams read, in text order."""
-        return tuple(self._views)
-
-    @property
-    def reads_every_stream(self) -> bool:
-        """True when a window is on a variable that static data does not bind."""
-        return any(
-            not isinstance(window.stream, NamedNode) and self._bound_streams(window) is None
-            for window in self._windows
-        )
-
-    @property
-    def watermark(self) -> int | None:
-        """The query's watermark: the least of its non-idle streams that have had an input."""
-        if len(self._views) == 1:
-            (only,) = self._views.values()
-            return only.watermark() if only.active else None
-        active = [(view, view.watermark()) for view in self._views.values() if view.active]
-        running = [mark for view, mark in active if not view.idle and mark is not None]
-        if running:
-            return min(running)
-        # All are idle: nothing is waited for.
-        return max((mark for _, mark in active if mark is not None), default=None)
-
-    @property
-    def pending(self) -> int:
-        """Elements that wait for the watermark."""
-        return len(self._pending)
 
     def next_due(self) -> int | None:
         """The next instant at which time alone makes something happen; None when nothing is due."""
-        if self.instant is None:
-            return self._pending[0][0] if self._pending else None
-        due = self._next_time_event()
-        times = [due[0] + due[1]] if due is not None else []
-        if self._pending:
-            times.append(self._pending[0][0])
-        return min(times, default=None)
-
-    def window_size(self) -> int:
-        """Quads held in windows."""
-        return sum(op.state_size() for op in self._operators.values())
+        waiting = self.inputs.next_at
+        due = None if self.instant is None else self._next_time_event()
+        times = [] if due is None else [due[0] + due[1]]
+        return min(times if waiting is None else [*times, waiting], default=None)
 
     def state_size(self) -> int:
         """Quads held in windows and in waiting elements."""
-        return self.window_size() + sum(len(entry[4].quads) for entry in self._pending)
-
-    def lag_of(self, stream: str) -> int | None:
-        """This query's view of the stream's watermark, None when it has had no input since registration."""
-        view = self._views.get(stream)
-        return view.watermark() if view is not None and view.active else None
+        return self.windows.size() + self.inputs.size()
 
     # --- inputs ---------------------------------------------------------------------------------
 
     def add_stream(self, iri: str) -> None:
         """Read a stream that static data, or its declaration, has bound a window's variable to."""
-        for declaration in self._windows:
-            if isinstance(declaration.stream, NamedNode):
-                continue
-            bound = self._bound_streams(declaration)
+        for declaration in self.windows.declarations:
+            bound = self.windows.streams_of(declaration)
             if bound is None or iri in bound:
-                self._add_operator(declaration, iri)
+                self._read(declaration, iri)
+
+    def _read(self, declaration: WindowDeclaration, iri: str) -> None:
+        """A window is on this stream, too."""
+        if (declaration.name.value, iri) not in self.windows.operators:
+            order = self.inputs.read(iri, max(declaration.lateness_ms or 0, self._lateness_ms))
+            self.windows.add(declaration, iri, order, self.instant)
 
     def handle(self, event: StreamInput) -> Iterator[Step]:
         """Take one input; evaluate at each `Evaluation` before drawing the next."""
-        view = self._views.get(event.stream)
+        view = self.inputs.views.get(event.stream)
         if view is None:
             return iter(())
         if isinstance(event, Arrival) and self._in_order(view, event):
             return self._slide(view, event)
         return self._order(view, event)
 
-    def _order(self, view: _View, event: StreamInput) -> Iterator[Step]:
+    def _order(self, view: View, event: StreamInput) -> Iterator[Step]:
         """Any input: elements wait for the watermark, those that come too late correct what was told."""
         late: list[Element] = []
         match event:
             case Arrival():
-                late = self._accept(view, event)
+                late = self.inputs.accept(view, event, self.instant)
             case Advance():
                 view.active, view.idle = True, False
             case Idle():
                 view.idle = True
         view.time = event.after
-        watermark = self.watermark
+        watermark = self.inputs.watermark
         if watermark is None:
             return
         if late:
@@ -335,27 +209,30 @@ class QueryTimeline:
         if self.instant is not None:
             self.instant = max(self.instant, watermark)
 
-    def _in_order(self, view: _View, event: Arrival) -> bool:
+    def _in_order(self, view: View, event: Arrival) -> bool:
         """True for what comes nearly always: elements in order, for windows that only slide.
 
         Nothing waits then, before or after, and no window closes.
         """
-        if not self._slides or self._pending or self.instant is None or len(self._views) != 1:
+        if not self._slides or self.inputs or self.instant is None or len(self.inputs.views) != 1:
             return False
         at = self.instant
         for element in event.elements:
             if element.event_time < at:
                 return False
             at = element.event_time
-        return event.after.watermark(view.lateness) == at
+        after = event.after
+        if after.seen == at and not after.lateness and not view.lateness:
+            return after.floor is None or after.floor <= at
+        return after.watermark(view.lateness) == at
 
-    def _slide(self, view: _View, event: Arrival) -> Iterator[Step]:
+    def _slide(self, view: View, event: Arrival) -> Iterator[Step]:
         """`_order` for an arrival that is `_in_order`: elements enter one instant after the other.
 
         Before each of them come the instants at which elements leave.
         """
         view.active, view.idle, view.time = True, False, event.after
-        operators = self._by_order[0]
+        operators = self.windows.by_order[0]
         elements, end = event.elements, len(event.elements)
         place = 0
         while place < end:
@@ -383,40 +260,16 @@ class QueryTimeline:
                 for operator in operators:
                     operator.add(elements[place])
                 place += 1
-                self.taken += 1
+                self.inputs.taken += 1
             self._last_at, self._last_window = at, None
             yield Evaluation(at, "elements")
-
-    def _accept(self, view: _View, event: Arrival) -> list[Element]:
-        """Sort an arrival's elements into waiting and late ones, the late ones in time order."""
-        if self.first is None:
-            place = None if self.taken or self._pending else (event.elements[0].seq, self.instant)
-            self.first = First(event.before.newest, place)
-        before = event.before.watermark(view.lateness)
-        view.active, view.idle = True, False
-        push = next(self._pushes)
-        late = []
-        for element in event.elements:
-            if self.instant is not None and before is not None and element.event_time < before:
-                if event.admit_late:
-                    late.append(element)
-                else:
-                    self.late += 1
-            elif self.instant is not None and element.event_time < self.instant:
-                # In order on its own stream, but the query went on without it.
-                self.behind += 1
-                late.append(element)
-            else:
-                entry = (element.event_time, view.order, element.seq, push, element)
-                heapq.heappush(self._pending, entry)
-        return sorted(late, key=lambda element: (element.event_time, element.seq))
 
     # --- working off time -----------------------------------------------------------------------
 
     def _advance(self, limit: int) -> Iterator[Step]:
         """Work off every instant up to the watermark ``limit`` in order."""
         while True:
-            element_at = self._pending[0][0] if self._pending else None
+            element_at = self.inputs.next_at
             if element_at is not None and element_at > limit:
                 element_at = None
             if self.instant is None:
@@ -441,7 +294,7 @@ class QueryTimeline:
 
     def _start(self, origin: int) -> None:
         self.instant = origin
-        for operator in self._operators.values():
+        for operator in self.windows:
             operator.start(origin)
         if self.report.kind == "periodic":
             every, t0 = self.report.every_ms, self.report.t0_ms
@@ -450,19 +303,15 @@ class QueryTimeline:
     def _next_time_event(self) -> tuple[int, int] | None:
         """The next (instant, phase) at which time alone does something."""
         found: tuple[int, int] | None = None
-        for operator in self._operators.values():
+        for operator in self.windows:
             due = operator.next_due()
             if due is not None:
                 key = (due, 1 if operator.closes_after else 0)
                 found = key if found is None or key < found else found
         if self._next_report is not None:
-            key = (self._next_report, 1 if self._reports_after else 0)
+            key = (self._next_report, 1 if self.windows.closes_after else 0)
             found = key if found is None or key < found else found
         return found
-
-    @property
-    def _reports_after(self) -> bool:
-        return any(operator.closes_after for operator in self._operators.values())
 
     def _work_off(self, at: int, phase: int, until: int) -> Iterator[Step]:
         """An instant at which no element is taken: expiries, closes, a periodic report.
@@ -490,7 +339,7 @@ class QueryTimeline:
         held = reported and self.report.strict
         changed = False
         interval: Interval | None = None
-        for operator in self._operators.values():
+        for operator in self.windows:
             if (operator.closes_after and phase == 0) or (held and operator.closes):
                 continue
             if operator.advance(at):
@@ -500,7 +349,7 @@ class QueryTimeline:
         return changed, interval, reported
 
     def _report_due(self, at: int, phase: int) -> bool:
-        if self._next_report is None or self._next_report > at or (self._reports_after and phase == 0):
+        if self._next_report is None or self._next_report > at or (self.windows.closes_after and phase == 0):
             return False
         self._next_report += self.report.every_ms
         return True
@@ -510,9 +359,8 @@ class QueryTimeline:
         assert self.instant is not None
         self.instant = max(self.instant, at)
         changed, interval, reported = self._pass(at, 0) if time else (False, None, False)
-        elements, order = self._next_transaction()
-        self.taken += len(elements)
-        operators = self._by_order[order]
+        elements, order = self.inputs.take()
+        operators = self.windows.by_order[order]
         counted = False
         for element in elements:
             for operator in operators:
@@ -525,14 +373,6 @@ class QueryTimeline:
         if counted and self.report.kind == "on-window-close":
             return
         yield from self._evaluate(at, "elements", changed or first, interval, reported)
-
-    def _next_transaction(self) -> tuple[list[Element], int]:
-        """All elements of one push with one event time, of one stream."""
-        event_time, order, _, push, element = heapq.heappop(self._pending)
-        elements = [element]
-        while self._pending and self._pending[0][:2] == (event_time, order) and self._pending[0][3] == push:
-            elements.append(heapq.heappop(self._pending)[4])
-        return elements, order
 
     def _evaluate(
         self,
@@ -553,26 +393,23 @@ class QueryTimeline:
                 wanted = reported
         if not wanted:
             return
-        if self._non_empty and self.report.kind != "on-content-change" and self._empty():
+        if self._non_empty and self.report.kind != "on-content-change" and self.windows.empty:
             return
         self._last_at, self._last_window = at, interval
         yield Evaluation(at, cause, interval)
-
-    def _empty(self) -> bool:
-        return all(operator.empty for operator in self._operators.values())
 
     # --- late elements --------------------------------------------------------------------------
 
     def _correct(self, stream: str, late: list[Element]) -> Iterator[Step]:
         """Take elements older than the current instant: one transaction per event time."""
         assert self.instant is not None
-        operators = self._by_order[self._views[stream].order]
+        operators = self.windows.by_order[self.inputs.views[stream].order]
         while late:
             event_time = late[0].event_time
             changed = closed = False
             while late and late[0].event_time == event_time:
                 element = late.pop(0)
-                self.taken += 1
+                self.inputs.taken += 1
                 for operator in operators:
                     changed = operator.admit(element, self.instant) or changed
                 while _close_next(operators):
@@ -594,12 +431,12 @@ class QueryTimeline:
         Every window is empty now and none will hold an element before the end of the run, so all its
         reports are the same; a month of silence under a slide of a second is one step, not millions.
         """
-        if not self._empty():
+        if not self.windows.empty:
             return None
-        grids = [op for op in self._operators.values() if isinstance(op, GridWindow)]
+        grids = [op for op in self.windows if isinstance(op, GridWindow)]
         busy = [close - 1 for grid in grids if (close := grid.first_busy_close()) is not None]
         # A close of (open, close] holds the elements at its end, and is known only after it.
-        end = min([until - 1 if self._reports_after else until, *busy])
+        end = min([until - 1 if self.windows.closes_after else until, *busy])
         if self.report.kind == "periodic":
             assert self._next_report is not None
             if not reported:
@@ -615,7 +452,7 @@ class QueryTimeline:
 
     def _jump(self, end: int) -> None:
         """Move grids and reports behind ``end``: nothing but empty windows closes until then."""
-        for operator in self._operators.values():
+        for operator in self.windows:
             if isinstance(operator, GridWindow) and (close := operator.last_close_by(end)) is not None:
                 operator.skip_to(close)
         if self._next_report is not None and self._next_report <= end:
@@ -623,36 +460,6 @@ class QueryTimeline:
             self._next_report += ((end - self._next_report) // every + 1) * every
         assert self.instant is not None
         self.instant = max(self.instant, end)
-
-    # --- streams --------------------------------------------------------------------------------
-
-    def _bound_streams(self, declaration: WindowDeclaration) -> Sequence[str] | None:
-        """The streams of a window's variable; None for every stream there is."""
-        if self._variable_streams is None:
-            return None
-        return self._variable_streams(declaration.name.value)
-
-    def _add_operator(self, declaration: WindowDeclaration, iri: str) -> None:
-        key = (declaration.name.value, iri)
-        if key in self._operators:
-            return
-        view = self._views.get(iri)
-        if view is None:
-            view = self._views[iri] = _View(len(self._views), self._lateness_ms)
-            self._by_order.append([])
-        view.lateness = max(view.lateness, declaration.lateness_ms or 0)
-        operator = self._build(declaration)
-        if self.instant is not None:
-            operator.start(self.instant)
-        self._operators[key] = operator
-        self._by_order[view.order].append(operator)
-        self._list_windows()
-
-    def _build(self, declaration: WindowDeclaration) -> WindowOperator:
-        """An operator of a window without elements."""
-        operator = build_window(declaration.spec, t0_ms=self._t0_ms, open_closed=self._open_closed)
-        operator.live = self._content_of(declaration.name)
-        return operator
 
 
 def _close_next(operators: Sequence[WindowOperator]) -> bool:

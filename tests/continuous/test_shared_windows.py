@@ -128,7 +128,7 @@ def test_the_content_of_a_shared_window_is_there_once() -> None:
         for at in range(5):
             b.push(at, "a", "b")
         (group,) = set(groups(b))
-        (window,) = group.timeline.operators.values()
+        (window,) = group.timeline.windows.operators.values()
         assert len(window.content) == 2 and len(group.members) == 5
         b.engine.drop("q0")
         b.push(20, "c")

@@ -59,9 +59,9 @@ def test_the_most_frequent_routes_are_those_of_a_plain_recomputation() -> None:
     for trip in trips(1500, per_minute=30):
         element = element_of(trip)
         after = StreamTime(element.event_time)
-        for step in timeline.handle(Arrival(timeline.streams[0], (element,), seen, after)):
+        for step in timeline.handle(Arrival(timeline.inputs.streams[0], (element,), seen, after)):
             assert isinstance(step, Evaluation)
-            evaluator.advance(step.at, timeline.windows)
+            evaluator.advance(step.at, timeline.windows.contents)
         seen = after
         window.append((element.event_time, route(trip)))
         routes[route(trip)] += 1

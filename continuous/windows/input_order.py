@@ -1,0 +1,159 @@
+"""The order in which a query takes elements: by event time, once its watermark has reached them.
+
+order      (event_time, order of the streams in the text, seq)
+watermark  the least of the streams that are not idle and have had an input
+late       older than the watermark of its own stream was when it came: dropped, or admitted
+behind     in order on its own stream, but the query went on without it
+"""
+
+from __future__ import annotations
+
+import heapq
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import count
+
+from ..element import Element
+from ..inputs import Arrival, StreamTime
+from .snapshots import First, TimelineSnapshot
+
+
+@dataclass(slots=True)
+class View:
+    """A query's view of one of its streams."""
+
+    order: int
+    lateness: int
+    time: StreamTime = StreamTime()
+    active: bool = False
+    idle: bool = False
+
+    def watermark(self) -> int | None:
+        """The watermark of the stream as this query waits for it."""
+        return self.time.watermark(self.lateness)
+
+
+class InputOrder:
+    """The streams of one query and the elements of them that wait for its watermark.
+
+    Attributes:
+        views: the query's view of each stream, in text order.
+        late: elements that came too late.
+        behind: elements behind other streams.
+        taken: elements that were taken.
+        first: where the query was when its first elements came.
+    """
+
+    def __init__(self) -> None:
+        self.views: dict[str, View] = {}
+        self.late = 0
+        self.behind = 0
+        self.taken = 0
+        self.first: First | None = None
+        self._waiting: list[tuple[int, int, int, int, Element]] = []
+        self._pushes = count()
+
+    def read(self, iri: str, lateness: int) -> int:
+        """Read a stream, waiting so long for disordered elements at least; its place in the order."""
+        view = self.views.get(iri)
+        if view is None:
+            view = self.views[iri] = View(len(self.views), lateness)
+        view.lateness = max(view.lateness, lateness)
+        return view.order
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The IRIs of the streams read, in text order."""
+        return tuple(self.views)
+
+    @property
+    def watermark(self) -> int | None:
+        """The query's watermark: the least of its non-idle streams that have had an input."""
+        if len(self.views) == 1:
+            (only,) = self.views.values()
+            return only.watermark() if only.active else None
+        active = [(view, view.watermark()) for view in self.views.values() if view.active]
+        running = [mark for view, mark in active if not view.idle and mark is not None]
+        if running:
+            return min(running)
+        # All are idle: nothing is waited for.
+        return max((mark for _, mark in active if mark is not None), default=None)
+
+    def lag_of(self, stream: str) -> int | None:
+        """This query's view of the stream's watermark, None when it has had no input since registration."""
+        view = self.views.get(stream)
+        return view.watermark() if view is not None and view.active else None
+
+    def __len__(self) -> int:
+        """How many elements wait for the watermark."""
+        return len(self._waiting)
+
+    @property
+    def next_at(self) -> int | None:
+        """The event time of the next element that waits."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def size(self) -> int:
+        """Quads of the elements that wait."""
+        return sum(len(entry[4].quads) for entry in self._waiting)
+
+    def accept(self, view: View, event: Arrival, instant: int | None) -> list[Element]:
+        """Sort an arrival's elements into waiting and late ones; the late ones in time order."""
+        if self.first is None:
+            place = None if self.taken or self._waiting else (event.elements[0].seq, instant)
+            self.first = First(event.before.newest, place)
+        before = event.before.watermark(view.lateness)
+        view.active, view.idle = True, False
+        push = next(self._pushes)
+        late = []
+        for element in event.elements:
+            if instant is not None and before is not None and element.event_time < before:
+                if event.admit_late:
+                    late.append(element)
+                else:
+                    self.late += 1
+            elif instant is not None and element.event_time < instant:
+                # In order on its own stream, but the query went on without it.
+                self.behind += 1
+                late.append(element)
+            else:
+                entry = (element.event_time, view.order, element.seq, push, element)
+                heapq.heappush(self._waiting, entry)
+        return sorted(late, key=lambda element: (element.event_time, element.seq))
+
+    def take(self) -> tuple[list[Element], int]:
+        """All elements of the next push with one event time, of one stream, and the stream's place."""
+        event_time, order, _, push, element = heapq.heappop(self._waiting)
+        elements = [element]
+        while self._waiting and self._waiting[0][:2] == (event_time, order) and self._waiting[0][3] == push:
+            elements.append(heapq.heappop(self._waiting)[4])
+        self.taken += len(elements)
+        return elements, order
+
+    def waiting(self) -> list[tuple[int, int, Element]]:
+        """The elements that wait in their order, each behind the places of its stream and its push."""
+        return [(order, push, element) for _, order, _, push, element in sorted(self._waiting)]
+
+    def restore(self, snapshot: TimelineSnapshot) -> None:
+        """Go on from a snapshot."""
+        self.views = {
+            stream: View(order, view.lateness, view.time, view.active, view.idle)
+            for order, (stream, view) in enumerate(snapshot.streams.items())
+        }
+        self.first = snapshot.first
+        self.late, self.behind, self.taken = snapshot.late, snapshot.behind, snapshot.taken
+        rows = zip(snapshot.waiting, snapshot.orders, snapshot.pushes, strict=True)
+        self._waiting = [(each.event_time, order, each.seq, push, each) for each, order, push in rows]
+        self._count_on()
+
+    def fork(self) -> InputOrder:
+        """The same, to go on from here for itself."""
+        other = copy(self)
+        other.views = {stream: replace(view) for stream, view in self.views.items()}
+        other._waiting = list(self._waiting)
+        other._count_on()
+        return other
+
+    def _count_on(self) -> None:
+        # Only the order of pushes matters: later ones come behind those that wait.
+        self._pushes = count(1 + max((entry[3] for entry in self._waiting), default=-1))
