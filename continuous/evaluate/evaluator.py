@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from pyoxigraph import NamedNode, Quad
@@ -34,8 +34,8 @@ class Evaluator(Protocol):
         ...
 
     @property
-    def incremental(self) -> IncrementalEvaluator | None:
-        """Itself where it keeps the answer by changes; None where it computes the answer anew."""
+    def explained(self) -> Explained | None:
+        """The plan that keeps the answer by changes; None where the answer is computed anew."""
         ...
 
     # --- static parts ---------------------------------------------------------------------------
@@ -118,21 +118,4 @@ class Explained(Protocol):
     @property
     def code(self) -> str | None:
         """The generated function that runs the plan now, as text."""
-        ...
-
-
-class IncrementalEvaluator(Evaluator, Explained, Protocol):
-    """An evaluator that takes the changes of the windows instead of their contents."""
-
-    @property
-    def template(self) -> Hashable | None:
-        """Equal for queries that can be evaluated together, differing in constants; None for others."""
-        ...
-
-    def sleep(self) -> None:
-        """Others evaluate the query: operators and answer are let go of."""
-        ...
-
-    def wake(self) -> None:
-        """It is evaluated here again, from `go_on`."""
         ...

@@ -94,7 +94,11 @@ class IncrementalAnswer:
             return Answer(self.vars, [self._decode(row) for row in self._top.rows()], self._ordered)
         return Answer(self.vars, self._decoded(self.rows), self._ordered)
 
-    def ids(self) -> Delta:
+    def equals(self, other: IncrementalAnswer) -> bool:
+        """True when both, perhaps of different plans, are the same answer."""
+        return bool(self.rows) == bool(other.rows) if self._ask else self._ids() == other._ids()
+
+    def _ids(self) -> Delta:
         """The rows in ids and in the columns of the answer, with their weights."""
         found: Delta = {}
         for row, weight in self.rows.items():

@@ -31,7 +31,7 @@ from ..output.construct import Template
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable
 from ..plan.template import Skeleton, skeleton
-from ..rows import Delta, IdRow
+from ..rows import IdRow
 from ..static.facts import StaticPart
 from ..static.options import EvaluationOptions
 from ..static.static_evaluator import StaticEvaluator, merged_background, projected
@@ -183,7 +183,7 @@ class NativeEvaluator:
         return taken
 
     @property
-    def incremental(self) -> NativeEvaluator:
+    def explained(self) -> NativeEvaluator:
         """Itself: it keeps the answer by changes."""
         return self
 
@@ -289,11 +289,6 @@ class NativeEvaluator:
     # --- in a template ----------------------------------------------------------------------------
 
     @property
-    def form(self) -> str:
-        """The form of the query."""
-        return self._query.form
-
-    @property
     def query(self) -> ContinuousQuery:
         """What it evaluates."""
         return self._query
@@ -331,9 +326,10 @@ class NativeEvaluator:
         kept = (options.window_default_graph, options.quoted_asserted, options.base_iri)
         return (text, self._query.form, self.vars, self._query.windows, columns, kept)
 
-    def answer_ids(self) -> Delta:
-        """The rows of the answer, in ids and in its columns, with their weights."""
-        return self._answer.ids()
+    @property
+    def own_answer(self) -> IncrementalAnswer:
+        """The answer of its own plan."""
+        return self._answer
 
     def sleep(self) -> None:
         """Others evaluate the query: operators and answer are let go of."""

@@ -132,7 +132,7 @@ class ReferenceEvaluator:
         return () if self._query.form == "ask" else tuple(var.name for var in self._columns)
 
     @property
-    def incremental(self) -> None:
+    def explained(self) -> None:
         """It computes the answer anew."""
         return
 

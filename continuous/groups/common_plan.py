@@ -146,10 +146,9 @@ class CommonPlan:
         self._plan.add(
             self.record.step.at, {label: running.native for label, running in self.members.items()}
         )
-        # Ids in the old plan's rows are held by nobody any more.
         for label, running in self.members.items():
             running.answered_by(self._plan.unchanged(label))
-        old.close()
+        old.end()
 
     def _planned(
         self, varying: Collection[int], labelled: Collection[int], contents: Encoded

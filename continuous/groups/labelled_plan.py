@@ -2,65 +2,31 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.dictionary import inline_id
-from quadrill.store.terms import Term
 
 from ..evaluate.answer import AnswerChange
+from ..evaluate.incremental_answer import IncrementalAnswer
 from ..evaluate.native import NativeEvaluator, weakly
 from ..expressions.oxigraph import canonical
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable
 from ..plan.template import MEMBER, PARAMETERS, lift
-from ..rows import Delta, IdRow, merge, negate
+from ..rows import EMPTY, Delta, IdRow, negate
 from ..static.steps import Changes
 
 _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 
 
-class MemberAnswer:
-    """The answer of one member: rows of the common plan, which still bear the member's number."""
-
-    def __init__(self, owner: LabelledPlan) -> None:
-        self.vars = owner.vars
-        self.rows: Delta = {}
-        self._owner = owner
-        self._newest: AnswerChange | None = None
-
-    def change(self, delta: Delta) -> AnswerChange:
-        """Take a change; called while nobody reads."""
-        merge(self.rows, delta)
-        come = {row: weight for row, weight in delta.items() if weight > 0}
-        gone = {row: -weight for row, weight in delta.items() if weight < 0}
-        ask = self._owner.form == "ask"
-        change = AnswerChange(
-            self,
-            self._owner.decoded(gone) if gone else [],
-            self._owner.decoded(come) if come else [],
-            bool(self.rows) if ask else None,
-            [] if ask else None,
-        )
-        if self._newest is not None:
-            self._newest.later = change
-        self._newest = change
-        return change
-
-    def rows_after(self, change: AnswerChange) -> list[tuple[Term | None, ...]]:
-        """See `AnswerChange.rows`; called in any thread."""
-        with self._owner.reading:
-            return change.undone(self._owner.decoded(self.rows))
-
-
 class LabelledPlan:
     """The common plan of queries that differ in constants and in rows of static parts.
 
-    Its answer is the union of the members' answers, each row with the number of its member. Not thread-safe
-    but for `reading`, which is held while answers change.
+    Its answer is the union of the members' answers, each row with the number of its member. Not thread-safe,
+    but answers are read in other threads.
     """
 
     def __init__(self, sample: NativeEvaluator, varying: Collection[int], labelled: Collection[int]) -> None:
@@ -68,15 +34,14 @@ class LabelledPlan:
 
         Args:
             sample: the evaluator of one of the members, which need not become one.
-            varying: the places of the constants (see `planner.template.skeleton`) that differ.
+            varying: the places of the constants (see `plan.template.skeleton`) that differ.
             labelled: the places of the static parts that do.
         """
-        self.form = sample.form
-        self.vars = sample.vars
+        self._ask, self._vars = sample.query.form == "ask", sample.vars
         self.varying = tuple(sorted(varying))
         self.labelled = frozenset(labelled)
-        self.reading = threading.Lock()
-        self.answers: dict[int, MemberAnswer] = {}
+        # Rows of the plan, which bear the members' labels, by label.
+        self.answers: dict[int, IncrementalAnswer] = {}
         self._terms = sample.terms
         self._constants: dict[int, IdRow] = {}
         self._columns = {
@@ -96,8 +61,6 @@ class LabelledPlan:
         with self._terms.planning:
             self.running = PlanState(lifted.root, sample.query, tables, sample.options, self._terms)
             release = self._terms.dictionary.hold(weakly(self._held_rows))
-        self._places = self.running.places(self.vars)
-        self._decode = self.running.decoder(self.vars)
         (self._member,) = self.running.places([MEMBER.name])
         self.close = weakref.finalize(self, _let_go, release, self.running.close)
 
@@ -108,7 +71,7 @@ class LabelledPlan:
         for place, change in sample.statics.as_taken().items():
             if place not in self.labelled:
                 self.running.take(self._names[place], change.delta)
-        self._step(at, [(key, self.running.copy_of(content)) for key, content in contents])
+        self.step(at, [(key, self.running.copy_of(content)) for key, content in contents])
 
     def add(self, at: int, members: Mapping[int, NativeEvaluator]) -> None:
         """Queries join under labels (see `label_of`); nobody is told the rows that they have."""
@@ -119,13 +82,14 @@ class LabelledPlan:
             with self._terms.planning:
                 ids = tuple(self._terms.dictionary.ids[term] for term in constants)
                 self._constants[label] = ids
-            self.answers[label] = MemberAnswer(self)
+            answer = IncrementalAnswer(self.running, self._vars, ask=self._ask, ordered=False)
+            self.answers[label] = answer
             rows[(label, *ids)] = 1
             for place, change in evaluator.statics.as_taken().items():
                 if place in self.labelled:
                     self._take_labelled(place, label, evaluator, change.delta)
         self.running.take(PARAMETERS, rows)
-        self._step(at, ())
+        self.step(at, ())
 
     def remove(self, at: int, members: Mapping[int, NativeEvaluator]) -> None:
         """Members leave."""
@@ -136,20 +100,13 @@ class LabelledPlan:
                 if place in self.labelled:
                     self._take_labelled(place, label, evaluator, negate(change.delta))
         self.running.take(PARAMETERS, rows)
-        self._step(at, ())
+        self.step(at, ())
         for label in members:
             del self.answers[label]
 
     def agrees(self, label: int, evaluator: NativeEvaluator) -> bool:
         """True when a new member's answer is the one that it had alone."""
-        rows = self.answers[label].rows
-        if self.form == "ask":
-            return bool(rows) == bool(evaluator.answer_ids())
-        found: Delta = {}
-        for row, weight in rows.items():
-            own = tuple([row[place] if place >= 0 else 0 for place in self._places])
-            found[own] = found.get(own, 0) + weight
-        return found == evaluator.answer_ids()
+        return self.answers[label].equals(evaluator.own_answer)
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -171,35 +128,35 @@ class LabelledPlan:
 
     def step(self, at: int, contents: Encoded) -> dict[int, AnswerChange]:
         """One transaction: what changed for whom, by the members' labels."""
-        return self._step(at, contents)
-
-    def _step(self, at: int, contents: Encoded) -> dict[int, AnswerChange]:
-        given = self.running.gather(at, contents)
-        with self.reading:
-            delta = self.running.step(given)
-            changes: dict[int, Delta] = {}
-            place = self._member
-            for row, weight in delta.items():
-                label = row[place]
-                mine = changes.get(label)
-                if mine is None:
-                    changes[label] = {row: weight}
-                else:
-                    mine[row] = weight
-            told = {label: self.answers[label].change(mine) for label, mine in changes.items()}
+        delta = self.running.step(self.running.gather(at, contents))
+        changes: dict[int, Delta] = {}
+        place = self._member
+        for row, weight in delta.items():
+            label = row[place]
+            mine = changes.get(label)
+            if mine is None:
+                changes[label] = {row: weight}
+            else:
+                mine[row] = weight
+        told = {label: self._change(label, mine) for label, mine in changes.items()}
         if self._terms.dictionary.due:
             self._terms.tidy()
         return told
 
     def unchanged(self, label: int) -> AnswerChange:
         """What a step that changes nothing does to the answer of a member."""
-        with self.reading:
-            return self.answers[label].change({})
+        return self._change(label, EMPTY)
 
-    def decoded(self, rows: Mapping[IdRow, int]) -> list[tuple[Term | None, ...]]:
-        """Rows of terms in the columns of the answer, as often as their weight."""
-        decode = self._decode
-        return [solution for row, weight in rows.items() for solution in [decode(row)] * weight]
+    def end(self) -> None:
+        """It takes no steps any more: answers that were given out must not need it."""
+        for answer in self.answers.values():
+            answer.settle()
+        self.close()
+
+    def _change(self, label: int, delta: Delta) -> AnswerChange:
+        answer = self.answers[label]
+        with answer.reading:
+            return answer.step(delta, told=True)
 
     def _take_labelled(self, place: int, label: int, evaluator: NativeEvaluator, delta: Delta) -> bool:
         names = [var.name for var in evaluator.statics.parts[place].vars]

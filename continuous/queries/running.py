@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, cast
+from typing import Any
 from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
@@ -234,7 +234,8 @@ class RunningQuery:
     @property
     def native(self) -> NativeEvaluator:
         """The evaluator of one that has a `shape`."""
-        return cast(NativeEvaluator, self.evaluator)
+        assert isinstance(self.evaluator, NativeEvaluator)
+        return self.evaluator
 
     @property
     def output(self) -> str:
@@ -245,7 +246,7 @@ class RunningQuery:
     def shape(self) -> Hashable | None:
         """Equal for queries whose timelines can be one; None for one that stays alone."""
         if (
-            self.evaluator.incremental is None
+            not isinstance(self.evaluator, NativeEvaluator)
             or self.state != "running"
             or self.prepared.registration.memory is not None
             or self.prepared.makes_stream
@@ -335,7 +336,7 @@ class RunningQuery:
     @property
     def explained(self) -> Explained | None:
         """The plan that keeps the answer up to date; None where the answer is recomputed."""
-        return self.evaluator.incremental if self.seat is None else self.seat.plan
+        return self.evaluator.explained if self.seat is None else self.seat.plan
 
     def variable_streams(self) -> list[str]:
         """The streams that windows on variables read now."""
