@@ -10,8 +10,10 @@ docs/decisions/0050-server.md tells why cheroot. What is added here:
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
+import socket
 import sys
 import threading
 from collections.abc import Callable, Sized
@@ -29,6 +31,7 @@ CONNECTION = "quadrill.connection"
 KEEP_ALIVE_CONNECTIONS = 2000
 EVALUATION_STACK_BYTES = 16 << 20
 _CANCEL_SECONDS = 1.0
+_END_SECONDS = 0.01
 
 
 class AddressError(QuadrillError):
@@ -146,6 +149,7 @@ class Server:
         """
         ending = threading.Thread(target=self._http.stop, name="quadrill-stop", daemon=True)
         ending.start()
+        self._wake(ending)
         ending.join(float(self._http.shutdown_timeout))
         if ending.is_alive():
             cancel()
@@ -153,6 +157,14 @@ class Server:
         if self._thread is not None:
             self._thread.join(_CANCEL_SECONDS)
         return not ending.is_alive()
+
+    def _wake(self, ending: threading.Thread) -> None:
+        """Let the thread that waits for connections see the end, which it looks for twice a second."""
+        ending.join(_END_SECONDS)
+        address = self._http.bind_addr
+        if ending.is_alive() and isinstance(address, tuple):
+            with contextlib.suppress(OSError):
+                socket.create_connection(address[:2], timeout=_CANCEL_SECONDS).close()
 
 
 def _address_error(host: str, port: int, error: OSError) -> AddressError:

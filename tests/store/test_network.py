@@ -54,7 +54,7 @@ class Listener:
                 pass
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
         self.host = f"127.0.0.1:{self._server.server_port}"
         self.url = f"http://{self.host}/"
