@@ -47,7 +47,7 @@ from ..scheduler.turns import (
     SwapAgainTurn,
     UnreadyTurn,
 )
-from ..static.commit_delta import Past
+from ..static.replay import Past
 from ..streams.accept import replay_derived
 from ..streams.retained import MemoryLog
 from .checkpointer import Checkpointer

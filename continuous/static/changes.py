@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..element import Solution
@@ -11,6 +12,18 @@ from ..rows import Delta, merge
 
 if TYPE_CHECKING:
     from quadrill.store.quads.frozen import FrozenReader
+
+
+@dataclass(slots=True)
+class CommitOrder:
+    """What orders commits and those who look at tables between two of them.
+
+    ``lock`` is held while a commit becomes visible and what it changes is worked out; ``made_at`` is the wall
+    clock time of the newest commit, read under it.
+    """
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    made_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

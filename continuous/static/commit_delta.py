@@ -6,7 +6,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from quadrill.store.changes.commit import Commit
@@ -37,25 +36,17 @@ Before: TypeAlias = Counter[Solution] | Recompute | None
 """The rows that a commit may change, before it; None when all are to be read behind it."""
 
 
-@dataclass(slots=True)
-class Past:
-    """What a replay knows of the first time: commits at which tables fell behind, versions read anew."""
-
-    behind: set[tuple[str, int]] = field(default_factory=set)
-    swaps: set[tuple[str, int]] = field(default_factory=set)
-
-
 class CommitDeltas:
     """The evaluations that a commit needs; called by writers, one at a time, while nothing becomes visible.
 
     Attributes:
-        past: during a replay, what happened the first time; then without limits.
+        unlimited: in a replay, which knows itself what was too much.
     """
 
     def __init__(self, store: QuadStore) -> None:
         """Work on the tables of one store."""
         self._store = store
-        self.past: Past | None = None
+        self.unlimited = False
 
     def before(self, group: TableGroup, touched: Touched, commit: Commit) -> Before:
         """The rows of a group that the commit may change, before it."""
@@ -87,7 +78,7 @@ class CommitDeltas:
 
     def _is_limited(self, group: TableGroup) -> bool:
         """Look-ups take a copy where there is too much, whether or not it is a replay."""
-        return self.past is None or not next(iter(group.tables)).is_held
+        return not self.unlimited or not next(iter(group.tables)).is_held
 
     def _rows(self, group: TableGroup, touched: Touched) -> Counter[Solution] | Recompute:
         at_most = MOST_ROWS if self._is_limited(group) else None

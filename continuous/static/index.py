@@ -56,6 +56,10 @@ class TriggerIndex:
             del self._groups[table.kind]
             self._remove(group)
 
+    def tables(self) -> list[Table]:
+        """All tables for which commits are looked at."""
+        return [table for group in self._groups.values() for table in group.tables]
+
     def group_of(self, table: Table) -> TableGroup | None:
         """The tables whose changes are worked out together with those of one, itself included."""
         group = self._groups.get(table.kind)

@@ -15,6 +15,7 @@ from quadrill.store.errors import QuadrillError
 from ..durable.turns import Turn
 from ..element import Solution
 from ..rows import Delta, difference
+from .changes import CommitOrder
 from .progress import active
 from .static_evaluator import StaticEvaluator
 from .table import Table
@@ -71,8 +72,7 @@ class Recomputer:
     def __init__(
         self,
         store: QuadStore,
-        order: threading.RLock,
-        made_at: Callable[[], int],
+        order: CommitOrder,
         finished: Callable[[Swap], None],
         *,
         threaded: bool = True,
@@ -81,14 +81,12 @@ class Recomputer:
 
         Args:
             store: what is read.
-            order: held while no commit may become visible.
-            made_at: the time of the newest commit, asked under ``order``.
+            order: its lock is held while no commit may become visible.
             finished: told the rows, in the thread that read them.
             threaded: False reads in the thread that asks.
         """
         self._store = store
         self._order = order
-        self._made_at = made_at
         self._finished = finished
         self.threaded = threaded
         self._line: deque[Sequence[Table]] = deque()
@@ -150,10 +148,10 @@ class Recomputer:
     ) -> tuple[Sequence[Iterable[Solution]], int, int]:
         """The rows of each table, the version that they are of, and when that was made."""
         if len(tables) == 1:
-            with self._order, self._store.snapshot_read() as snapshot:
+            with self._order.lock, self._store.snapshot_read() as snapshot:
                 asked = evaluators[0].columnar(snapshot, tables[0].part)
                 if asked is not None:
-                    version, at_ms = snapshot.version, self._made_at()
+                    version, at_ms = snapshot.version, self._order.made_at
                     tables[0].blind = False
             # What was asked keeps its snapshot: commits go on from here.
             found = None if asked is None else asked()
@@ -171,21 +169,21 @@ class Recomputer:
         """
         both = list(zip(tables, evaluators, strict=True))
         for _ in range(_TRIES):
-            with self._order:
+            with self._order.lock:
                 before = self._store.version
             found = [evaluator.whole(self._store, table.part) for table, evaluator in both]
-            with self._order:
+            with self._order.lock:
                 if self._store.version == before:
                     for table in tables:
                         table.blind = False
-                    return found, before, self._made_at()
+                    return found, before, self._order.made_at
             for each in found:
                 each.close()
-        with self._order, self._store.snapshot_read() as snapshot:
+        with self._order.lock, self._store.snapshot_read() as snapshot:
             found = [evaluator.whole(snapshot, table.part) for table, evaluator in both]
             for table in tables:
                 table.blind = False
-            return found, snapshot.version, self._made_at()
+            return found, snapshot.version, self._order.made_at
 
     def _wake(self) -> None:
         if self._thread is None and not self._closed:

@@ -190,7 +190,7 @@ class StaticInputs:
         if self._registry is None:
             self.close()
         else:
-            self._registry.gone.append(self)
+            self._registry.commits.gone.append(self)
 
     def stop(self) -> None:
         """The query has failed: it takes no steps any more, its description still tells of the tables."""
