@@ -104,7 +104,7 @@ class Group:
 
     def set_apart(self, running: Member) -> Failures:
         """A member gets a plan of its own, for something that is not for others."""
-        if self._members[running] is None:
+        if self._members.get(running) is None:
             return []
         failures = self._leave_plan(running)
         return failures + self._wake([running])

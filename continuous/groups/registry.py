@@ -102,10 +102,10 @@ class GroupRegistry:
         if mine.inputs.first.place is not None and mine.inputs.first.place == its.inputs.first.place:
             return mark
         known = [each.complete_from() for each in (mine, its)]
-        if None in known or mine.instant is None or its.instant is None:
+        if None in known or mine.instant is None:
             return None
         at = max(each for each in known if each is not None)
-        return mark if at <= min(mine.instant, its.instant) else max(at, mark + 1)
+        return mark if at <= mine.instant == its.instant else max(at, mark + 1)
 
     def _gather(self, shape: Hashable, joining: list[Member]) -> tuple[Group, list[Member], Failures]:
         first = self._first[shape]

@@ -336,3 +336,48 @@ def test_elements_in_order_are_taken_as_others_are(
             assert getattr(quick.timeline.inputs, name) == getattr(slow.timeline.inputs, name)
         assert quick.timeline.next_due() == slow.timeline.next_due()
         assert quick.timeline.inputs.views == slow.timeline.inputs.views
+
+
+@settings(deadline=None)
+@given(
+    pushes,
+    pushes,
+    st.lists(st.sampled_from([NOW, range_of(3), range_of(9)]), min_size=1, max_size=2),
+    st.sampled_from([0, 4]),
+    st.booleans(),
+)
+def test_what_a_timeline_has_not_seen_is_of_no_account_once_its_windows_have_passed(
+    earlier: list[list[tuple[int, str]] | int],
+    later: list[list[tuple[int, str]] | int],
+    specs: list[WindowSpec],
+    lateness: int,
+    admit: bool,
+) -> None:
+    declared = [window(spec, name=f"w{number}") for number, spec in enumerate(specs)]
+    old, young = (Streams(QueryTimeline(declared, CHANGE), lateness) for _ in range(2))
+    floor = 0
+    for each in earlier:
+        if isinstance(each, int):
+            floor = max(each, floor)
+            old.beat("urn:s", floor)
+        else:
+            old.push("urn:s", *each, admit=admit)
+    young.times, young.seq = dict(old.times), old.seq
+    same = False
+    # Heartbeats and elements of later times go on where the earlier ones ended, late ones do not.
+    for number, each in enumerate([*later, 30, [(31, "a")], [(28, "b"), (33, "c")], 60, [(61, "a")]]):
+        if isinstance(each, int):
+            floor = max(each, floor)
+            told = [one.beat("urn:s", floor) for one in (old, young)]
+        else:
+            told = [one.push("urn:s", *each, admit=admit) for one in (old, young)]
+        assert not same or told[0] == told[1], number
+        known = [at for one in (old, young) if (at := one.timeline.complete_from()) is not None]
+        instants = [at for one in (old, young) if (at := one.timeline.instant) is not None]
+        if len(known) < 2 or len(instants) < 2:
+            continue
+        same = same or max(known) <= min(instants)
+        if same:
+            held = [[dict(live.content) for _, live in one.timeline.windows.contents] for one in (old, young)]
+            assert held[0] == held[1] and instants[0] == instants[1]
+    assert same
