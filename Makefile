@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN ?= $(VENV)/bin
 
-.PHONY: help dev check types imports test test-all bench soak links
+.PHONY: help dev check types imports test test-fast test-all bench soak links
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,9 @@ imports: ## the import directions
 
 test: ## the tests of the README
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+test-fast: ## laws, oracles and units: no servers, no Spark, no browser, no other processes
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not (slow or process or postgres or spark)" tests/continuous tests/store
 
 test-all: ## everything, the slow sweeps too
 	$(BIN)/python -m pytest -m "slow or not slow"

@@ -26,7 +26,10 @@ from quadrill.store.registry import Registry, default_url
 E = "http://example.org/"
 SEEN = f"PREFIX : <{E}> SELECT ?x ?v WHERE {{ STREAM :s [RANGE 10s] {{ ?x :seen ?v }} }}"
 
-pytestmark = pytest.mark.skipif(not COPIES, reason="processes are copied on Linux only")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not COPIES, reason="processes are copied on Linux only"),
+]
 
 
 class Server:

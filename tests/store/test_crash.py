@@ -16,6 +16,8 @@ from quadrill.store.quads.quad_store import QuadStore
 
 from .crash_child import PREFIX, step
 
+pytestmark = pytest.mark.process
+
 CHILD = Path(__file__).with_name("crash_child.py")
 
 

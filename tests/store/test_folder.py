@@ -71,6 +71,7 @@ def test_an_older_format_is_upgraded_step_by_step(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "FORMAT").read_text() == f"quadrill-data {current + 2}\n"
 
 
+@pytest.mark.process
 def test_a_folder_in_use_is_refused_with_the_process_that_holds_it(tmp_path: Path) -> None:
     with QuadStore.open(tmp_path / "data"):
         with pytest.raises(StoreLockedError, match="in use by another process") as caught:

@@ -52,6 +52,7 @@ def test_every_version_can_be_seen_again_and_forward_leads_back(tmp_path: Path) 
     store.close()
 
 
+@pytest.mark.process
 def test_a_process_killed_while_rewound_starts_with_the_newest_version(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     code = f"""

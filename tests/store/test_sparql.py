@@ -230,6 +230,7 @@ def test_wide_texts_are_not_high() -> None:
         assert inspect_text(text, limits).height < 100
 
 
+@pytest.mark.process
 def test_a_bomb_in_a_process_of_its_own_does_not_end_it() -> None:
     code = """
 from quadrill.store.errors import QuadrillError

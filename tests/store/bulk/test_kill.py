@@ -16,6 +16,7 @@ from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.quads.quad_store import QuadStore
 
+pytestmark = pytest.mark.process
 ROWS = 3_000
 PROGRAM = """
 import os, signal, sys

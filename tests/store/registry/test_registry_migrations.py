@@ -117,6 +117,7 @@ def test_a_schema_of_a_newer_program_is_refused_and_left_alone(
     assert registry.revision() == "8888"
 
 
+@pytest.mark.process
 def test_several_first_starts_at_once_all_succeed(url: str) -> None:
     program = "import sys\nfrom quadrill.store.registry import Registry\nRegistry.open(sys.argv[1]).close()"
     command = [sys.executable, "-c", program, url]

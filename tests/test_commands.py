@@ -1,0 +1,54 @@
+"""The commands that run tests are the same wherever they stand, and the fast one has what it must have."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ORACLES = (
+    "continuous/evaluate/test_random_queries.py",
+    "continuous/evaluate/test_w3c_as_continuous.py",
+    "continuous/expressions/test_oracle.py",
+    "continuous/operators/test_laws.py",
+    "continuous/output/test_law.py",
+    "continuous/plan/test_native_oracle.py",
+    "continuous/remote/test_law.py",
+    "continuous/test_engine_law.py",
+    "continuous/test_scenarios.py",
+    "continuous/windows/test_windows_obey_their_definition.py",
+    "store/test_rdflib_oracle.py",
+    "store/test_update_laws.py",
+)
+"""Files without which a fast run would not tell whether answers are right."""
+
+
+def recipe(target: str) -> list[str]:
+    """What make does for a target, as words."""
+    found = re.search(rf"^{target}:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert found is not None
+    return shlex.split(found[1])
+
+
+def test_continuous_integration_ends_with_the_command_of_the_readme() -> None:
+    command = (ROOT / ".ci" / "run").read_text().rstrip().splitlines()[-1]
+    assert command in (ROOT / "README.md").read_text().splitlines()
+    assert shlex.split(command)[-4:] == recipe("test")[-4:] == ["-n", "auto", "--dist", "loadfile"]
+
+
+def test_the_fast_run_has_the_laws_and_oracles_and_starts_nothing() -> None:
+    words = recipe("test-fast")
+    arguments = words[words.index("pytest") + 1 :]
+    for option in ("-n", "--dist"):
+        place = arguments.index(option)
+        del arguments[place : place + 2]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-qq", *arguments]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+    files = {line.partition(": ")[0] for line in told.splitlines() if ": " in line}
+    assert {f"tests/{each}" for each in ORACLES} <= files
+    assert not [each for each in files if each.startswith(("tests/app", "tests/acceptance", "tests/w3c"))]
+    for file in files:
+        assert "LiveServer" not in (ROOT / file).read_text(), file
