@@ -10,20 +10,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
 from quadrill.store.errors import QuadrillError
 
-from ..element import Solution
-from .nodes import Algebra, Var
+from .nodes import Algebra, Term, Var
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
 
 log = logging.getLogger("quadrill.continuous")
 
+Row: TypeAlias = tuple[Term | None, ...]
+"""The values of a part's columns."""
 ENGINES = ("oxigraph", "spark")
 """Who can evaluate a static part."""
 
@@ -77,7 +78,7 @@ class ColumnarEngine(Protocol):
         columns: Sequence[Var],
         graphs: Graphs,
         base_iri: str | None,
-    ) -> list[Solution]:
+    ) -> list[Row]:
         """The rows of a pattern at a version of the store, in any order.
 
         Raises:
@@ -119,7 +120,7 @@ class ColumnarParts:
         columns: Sequence[Var],
         graphs: Graphs,
         base_iri: str | None,
-    ) -> list[Solution] | None:
+    ) -> list[Row] | None:
         """The rows of a part at a version of the store; None when the engine was not able to.
 
         Args:

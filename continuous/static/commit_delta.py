@@ -12,8 +12,8 @@ from quadrill.store.changes.commit import Commit
 
 from ..element import Solution
 from .changes import AllRows, Change, Recompute, RowChange
-from .deltas import TooManyRowsError, difference, rows_with
 from .index import Touched
+from .keyed_rows import TooManyRowsError, rows_with
 from .table import Table
 from .table_group import TableGroup
 
@@ -109,3 +109,10 @@ def _anew(group: TableGroup, why: str) -> Recompute:
     for table in group.tables:
         table.anew_because = why
     return Recompute()
+
+
+def difference(after: Counter[Solution], before: Counter[Solution]) -> dict[Solution, int]:
+    """``after - before`` without zeros."""
+    weights = {row: count - before[row] for row, count in after.items() if count != before[row]}
+    weights.update((row, -count) for row, count in before.items() if row not in after)
+    return weights

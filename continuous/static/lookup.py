@@ -2,7 +2,7 @@
 
     rows of a key, as the query sees them  =  rows in the store now  -  changes the query has not taken
 
-Nothing is held but a bounded memo of keys that were asked for, and the changes of commits whose turn has not
+Nothing is held but a bounded cache of keys that were asked for, and the changes of commits whose turn has not
 come for the query. Both sides of the difference are read while no commit can become visible, so the result is
 exact whatever the store's version is by then.
 
@@ -28,7 +28,6 @@ from ..operators.arrangement import Arrangement, Key
 from ..rows import Delta, IdRow
 from .changes import Replaced, RowChange, VersionedChange
 from .facts import LookupFacts
-from .key_cache import Memo, add_rows
 from .keyed_rows import TermKey, rows_of
 from .static_evaluator import Reader
 from .table import Table
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
 
 MOST_REMEMBERED = 100_000
-"""Rows and keys that the memo of one query and part has at most; what was not asked for longest goes."""
+"""Rows and keys that the cache of one query and part has at most; what was not asked for longest goes."""
 
 
 @dataclass(slots=True)
@@ -51,6 +50,61 @@ class _Stretch:
 
     reader: FrozenReader | None = None
     ahead: dict[Solution, int] = field(default_factory=dict)
+
+
+class KeyCache:
+    """The rows of the keys that were asked for last, under one set of columns."""
+
+    def __init__(self, lookup: Lookup, columns: tuple[int, ...]) -> None:
+        self.columns = columns
+        # The key asked for last is the last.
+        self.buckets: dict[Key, dict[IdRow, int]] = {}
+        self.ahead: dict[TermKey, dict[Solution, int]] = {}
+        self.size = 0
+        self._lookup = lookup
+
+    def get(self, key: Key, _: object = None) -> dict[IdRow, int]:
+        """The rows with a key and how often each is there."""
+        lookup = self._lookup
+        lookup.asked += 1
+        bucket = self.buckets.pop(key, None)
+        if bucket is None:
+            return lookup.read(self, key)
+        self.buckets[key] = bucket
+        lookup.found += 1
+        return bucket
+
+    def forget(self) -> None:
+        """Nothing that was read holds any more."""
+        self.buckets.clear()
+        self.ahead.clear()
+        self.size = 0
+
+    def ahead_by(self, row: Solution, weight: int) -> None:
+        """So many more of a row are in the store, and not taken by the query."""
+        key = tuple([row[column] for column in self.columns])
+        rows = self.ahead.setdefault(key, {})
+        add_rows(rows, row, weight)
+        if not rows:
+            del self.ahead[key]
+
+    def update(self, change: Delta) -> int:
+        """Take a change into what is remembered; how much larger that is now."""
+        columns, before = self.columns, self.size
+        single = columns[0] if len(columns) == 1 else None
+        for row, weight in change.items():
+            key: Key = row[single] if single is not None else tuple([row[column] for column in columns])
+            bucket = self.buckets.get(key)
+            if bucket is None:
+                continue
+            rows = len(bucket)
+            total = bucket.get(row, 0) + weight
+            if total:
+                bucket[row] = total
+            else:
+                bucket.pop(row, None)
+            self.size += len(bucket) - rows
+        return self.size - before
 
 
 class Lookup(Arrangement):
@@ -72,7 +126,7 @@ class Lookup(Arrangement):
         self.found = 0
         self._store = store
         self._order = order
-        self._memos: dict[tuple[int, ...], Memo] = {}
+        self._caches: dict[tuple[int, ...], KeyCache] = {}
         # The first is the query's, to the last one commits are added.
         self._stretches = deque([_Stretch()])
         self._size = 0
@@ -112,8 +166,8 @@ class Lookup(Arrangement):
         for row, weight in weights.items():
             add_rows(stretch.ahead, row, sign * weight)
             if stretch is self._stretches[0]:
-                for memo in self._memos.values():
-                    memo.ahead_by(row, sign * weight)
+                for cache in self._caches.values():
+                    cache.ahead_by(row, sign * weight)
 
     def is_behind_by(self, change: Delta) -> None:
         """The query has not taken these rows, which the store had when it began to look."""
@@ -131,59 +185,59 @@ class Lookup(Arrangement):
             for _ in range(self.renewals):
                 self._stretches.popleft()
             self.renewals = 0
-            for memo in self._memos.values():
-                memo.forget()
+            for cache in self._caches.values():
+                cache.forget()
                 for row, weight in self._stretches[0].ahead.items():
-                    memo.ahead_by(row, weight)
+                    cache.ahead_by(row, weight)
             self._size = 0
 
     # --- as joins use it ------------------------------------------------------------------------
 
-    def index(self, key: tuple[int, ...]) -> Memo:  # type: ignore[override]
+    def index(self, key: tuple[int, ...]) -> KeyCache:  # type: ignore[override]
         """What finds rows by the values of some columns, all of which every row binds."""
-        memo = self._memos.get(key)
-        if memo is None:
+        cache = self._caches.get(key)
+        if cache is None:
             assert key, "a look-up needs a key"
             with self._order:
-                memo = self._memos[key] = Memo(self, key)
+                cache = self._caches[key] = KeyCache(self, key)
                 for row, weight in self._stretches[0].ahead.items():
-                    memo.ahead_by(row, weight)
-        return memo
+                    cache.ahead_by(row, weight)
+        return cache
 
     def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
         """Have exactly these keys."""
         wanted = set(keys)
-        for key in [each for each in self._memos if each not in wanted]:
+        for key in [each for each in self._caches if each not in wanted]:
             with self._order:
-                self._size -= self._memos.pop(key).size
+                self._size -= self._caches.pop(key).size
 
     def fan_out(self, key: tuple[int, ...]) -> float:
         """How many rows a value of the key has, by those that are remembered."""
-        memo = self._memos.get(key)
-        return 1.0 if memo is None or not memo.buckets else memo.size / len(memo.buckets)
+        cache = self._caches.get(key)
+        return 1.0 if cache is None or not cache.buckets else cache.size / len(cache.buckets)
 
     def update(self, change: Delta) -> None:
         """The query takes a change of the part."""
         self.recent.extend(change)
         self.is_behind_by({row: -weight for row, weight in change.items()})
-        for memo in self._memos.values():
-            self._size += memo.update(change)
+        for cache in self._caches.values():
+            self._size += cache.update(change)
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
         """The rows that are remembered."""
-        for memo in self._memos.values():
-            for bucket in memo.buckets.values():
+        for cache in self._caches.values():
+            for bucket in cache.buckets.values():
                 yield from bucket.items()
 
     def held(self) -> Iterator[IdRow]:
         """The rows that are remembered; see `Arrangement.held`."""
-        for memo in list(self._memos.values()):
-            yield from chain.from_iterable(map(tuple, list(memo.buckets.values())))
+        for cache in list(self._caches.values()):
+            yield from chain.from_iterable(map(tuple, list(cache.buckets.values())))
 
     @property
     def keys(self) -> int:
         """How many keys are remembered."""
-        return sum(len(memo.buckets) for memo in list(self._memos.values()))
+        return sum(len(cache.buckets) for cache in list(self._caches.values()))
 
     @property
     def size(self) -> int:
@@ -191,19 +245,19 @@ class Lookup(Arrangement):
         return self._size
 
     def __len__(self) -> int:
-        return sum(len(bucket) for memo in self._memos.values() for bucket in memo.buckets.values())
+        return sum(len(bucket) for cache in self._caches.values() for bucket in cache.buckets.values())
 
-    def read(self, memo: Memo, key: Key) -> dict[IdRow, int]:
+    def read(self, cache: KeyCache, key: Key) -> dict[IdRow, int]:
         """The rows of a key as the query must see them now; remembered."""
         self.check()
         dictionary = self.table.terms.dictionary
-        places = memo.columns
+        places = cache.columns
         ids = (key,) if isinstance(key, int) else key
         values: TermKey = tuple([dictionary.terms[each] for each in ids])
         with self._order:
             reader: Reader = self._stretches[0].reader or self.table.frozen or self._store
-            counted = dict(rows_of(reader, self.table, places, values))
-            for row, weight in memo.ahead.get(values, {}).items():
+            counted = dict(rows_of(reader, self.table.background, self.table.part, places, values))
+            for row, weight in cache.ahead.get(values, {}).items():
                 add_rows(counted, row, -weight)
         encode = dictionary.ids
         bucket = {
@@ -212,14 +266,14 @@ class Lookup(Arrangement):
         }
         while self._size + len(bucket) + 1 > MOST_REMEMBERED and self._forget():
             pass
-        memo.buckets[key] = bucket
-        memo.size += len(bucket) + 1
+        cache.buckets[key] = bucket
+        cache.size += len(bucket) + 1
         self._size += len(bucket) + 1
         return bucket
 
     def _forget(self) -> bool:
         """Forget what was not asked for longest under the key that has most; False when there is nothing."""
-        largest = max(self._memos.values(), key=lambda memo: memo.size)
+        largest = max(self._caches.values(), key=lambda cache: cache.size)
         if not largest.buckets:
             return False
         oldest = next(iter(largest.buckets))
@@ -234,3 +288,12 @@ def lookup_facts(lookups: Sequence[Lookup]) -> LookupFacts:
     keys = sum(each.keys for each in lookups)
     rows = sum(each.size for each in lookups) - keys
     return LookupFacts(keys, rows, sum(each.asked for each in lookups), sum(each.found for each in lookups))
+
+
+def add_rows(into: dict[Solution, int], row: Solution, weight: int) -> None:
+    """So many more of a row, fewer where the weight is negative."""
+    total = into.get(row, 0) + weight
+    if total:
+        into[row] = total
+    else:
+        into.pop(row, None)

@@ -219,13 +219,8 @@ class StaticInputs:
         if self._registry is None or (self.tables and not self.follows):
             return self._own_version
         if not self.begun:
-            return self._newest
+            return max([self._registry.version, *(each.version for each in self.tables if each.follows)])
         return self.version_when(self._registry.version)
-
-    @property
-    def _newest(self) -> int:
-        assert self._registry is not None
-        return max([self._registry.version, *(each.version for each in self.tables if each.follows)])
 
     def version_when(self, passed: int) -> int:
         """The version of its rows at the turn of version ``passed``, if nothing has come for it since."""
@@ -334,7 +329,7 @@ class StaticInputs:
                 each.attach()
             if self not in table.readers:
                 table.readers.append(self)
-        self.steps.reached = self._newest
+        self.steps.reached = max(self.version, self._registry.version)
         self.begun = True
         return changes
 

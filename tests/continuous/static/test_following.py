@@ -15,7 +15,7 @@ from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.plan.plan import source_key
 from quadrill.continuous.static import commit_delta as limits
-from quadrill.continuous.static import deltas
+from quadrill.continuous.static import keyed_rows
 from quadrill.continuous.static.static_evaluator import StaticEvaluator
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -192,7 +192,7 @@ def test_a_part_refreshed_by_hand_stays_until_it_is_asked(one: Bench) -> None:
 
 
 def test_many_keys_are_asked_for_in_several_texts(one: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deltas, "_AT_ONCE", 2)
+    monkeypatch.setattr(keyed_rows, "_AT_ONCE", 2)
     one.register("q", LABELLED)
     one.push(1, "a", "b", "c")
     one.store.apply(add=[quad(name, "l" + name) for name in "abcde"])
