@@ -348,7 +348,9 @@ def decimal_id(mantissa: int, scale: int) -> int:
     most = _SCALE_MOST if mantissa >= 0 else _SCALE_MOST - 1
     if scale > most or not -_DECIMAL_MOST <= mantissa <= _DECIMAL_MOST:
         return 0
-    return _pack(_DECIMAL, (_fold(mantissa) << _SCALE_BITS) | scale)
+    # Signed to unsigned, small magnitudes first, and `_pack`, written out: numbers of streams come this way.
+    folded = mantissa << 1 if mantissa >= 0 else ((-mantissa) << 1) - 1
+    return ~((((folded << _SCALE_BITS) | scale) << TYPE_BITS) | _DECIMAL)
 
 
 def inline_decimal(term_id: int) -> tuple[int, int] | None:
@@ -391,11 +393,6 @@ def _decimal_text(mantissa: int, scale: int) -> str:
 
 def _pack(kind: int, value: int) -> int:
     return ~((value << TYPE_BITS) | kind)
-
-
-def _fold(value: int) -> int:
-    """Signed to unsigned, small magnitudes first."""
-    return value << 1 if value >= 0 else ((-value) << 1) - 1
 
 
 def _unfold(value: int) -> int:

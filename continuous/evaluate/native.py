@@ -40,8 +40,7 @@ from ..static.steps import Changes as StaticChanges
 from ..uncertainty import custom_functions
 from ..windows.encoded import EncodedContent, WindowKey
 from ..windows.engine_terms import EngineTerms
-from .answer import Answer, AnswerChange
-from .incremental_answer import IncrementalAnswer
+from .answer import Answer, AnswerChange, IncrementalAnswer
 from .static_rows import described, streams_of_variable
 
 if TYPE_CHECKING:

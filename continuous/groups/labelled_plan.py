@@ -9,8 +9,7 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.dictionary import inline_id
 
-from ..evaluate.answer import AnswerChange
-from ..evaluate.incremental_answer import IncrementalAnswer
+from ..evaluate.answer import AnswerChange, IncrementalAnswer
 from ..evaluate.native import NativeEvaluator, weakly
 from ..expressions.oxigraph import canonical
 from ..plan.plan_state import Encoded, PlanState

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from operator import itemgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..rows import Delta, IdRow, merge
 
@@ -51,7 +51,7 @@ class Arrangement:
     One that is looked into seldom, because only changes of the store are joined with it, may be ``drowsy``:
     when it has had many changes without a look-up, its indexes are dropped and only the rows are kept, until
     `index` is called again. Whoever looks into a drowsy one must get the index anew each time, and
-    also where ``asked_anew`` says so.
+    from `now` where that is there.
     """
 
     is_lookup = False
@@ -59,8 +59,8 @@ class Arrangement:
     renewals = 0
     """How often all rows were replaced since the last step, of a look-up; `renew` takes them."""
 
-    asked_anew = False
-    """`index` may give another one at each step."""
+    now: Mapping[tuple[int, ...], Any] | None = None
+    """What `index` gives at this step, by key, where it may be another one at each; None where it is not."""
 
     def __init__(self, keys: Iterable[tuple[int, ...]]) -> None:
         self.indexes: dict[tuple[int, ...], Index] = {key: {} for key in dict.fromkeys(keys)}

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pyoxigraph import Quad
 
-from ..algebra.query import Output
+from ..algebra.query import ContinuousQuery, Output
+from ..algebra.rewrites import has_order
 from ..element import Solution
 from .results import SolutionLines, in_fixed_order, one_line, quads_text
 from .subscription import EventKind
@@ -265,3 +266,21 @@ class ConstructEmission:
     @staticmethod
     def _line(moment: Moment, quads: Sequence[Quad]) -> str:
         return f'{moment.head()},"quads":{one_line(quads_text(quads))}}}'
+
+
+def emission_of(
+    query: ContinuousQuery,
+    output: Output,
+    construct: Construct,
+    non_empty: bool,
+    emit_element: EmitElement | None,
+) -> Emission:
+    """The operator of a query; ``non_empty``: an empty answer is not told."""
+    ordered = has_order(query.root)
+    match query.form:
+        case "ask":
+            return AskEmission()
+        case "construct":
+            return ConstructEmission(output, construct, ordered, non_empty, emit_element)
+        case _:
+            return SelectEmission(output, tuple(each.name for each in query.columns), ordered, non_empty)

@@ -238,12 +238,16 @@ class _Writer:
             slots[join.inputs[number].vars[column]] = f"row{number}[{column}]"
 
     def _index(self, join: Join, probe: Probe) -> str:
-        """The name of the index that a look-up uses; some are asked for each time."""
+        """The name of the index that a look-up uses; some are looked for each time."""
         out = self._out
         arrangement = join.arrangements[probe.input]
-        if not (arrangement.drowsy or arrangement.asked_anew):
+        if not arrangement.drowsy and arrangement.now is None:
             return out.name_of(arrangement.index(probe.key), "index")
         index = out.fresh("look")
+        if arrangement.now is not None:
+            arrangement.index(probe.key)
+            out.line(f"{index} = {out.name_of(arrangement.now, 'now')}[{probe.key}]")
+            return index
         out.line(f"{index} = {out.name_of(arrangement, 'input')}.index({probe.key})")
         return index
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 from typing import Literal as OneOf
 
@@ -11,7 +11,6 @@ from pyoxigraph import NamedNode
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
 
-from ..algebra.rewrites import has_order
 from ..element import Solution
 from ..evaluate.answer import Answer
 from ..evaluate.evaluator import Evaluator, Explained, Windows
@@ -19,15 +18,7 @@ from ..evaluate.native import NativeEvaluator
 from ..groups.membership import Membership, Seat
 from ..inputs import StreamInput
 from ..meters import Meter
-from ..output.emission import (
-    AskEmission,
-    ChangedAnswer,
-    ConstructEmission,
-    Emission,
-    EmitElement,
-    Moment,
-    SelectEmission,
-)
+from ..output.emission import ChangedAnswer, EmitElement, Moment, emission_of
 from ..output.feed import Feed
 from ..output.results import one_line
 from ..output.view_registry import View
@@ -36,6 +27,7 @@ from ..static.static_inputs import StaticInputs
 from ..static.steps import StaticStep
 from ..windows.reports import Evaluation, Skipped
 from ..windows.timeline import QueryTimeline
+from .current_answer import CurrentAnswer
 from .prepare import PreparedQuery
 from .static_state import RefreshNotes, StaticState
 
@@ -82,7 +74,9 @@ class RunningQuery:
         self.state: State = "running"
         self.error: str | None = None
         self.static = StaticState(name, evaluator, notes)
-        self.emission = _emission_of(prepared, evaluator, emit_element)
+        self.emission = emission_of(
+            prepared.query, prepared.output, evaluator.construct, prepared.non_empty, emit_element
+        )
         self.view: View | None = None
         self.repeats = False
         self.membership: Membership | None = None
@@ -304,7 +298,7 @@ class RunningQuery:
     def answered_by(self, answer: ChangedAnswer) -> None:
         """The answer is the same as it was, and known here from now on."""
         assert self.last_step is not None
-        self.feed.publish([], CurrentAnswer(self, self.last_step, self.last_version, answer).line)
+        self.feed.publish([], self._current(self.last_step, self.last_version, answer))
 
     def settle(self, told: int | None = None) -> None:
         """Bring its figures to the newest evaluation; the common one numbered ``told`` is told next."""
@@ -384,10 +378,11 @@ class RunningQuery:
         self.last_step, self.last_version = step, version
         self.evaluations += 1
         revised = self.last_answer_id if step.revises else None
-        sources = None if self.prepared.sources is None else self._marks()
-        moment = Moment(step.at, version, step.window, revised, sources, step.skipped, self.repeats)
+        sources = self.prepared.sources
+        marks = None if sources is None else sources.marks()
+        moment = Moment(step.at, version, step.window, revised, marks, step.skipped, self.repeats)
         events = self.emission.events(moment, answer)
-        ids = self.feed.publish(events, CurrentAnswer(self, step, version, answer).line)
+        ids = self.feed.publish(events, self._current(step, version, answer))
         if ids:
             self.last_answer_id = ids[-1]
             self.results.add(now_ms, len(ids))
@@ -395,14 +390,10 @@ class RunningQuery:
         elif not step.revises:
             self.last_answer_id = None
 
-    def _marks(self) -> Any:
-        """What the answer reflects of other servers; None when it reads nothing there."""
-        sources = self.prepared.sources
-        return None if sources is None else sources.marks()
-
-    def line(self, step: Evaluation, version: int, answer: ChangedAnswer) -> str:
-        """An answer as it stands at an evaluation, as the current one."""
-        return self.emission.current(Moment(step.at, version, step.window, None, self._marks()), answer)
+    def _current(self, step: Evaluation, version: int, answer: ChangedAnswer) -> Callable[[], str]:
+        """What writes the current answer, as it stands at an evaluation."""
+        sources, seat = self.prepared.sources, self.seat
+        return CurrentAnswer(self.emission, sources, seat, step, version, answer).line
 
     def empty_answer(self) -> dict[str, Any]:
         """The current answer before the first evaluation."""
@@ -428,45 +419,7 @@ class RunningQuery:
         answer = self.evaluator.go_on(step.at, self.timeline.windows.contents, last)
         if self.view is not None:
             self.view.replace(answer.rows, step.at)
-        self.feed.answer_again(CurrentAnswer(self, step, self.last_version, answer).line)
-
-
-class CurrentAnswer:
-    """The current answer of a query after one evaluation; its line is made when somebody asks, and kept."""
-
-    def __init__(self, running: RunningQuery, step: Evaluation, version: int, answer: ChangedAnswer) -> None:
-        self._running = running
-        self._told = step, version
-        self._answer = answer
-        self._seat = running.seat
-        self._number = 0 if self._seat is None else self._seat.seen
-        self._made: tuple[tuple[Evaluation, int], str] | None = None
-
-    def line(self) -> str:
-        """The answer, at the newest evaluation that left it as it is. Called in any thread."""
-        told = self._told
-        if self._seat is not None:
-            # Evaluations of a common plan that gave this query no rows were not told here.
-            told = self._seat.shown_after(self._number) or told
-        made = self._made
-        if made is None or made[0] != told:
-            made = self._made = told, self._running.line(*told, self._answer)
-        return made[1]
-
-
-def _emission_of(prepared: PreparedQuery, evaluator: Evaluator, emit_element: EmitElement | None) -> Emission:
-    query = prepared.query
-    ordered = has_order(query.root)
-    match query.form:
-        case "ask":
-            return AskEmission()
-        case "construct":
-            return ConstructEmission(
-                prepared.output, evaluator.construct, ordered, prepared.non_empty, emit_element
-            )
-        case _:
-            names = tuple(each.name for each in query.columns)
-            return SelectEmission(prepared.output, names, ordered, prepared.non_empty)
+        self.feed.answer_again(self._current(step, self.last_version, answer))
 
 
 def _nothing() -> None:

@@ -30,12 +30,11 @@ class SharedArrangement(Arrangement):
     they count as taken when the query begins, at which some other input is empty.
     """
 
-    asked_anew = True
-
     def __init__(self, table: Table) -> None:
         """Look into a table; from `attach` on its changes wait for the query."""
         super().__init__([()])
         self.table: Table = table
+        self.now: dict[Columns, Index | Behind] = {}
         self._used: dict[Columns, TableIndex] = {}
         # What the table has and the query has not taken yet, and the same by each key in use.
         self._ahead: Delta = {}
@@ -44,7 +43,7 @@ class SharedArrangement(Arrangement):
     def prepare(self, keys: Iterable[Columns]) -> None:
         """Have these indexes made, which may take a while."""
         for key in keys:
-            self._index(key)
+            self.index(key)
 
     def attach(self, ahead: Delta = EMPTY) -> None:
         """The query begins at the table's present version, or behind it by a change."""
@@ -66,20 +65,27 @@ class SharedArrangement(Arrangement):
             add(self._ahead, row, sign * weight)
         for columns, ahead in self._ahead_by.items():
             _add_by(ahead, columns, delta, sign)
+        if not self._ahead:
+            self._ahead_by.clear()
+        for columns in self._used:
+            self.index(columns)
 
     # --- as joins use it ------------------------------------------------------------------------
 
     def index(self, key: Columns) -> Index | Behind:  # type: ignore[override]
         """What finds rows by the values of some columns now."""
         used = self._used.get(key)
-        found = self._index(key).rows if used is None else used.rows
-        if not self._ahead:
-            return found
-        ahead = self._ahead_by.get(key)
-        if ahead is None:
-            ahead = self._ahead_by[key] = {}
-            _add_by(ahead, key, self._ahead, 1)
-        return Behind(found, ahead)
+        if used is None:
+            used = self._used[key] = self.table.by_columns.acquire(key, self.table.rows)
+        found: Index | Behind = used.rows
+        if self._ahead:
+            ahead = self._ahead_by.get(key)
+            if ahead is None:
+                ahead = self._ahead_by[key] = {}
+                _add_by(ahead, key, self._ahead, 1)
+            found = Behind(used.rows, ahead)
+        self.now[key] = found
+        return found
 
     def keep(self, keys: Iterable[Columns]) -> None:
         """Use exactly these indexes."""
@@ -88,6 +94,7 @@ class SharedArrangement(Arrangement):
         for key in [each for each in self._used if each not in wanted]:
             self.table.by_columns.release(self._used.pop(key))
             self._ahead_by.pop(key, None)
+            self.now.pop(key, None)
 
     def fan_out(self, key: Columns) -> float:
         """How many rows a value of the key has on average, estimated where there is no index by it."""
@@ -107,8 +114,6 @@ class SharedArrangement(Arrangement):
         """The query takes a change of the part."""
         self.recent.extend(change)
         self.ahead_by(change, -1)
-        if not self._ahead:
-            self._ahead_by.clear()
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
         """Every row with its weight, as the query sees them."""
@@ -122,12 +127,6 @@ class SharedArrangement(Arrangement):
 
     def __len__(self) -> int:
         return len(self.table.rows)
-
-    def _index(self, key: Columns) -> TableIndex:
-        found = self._used.get(key)
-        if found is None:
-            found = self._used[key] = self.table.by_columns.acquire(key, self.table.rows)
-        return found
 
 
 class Behind:

@@ -15,7 +15,7 @@ from itertools import count
 
 from ..element import Element
 from ..inputs import Arrival, StreamTime
-from .snapshots import First, TimelineSnapshot
+from .snapshots import First, StreamViewSnapshot, TimelineSnapshot
 
 
 @dataclass(slots=True)
@@ -133,6 +133,13 @@ class InputOrder:
     def waiting(self) -> list[tuple[int, int, Element]]:
         """The elements that wait in their order, each behind the places of its stream and its push."""
         return [(order, push, element) for _, order, _, push, element in sorted(self._waiting)]
+
+    def streams_snapshot(self) -> dict[str, StreamViewSnapshot]:
+        """What is known of each stream."""
+        return {
+            stream: StreamViewSnapshot(view.lateness, view.time, view.active, view.idle)
+            for stream, view in self.views.items()
+        }
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
         """Go on from a snapshot."""

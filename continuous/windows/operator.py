@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -95,3 +95,8 @@ class WindowOperator(Protocol):
     def restore(self, snapshot: Any) -> None:
         """Go on, in an empty window of the same declaration, from what `snapshot` gave."""
         ...
+
+
+def close_next(operators: Sequence[WindowOperator]) -> bool:
+    """Apply one queued close of each counting window; False when none had one."""
+    return any([operator.close_next() for operator in operators])

@@ -10,6 +10,7 @@ from pyoxigraph import NamedNode
 
 from ..algebra.query import WindowDeclaration
 from .encoded import EncodedContent, WindowKey
+from .grid import GridWindow
 from .kinds import build_window, kind_of
 from .live import LiveContent, LiveQuads
 from .operator import WindowOperator
@@ -128,6 +129,25 @@ class QueryWindows:
     def size(self) -> int:
         """Quads held."""
         return sum(operator.state_size() for operator in self)
+
+    def next_due(self) -> tuple[int, int] | None:
+        """The next (instant, phase) at which time changes a content or closes a window.
+
+        Phase 1 is behind the watermark: a close of ``(open, close]`` is known only then.
+        """
+        due = [(at, int(each.closes_after)) for each in self if (at := each.next_due()) is not None]
+        return min(due, default=None)
+
+    @property
+    def grids(self) -> list[GridWindow]:
+        """The windows on a grid of time."""
+        return [operator for operator in self if isinstance(operator, GridWindow)]
+
+    def skip_to(self, instant: int) -> None:
+        """Move grids behind an instant; all closes until then are empty."""
+        for grid in self.grids:
+            if (close := grid.last_close_by(instant)) is not None:
+                grid.skip_to(close)
 
     def restore(
         self, kept: list[tuple[tuple[str, str], Any]], places: Mapping[str, int], instant: int | None

@@ -20,12 +20,11 @@ from copy import copy
 from ..algebra.query import WindowDeclaration
 from ..element import Element
 from ..inputs import Advance, Arrival, Idle, StreamInput
-from .grid import GridWindow
 from .input_order import InputOrder, View
-from .operator import Interval, WindowOperator
+from .operator import Interval, close_next
 from .query_windows import ContentOf, QueryWindows, StreamsOf
 from .reports import Cause, Evaluation, Report, Skipped, Step
-from .snapshots import StreamViewSnapshot, TimelineSnapshot
+from .snapshots import TimelineSnapshot
 
 
 class QueryTimeline:
@@ -112,10 +111,7 @@ class QueryTimeline:
         inputs = self.inputs
         waiting = inputs.waiting()
         return TimelineSnapshot(
-            {
-                stream: StreamViewSnapshot(view.lateness, view.time, view.active, view.idle)
-                for stream, view in inputs.views.items()
-            },
+            inputs.streams_snapshot(),
             [(key, operator.snapshot()) for key, operator in self.windows.operators.items()],
             deque(element for _, _, element in waiting),
             [order for order, _, _ in waiting],
@@ -302,12 +298,7 @@ class QueryTimeline:
 
     def _next_time_event(self) -> tuple[int, int] | None:
         """The next (instant, phase) at which time alone does something."""
-        found: tuple[int, int] | None = None
-        for operator in self.windows:
-            due = operator.next_due()
-            if due is not None:
-                key = (due, 1 if operator.closes_after else 0)
-                found = key if found is None or key < found else found
+        found = self.windows.next_due()
         if self._next_report is not None:
             key = (self._next_report, 1 if self.windows.closes_after else 0)
             found = key if found is None or key < found else found
@@ -365,7 +356,7 @@ class QueryTimeline:
         for element in elements:
             for operator in operators:
                 changed = operator.add(element) or changed
-            while _close_next(operators):
+            while close_next(operators):
                 changed = counted = True
                 if self.report.kind == "on-window-close":
                     yield from self._evaluate(at, "elements", True, interval, False, closed=True)
@@ -412,7 +403,7 @@ class QueryTimeline:
                 self.inputs.taken += 1
                 for operator in operators:
                     changed = operator.admit(element, self.instant) or changed
-                while _close_next(operators):
+                while close_next(operators):
                     closed = True
             if self.report.kind == "on-content-change":
                 if changed or closed:
@@ -433,7 +424,7 @@ class QueryTimeline:
         """
         if not self.windows.empty:
             return None
-        grids = [op for op in self.windows if isinstance(op, GridWindow)]
+        grids = self.windows.grids
         busy = [close - 1 for grid in grids if (close := grid.first_busy_close()) is not None]
         # A close of (open, close] holds the elements at its end, and is known only after it.
         end = min([until - 1 if self.windows.closes_after else until, *busy])
@@ -452,16 +443,9 @@ class QueryTimeline:
 
     def _jump(self, end: int) -> None:
         """Move grids and reports behind ``end``: nothing but empty windows closes until then."""
-        for operator in self.windows:
-            if isinstance(operator, GridWindow) and (close := operator.last_close_by(end)) is not None:
-                operator.skip_to(close)
+        self.windows.skip_to(end)
         if self._next_report is not None and self._next_report <= end:
             every = self.report.every_ms
             self._next_report += ((end - self._next_report) // every + 1) * every
         assert self.instant is not None
         self.instant = max(self.instant, end)
-
-
-def _close_next(operators: Sequence[WindowOperator]) -> bool:
-    """Apply one queued close of each counting window; False when none had one."""
-    return any([operator.close_next() for operator in operators])
