@@ -9,7 +9,7 @@ from typing import cast
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as a
-from ..algebra.build import all_nodes
+from ..algebra.build import all_nodes, children
 from ..algebra.nodes import Algebra, TermPattern, TriplePattern, Var
 from ..algebra.query import ContinuousQuery, DatasetClause, Form, Output, TemplateQuad, WindowDeclaration
 from ..algebra.variables import Names, Scopes, expression_variables, in_scope, mentioned
@@ -188,14 +188,7 @@ def _outside_windows(root: Algebra) -> Iterator[Algebra]:
                 yield a.Values((node.var,), ())
             if isinstance(node, (a.Graph, a.Service)) and isinstance(node.name, Var):
                 yield a.Values((node.name,), ())
-            stack.extend(child for child in _children(node))
-
-
-def _children(node: object) -> Iterator[Algebra]:
-    for name in ("left", "right", "input"):
-        child = getattr(node, name, None)
-        if child is not None:
-            yield child
+            stack.extend(children(node))
 
 
 def _check_depth(root: Algebra, context: Context, at: int) -> None:

@@ -19,7 +19,7 @@ from ..algebra.query import ContinuousQuery, Dialect, WindowDeclaration
 from ..algebra.variables import Scopes
 from .windows import DIALECT_NAMES
 from .write_select import select_parts, select_text
-from .write_terms import ExpressionWriter, Names, chained, duration_text, window_text
+from .write_terms import ExpressionWriter, Names, chained, duration_text, inside, window_text
 from .write_triples import Pattern, TripleWriter
 
 _SELECTS = (a.Group, a.OrderBy, a.Project, a.Distinct, a.Reduced, a.Slice)
@@ -248,17 +248,10 @@ def enclosed(head: str, lines: list[str]) -> list[str]:
     return [start, *(f"  {line}" for line in lines), "}"]
 
 
-def window_names(node: object) -> Iterable[NamedNode]:
+def window_names(node: object) -> list[NamedNode]:
     """The names of the windows read in anything made of algebra nodes."""
-    stack = [node]
-    while stack:
-        each = stack.pop()
-        if isinstance(each, tuple):
-            stack.extend(each)
-        elif type(each).__module__ == a.__name__:
-            if isinstance(each, a.Window) and isinstance(each.name, NamedNode) and each.name != MERGED:
-                yield each.name
-            stack.extend(getattr(each, name) for name in getattr(each, "__slots__", ()))
+    windows = [each.name for each in inside(node) if isinstance(each, a.Window)]
+    return [name for name in windows if isinstance(name, NamedNode) and name != MERGED]
 
 
 _DEFAULT_BASE = "http://localhost/"
@@ -390,13 +383,4 @@ def _register(query: ContinuousQuery, names: Names) -> list[str]:
 
 def _calls_iri(nodes: object) -> bool:
     """True when an IRI() resolves against the base."""
-    stack = [nodes]
-    while stack:
-        each = stack.pop()
-        if isinstance(each, a.Call) and each.name == "IRI":
-            return True
-        if isinstance(each, tuple):
-            stack.extend(each)
-        elif type(each).__module__ == a.__name__ and not isinstance(each, Var):
-            stack.extend(getattr(each, name) for name in getattr(each, "__slots__", ()))
-    return False
+    return any(isinstance(each, a.Call) and each.name == "IRI" for each in inside(nodes))

@@ -39,7 +39,7 @@ class Names:
     ) -> None:
         self.dialect = dialect
         self.used: set[str] = set()
-        self.count = Counter(_variables(nodes))
+        self.count = Counter(each.name for each in inside(nodes) if isinstance(each, Var))
         self._prefixes = sorted(prefixes.items(), key=lambda item: -len(item[1]))
         self._free = free
         self._hidden: dict[str, str] = {}
@@ -112,14 +112,13 @@ class Names:
         return f"{Literal(literal.value)}^^{self.iri(literal.datatype)}"
 
 
-def _variables(node: object) -> Iterator[str]:
-    """The name of every occurrence of a variable, in anything made of algebra nodes."""
+def inside(node: object) -> Iterator[object]:
+    """Everything that anything made of algebra nodes is made of: nodes, expressions, variables and terms."""
     stack = [node]
     while stack:
         each = stack.pop()
-        if isinstance(each, Var):
-            yield each.name
-        elif isinstance(each, tuple):
+        yield each
+        if isinstance(each, tuple):
             stack.extend(each)
         elif type(each).__module__ in (a.__name__, _QUERY_MODULE):
             stack.extend(getattr(each, name) for name in getattr(each, "__slots__", ()))

@@ -1,4 +1,4 @@
-"""The planner: algebra becomes operators.
+"""The planner: the part of a query that is no static part becomes operators.
 
 A group (joins, windows, basic graph patterns, filters) is flattened to its members: stars of one subject,
 single patterns, paths, static tables and whatever is planned on its own. They meet in one delta join, and
