@@ -259,6 +259,9 @@ class Group:
         gets a plan of its own first.
         """
         failures: Failures = []
+        for running in moved:
+            # Evaluations so far had not seen these steps.
+            running.settle()
         for plan in dict.fromkeys(self._members[running] for running in moved):
             if plan is not None:
                 for running in plan.behind():

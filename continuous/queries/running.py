@@ -273,27 +273,20 @@ class RunningQuery:
 
     def leave_group(self, timeline: QueryTimeline) -> None:
         """It has this timeline of its own from now on."""
-        self._leave_seat()
-        self.membership, self.timeline = None, timeline
+        self.membership, self.seat, self.timeline = None, None, timeline
 
     def sleep(self, seat: Seat, answer: ChangedAnswer) -> None:
         """A common plan evaluates it from now on; ``answer`` is the present one, as that has it."""
         self.seat = seat
-        self.native.statics.before_news = seat.settle
         self.native.sleep()
         self.answered_by(answer)
 
     def wake(self, windows: Windows) -> None:
         """Evaluate it by its own plan again, from the last evaluation."""
-        self._leave_seat()
+        self.seat = None
         assert self.last_step is not None
         self.native.wake()
         self.answered_by(self.native.go_on(self.last_step.at, windows))
-
-    def _leave_seat(self) -> None:
-        self.seat = None
-        if self.statics is not None:
-            self.statics.before_news = _nothing
 
     def answered_by(self, answer: ChangedAnswer) -> None:
         """The answer is the same as it was, and known here from now on."""
@@ -420,7 +413,3 @@ class RunningQuery:
         if self.view is not None:
             self.view.replace(answer.rows, step.at)
         self.feed.answer_again(self._current(step, self.last_version, answer))
-
-
-def _nothing() -> None:
-    """Static parts of a query that is evaluated alone tell nobody of their news."""

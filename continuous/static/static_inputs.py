@@ -46,7 +46,6 @@ class StaticInputs:
         steps: what tables took and the query has not.
         begun: the query takes part.
         held: it takes its steps only when it is told to: refreshed by hand or by a timer.
-        before_news: called before the rows or the version may become others than at the last evaluation.
     """
 
     def __init__(
@@ -90,7 +89,8 @@ class StaticInputs:
         self.begun = False
         self.held = False
         self._own_version = -1
-        self.before_news: Callable[[], None] = _nobody
+        # Before the oldest news that it has not taken, the newest version whose turn had come.
+        self._quiet_until = -1
 
     def open(
         self,
@@ -223,10 +223,10 @@ class StaticInputs:
         return self.version_when(self._registry.version)
 
     def version_when(self, passed: int) -> int:
-        """The version of its rows at the turn of version ``passed``, if nothing has come for it since."""
-        if self.held or self.steps:
+        """The version of its rows, as it has taken them, at the turn of version ``passed``."""
+        if self.held:
             return self.steps.reached
-        return max(self.steps.reached, passed)
+        return max(self.steps.reached, min(passed, self._quiet_until) if self.steps else passed)
 
     @property
     def passed(self) -> int:
@@ -361,17 +361,21 @@ class StaticInputs:
     ) -> None:
         """See `table.Reader`."""
         assert self._registry is not None
+        self._note_news(version)
         if caught_up:
             self.steps.caught_up(table, version)
-        self.before_news()
         self._registry.moved(self)
         places = [place for place, each in enumerate(self.tables) if each is table]
         self.steps.took(version, at_ms, places, change)
 
     def fell_behind(self, table: Table, version: int) -> None:
         """See `table.Reader`."""
-        self.before_news()
+        self._note_news(version)
         self.steps.fell_behind(table, version)
+
+    def _note_news(self, version: int) -> None:
+        if not self.steps:
+            self._quiet_until = min(self.passed, version - 1)
 
 
 def _arranged(part: StaticPattern, *, follows: bool) -> tuple[StaticPattern, Canonical | None, Sequence[int]]:
@@ -386,7 +390,3 @@ def _arranged(part: StaticPattern, *, follows: bool) -> tuple[StaticPattern, Can
     own = {form.names[each.name]: each for each in part.vars}
     permutation = [columns.index(form.names[each.name]) for each in part.vars]
     return replace(part, vars=tuple(own[name] for name in columns)), form, permutation
-
-
-def _nobody() -> None:
-    """Nothing depends on the rows beside the query itself."""
