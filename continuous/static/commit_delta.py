@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from quadrill.store.changes.commit import Commit
@@ -51,34 +51,32 @@ class CommitDeltas:
     def before(self, group: TableGroup, touched: Touched, commit: Commit) -> Before:
         """The rows of a group that the commit may change, before it."""
         version = commit.version
-        held = next(iter(group.tables)).is_held
         limited = self._is_limited(group)
-        took_s = sum(table.took_s for table in group.tables)
         if touched.whole:
-            if held and (not limited or took_s <= QUICK_S):
+            if group.is_held and (not limited or group.took_s <= QUICK_S):
                 return None
             return _anew(group, f"the commit of version {version} does not tell which rows change")
         if limited and touched.size > MOST_KEYS:
             return _anew(group, f"version {version} changed {touched.size} keys, the limit is {MOST_KEYS}")
-        if held and limited and touched.size * KEY_S > took_s <= QUICK_S and touched.size > _FEW_KEYS:
-            return None
+        if group.is_held and limited and touched.size > _FEW_KEYS:
+            took_s = group.took_s
+            if touched.size * KEY_S > took_s <= QUICK_S:
+                return None
         return self._rows(group, touched)
 
-    def after(
-        self, group: TableGroup, touched: Touched, before: Before, tables: Collection[Table]
-    ) -> Mapping[Table, Change]:
-        """The changes of some of its tables, behind the commit, of which `before` gave the rows."""
+    def after(self, group: TableGroup, touched: Touched, before: Before) -> Mapping[Table, Change]:
+        """The changes of its tables that are not blind; behind the commit, ``before`` are its rows before it."""
         if before is None:
-            return {table: self._all_rows(table) for table in tables}
+            return {table: self._all_rows(table) for table in group.tables if not table.blind}
         after = before if isinstance(before, Recompute) else self._rows(group, touched)
         if isinstance(after, Recompute) or isinstance(before, Recompute):
-            return dict.fromkeys(tables, Recompute())
+            return dict.fromkeys([table for table in group.tables if not table.blind], Recompute())
         divided = group.divided(difference(after, before))
-        return {table: RowChange(each) for table, each in divided.items() if each and table in tables}
+        return {table: RowChange(each) for table, each in divided.items() if each and not table.blind}
 
     def _is_limited(self, group: TableGroup) -> bool:
         """Look-ups take a copy where there is too much, whether or not it is a replay."""
-        return not self.unlimited or not next(iter(group.tables)).is_held
+        return not self.unlimited or not group.is_held
 
     def _rows(self, group: TableGroup, touched: Touched) -> Counter[Solution] | Recompute:
         at_most = MOST_ROWS if self._is_limited(group) else None

@@ -8,6 +8,7 @@ Each table has its own rows. A group of one table has that table's own pattern.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ..algebra.nodes import Term
@@ -36,7 +37,7 @@ class TableGroup:
         self._places: tuple[int, ...] = ()
         # The tables by their constants at these places, and the constants by the names of their columns.
         self._by: dict[Constants, list[Table]] = {(): [first]}
-        self._asked: dict[str, set[Term | None]] = {}
+        self._asked: dict[str, Counter[Term | None]] = {}
 
     @property
     def _first(self) -> Table:
@@ -53,23 +54,43 @@ class TableGroup:
         return self._first.scope
 
     @property
+    def is_held(self) -> bool:
+        """False where their rows are looked up."""
+        return self._first.is_held
+
+    @property
     def sees(self) -> bool:
         """False while all rows of all its tables are to be read anew."""
         return any(not table.blind for table in self.tables)
+
+    @property
+    def took_s(self) -> float:
+        """How long it took to evaluate all rows of all its tables, in seconds."""
+        return sum(table.took_s for table in self.tables)
 
     def add(self, table: Table) -> None:
         """Take one table more; its constants may make the pattern a more general one."""
         mine, first = table.constants, self._first.constants
         places = {place for place, term in enumerate(mine) if term != first[place]} | set(self._places)
         self.tables[table] = None
-        if places != set(self._places):
-            self._generalize(table, tuple(sorted(places)))
-        self._arrange()
+        if places == set(self._places):
+            self._enter(table)
+            return
+        self._generalize(table, tuple(sorted(places)))
+        self._by, self._asked = {}, {}
+        for each in self.tables:
+            self._enter(each)
 
     def remove(self, table: Table) -> bool:
         """Let a table go; True when it was the last one."""
-        self.tables.pop(table, None)
-        self._arrange()
+        if table in self.tables:
+            del self.tables[table]
+            key = self._key(table)
+            self._by[key].remove(table)
+            if not self._by[key]:
+                del self._by[key]
+            for name, term in zip(self._names, key, strict=True):
+                self._asked[name] -= Counter((term,))
         return not self.tables
 
     def asks_for(self, values: Mapping[str, Term]) -> bool:
@@ -95,9 +116,17 @@ class TableGroup:
         self.part = StaticPattern(like.part.name, pattern, (*like.part.vars, *more))
         self.triggers, self._places = found, places
 
-    def _arrange(self) -> None:
-        self._by = {}
-        for table in self.tables:
-            self._by.setdefault(tuple([table.constants[place] for place in self._places]), []).append(table)
-        names = [each.name for each in self.part.vars[len(self.part.vars) - len(self._places) :]]
-        self._asked = {name: {key[place] for key in self._by} for place, name in enumerate(names)}
+    def _enter(self, table: Table) -> None:
+        key = self._key(table)
+        self._by.setdefault(key, []).append(table)
+        for name, term in zip(self._names, key, strict=True):
+            self._asked.setdefault(name, Counter())[term] += 1
+
+    def _key(self, table: Table) -> Constants:
+        """The constants of a table where the tables differ."""
+        return tuple([table.constants[place] for place in self._places])
+
+    @property
+    def _names(self) -> list[str]:
+        """The columns of these."""
+        return [each.name for each in self.part.vars[len(self.part.vars) - len(self._places) :]]
