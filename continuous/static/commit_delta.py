@@ -65,7 +65,7 @@ class CommitDeltas:
         return self._rows(group, touched)
 
     def after(self, group: TableGroup, touched: Touched, before: Before) -> Mapping[Table, Change]:
-        """The changes of its tables that are not blind; behind the commit, ``before`` are its rows before it."""
+        """The changes of its tables that are not blind, behind the commit that `before` was asked for."""
         if before is None:
             return {table: self._all_rows(table) for table in group.tables if not table.blind}
         after = before if isinstance(before, Recompute) else self._rows(group, touched)
