@@ -248,7 +248,8 @@ class NativeEvaluator:
         The windows hold keys of this engine's terms and tell what changed since the last call. Without
         ``told`` nobody asks which rows came and went, only for the whole answer.
         """
-        state, answer = self._running, self._answer
+        state, answer = self._at_work, self._answer
+        assert state is not None
         given = state.gather(at, contents)
         with answer.reading:
             change = answer.step(state.step(given), told=told)

@@ -268,6 +268,68 @@ class ConstructEmission:
         return f'{moment.head()},"quads":{one_line(quads_text(quads))}}}'
 
 
+class Evaluated(Protocol):
+    """An evaluation: its instant, and the window that closed."""
+
+    @property
+    def at(self) -> int: ...  # noqa: D102
+    @property
+    def window(self) -> Bounds | None: ...  # noqa: D102
+
+
+class SourceMarks(Protocol):
+    """What a query reads from other servers."""
+
+    def marks(self) -> Any:
+        """What the answer reflects of them."""
+        ...
+
+
+class SharedEvaluations(Protocol):
+    """The query's part in a plan of several."""
+
+    seen: int
+
+    def shown_after(self, number: int) -> tuple[Evaluated, int] | None:
+        """The newest evaluation that may be shown and its version, if later than that of a number."""
+        ...
+
+
+class CurrentAnswer:
+    """The answer after one evaluation; its line is made when somebody asks, and kept."""
+
+    def __init__(
+        self,
+        emission: Emission,
+        sources: SourceMarks | None,
+        seat: SharedEvaluations | None,
+        step: Evaluated,
+        version: int,
+        answer: ChangedAnswer,
+    ) -> None:
+        self._emission = emission
+        self._sources = sources
+        self._told: tuple[Evaluated, int] = step, version
+        self._answer = answer
+        self._seat = seat
+        self._number = 0 if seat is None else seat.seen
+        self._made: tuple[tuple[Evaluated, int], str] | None = None
+
+    def line(self) -> str:
+        """The answer, at the newest evaluation that left it as it is. Called in any thread."""
+        told = self._told
+        if self._seat is not None:
+            # Evaluations of a common plan that gave this query no rows were not told here.
+            told = self._seat.shown_after(self._number) or told
+        made = self._made
+        if made is None or made[0] != told:
+            step, version = told
+            marks = None if self._sources is None else self._sources.marks()
+            moment = Moment(step.at, version, step.window, None, marks)
+            made = self._made = told, self._emission.current(moment, self._answer)
+        return made[1]
+
+
 def emission_of(
     query: ContinuousQuery,
     output: Output,

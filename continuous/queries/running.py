@@ -18,7 +18,7 @@ from ..evaluate.native import NativeEvaluator
 from ..groups.membership import Membership, Seat
 from ..inputs import StreamInput
 from ..meters import Meter
-from ..output.emission import ChangedAnswer, EmitElement, Moment, emission_of
+from ..output.emission import ChangedAnswer, CurrentAnswer, EmitElement, Moment, emission_of
 from ..output.feed import Feed
 from ..output.results import one_line
 from ..output.view_registry import View
@@ -27,7 +27,6 @@ from ..static.static_inputs import StaticInputs
 from ..static.steps import StaticStep
 from ..windows.reports import Evaluation, Skipped
 from ..windows.timeline import QueryTimeline
-from .current_answer import CurrentAnswer
 from .prepare import PreparedQuery
 from .static_state import RefreshNotes, StaticState
 
@@ -366,7 +365,8 @@ class RunningQuery:
         """Publish what follows from an answer."""
         if self.view is not None:
             self.view.take(answer.deleted, answer.inserted, step.at)
-        version = self.static.version
+        statics = self.static.statics
+        version = self.static.version if statics is None else statics.version
         self.static.unseen_from = None
         self.last_step, self.last_version = step, version
         self.evaluations += 1

@@ -42,6 +42,7 @@ class InputOrder:
         behind: elements behind other streams.
         taken: elements that were taken.
         first: where the query was when its first elements came.
+        heap: the elements that wait, as (event time, place of the stream, seq, push, element).
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class InputOrder:
         self.behind = 0
         self.taken = 0
         self.first: First | None = None
-        self._waiting: list[tuple[int, int, int, int, Element]] = []
+        self.heap: list[tuple[int, int, int, int, Element]] = []
         self._pushes = count()
 
     def read(self, iri: str, lateness: int) -> int:
@@ -86,21 +87,21 @@ class InputOrder:
 
     def __len__(self) -> int:
         """How many elements wait for the watermark."""
-        return len(self._waiting)
+        return len(self.heap)
 
     @property
     def next_at(self) -> int | None:
         """The event time of the next element that waits."""
-        return self._waiting[0][0] if self._waiting else None
+        return self.heap[0][0] if self.heap else None
 
     def size(self) -> int:
         """Quads of the elements that wait."""
-        return sum(len(entry[4].quads) for entry in self._waiting)
+        return sum(len(entry[4].quads) for entry in self.heap)
 
     def accept(self, view: View, event: Arrival, instant: int | None) -> list[Element]:
         """Sort an arrival's elements into waiting and late ones; the late ones in time order."""
         if self.first is None:
-            place = None if self.taken or self._waiting else (event.elements[0].seq, instant)
+            place = None if self.taken or self.heap else (event.elements[0].seq, instant)
             self.first = First(event.before.newest, place)
         before = event.before.watermark(view.lateness)
         view.active, view.idle = True, False
@@ -118,21 +119,21 @@ class InputOrder:
                 late.append(element)
             else:
                 entry = (element.event_time, view.order, element.seq, push, element)
-                heapq.heappush(self._waiting, entry)
+                heapq.heappush(self.heap, entry)
         return sorted(late, key=lambda element: (element.event_time, element.seq))
 
     def take(self) -> tuple[list[Element], int]:
         """All elements of the next push with one event time, of one stream, and the stream's place."""
-        event_time, order, _, push, element = heapq.heappop(self._waiting)
+        event_time, order, _, push, element = heapq.heappop(self.heap)
         elements = [element]
-        while self._waiting and self._waiting[0][:2] == (event_time, order) and self._waiting[0][3] == push:
-            elements.append(heapq.heappop(self._waiting)[4])
+        while self.heap and self.heap[0][:2] == (event_time, order) and self.heap[0][3] == push:
+            elements.append(heapq.heappop(self.heap)[4])
         self.taken += len(elements)
         return elements, order
 
     def waiting(self) -> list[tuple[int, int, Element]]:
         """The elements that wait in their order, each behind the places of its stream and its push."""
-        return [(order, push, element) for _, order, _, push, element in sorted(self._waiting)]
+        return [(order, push, element) for _, order, _, push, element in sorted(self.heap)]
 
     def streams_snapshot(self) -> dict[str, StreamViewSnapshot]:
         """What is known of each stream."""
@@ -150,17 +151,17 @@ class InputOrder:
         self.first = snapshot.first
         self.late, self.behind, self.taken = snapshot.late, snapshot.behind, snapshot.taken
         rows = zip(snapshot.waiting, snapshot.orders, snapshot.pushes, strict=True)
-        self._waiting = [(each.event_time, order, each.seq, push, each) for each, order, push in rows]
+        self.heap = [(each.event_time, order, each.seq, push, each) for each, order, push in rows]
         self._count_on()
 
     def fork(self) -> InputOrder:
         """The same, to go on from here for itself."""
         other = copy(self)
         other.views = {stream: replace(view) for stream, view in self.views.items()}
-        other._waiting = list(self._waiting)
+        other.heap = list(self.heap)
         other._count_on()
         return other
 
     def _count_on(self) -> None:
         # Only the order of pushes matters: later ones come behind those that wait.
-        self._pushes = count(1 + max((entry[3] for entry in self._waiting), default=-1))
+        self._pushes = count(1 + max((entry[3] for entry in self.heap), default=-1))

@@ -210,7 +210,7 @@ class QueryTimeline:
 
         Nothing waits then, before or after, and no window closes.
         """
-        if not self._slides or self.inputs or self.instant is None or len(self.inputs.views) != 1:
+        if not self._slides or self.inputs.heap or self.instant is None or len(self.inputs.views) != 1:
             return False
         at = self.instant
         for element in event.elements:
