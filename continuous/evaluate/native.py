@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
@@ -92,7 +92,7 @@ class NativeEvaluator:
         self.statics = StaticInputs(
             options.name,
             parts,
-            lambda: StaticEvaluator(query, store, options, Functions(options.name, custom_functions())),
+            partial(StaticEvaluator, query, store, options),
             self._terms,
             statics,
         )

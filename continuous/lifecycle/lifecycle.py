@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -72,10 +73,14 @@ class QueryLifecycle:
 
     def evaluator(self, prepared: PreparedQuery) -> Evaluator:
         """What computes the answers of a query, over the present version of the store."""
+        return self.evaluator_maker(prepared)()
+
+    def evaluator_maker(self, prepared: PreparedQuery) -> Callable[[], Evaluator]:
+        """What makes the evaluator of a query, in a thread of its own."""
         asserted = frozenset(
             NamedNode(state.iri) for state in self.parts.streams if state.record.quoted_asserted
         )
-        return self.parts.make_evaluator(prepared, self.parts.store, asserted)
+        return partial(self.parts.make_evaluator, prepared, self.parts.store, asserted)
 
     def new_feed(self, name: str) -> Feed:
         """An empty feed."""
@@ -176,7 +181,7 @@ class QueryLifecycle:
     def make(self, entry: Entry, pending: Pending) -> None:
         """A replay has found a query that still waits: its static parts are read again."""
         pending.making = making = Making(
-            lambda: self.evaluator(pending.prepared), threaded=self.parts.settings.threaded
+            self.evaluator_maker(pending.prepared), threaded=self.parts.settings.threaded
         )
         making.then(lambda: self._made(entry, pending, reset=entry.feed.last_id > 0))
 

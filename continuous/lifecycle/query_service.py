@@ -81,7 +81,7 @@ class QueryService:
 
     def _begin(self, prepared: PreparedQuery, name: str, existing: Entry | None) -> None:
         making = Making(
-            lambda: self.lifecycle.evaluator(prepared), threaded=self.parts.settings.threaded, limited=True
+            self.lifecycle.evaluator_maker(prepared), threaded=self.parts.settings.threaded, limited=True
         )
         # The graph of a view is claimed until its query begins, so that it is waited for.
         wait_s = None if prepared.into_graph else self.parts.settings.registration_wait_ms / 1000

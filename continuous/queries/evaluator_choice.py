@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
@@ -14,12 +15,10 @@ from ..algebra.static import StaticPattern
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
-from ..expressions.oxigraph import Functions
 from ..static.options import EvaluationOptions
 from ..static.static_evaluator import StaticEvaluator
 from ..static.static_inputs import StaticInputs
 from ..static.table_registry import TableRegistry
-from ..uncertainty import custom_functions
 from .prepare import PreparedQuery
 
 if TYPE_CHECKING:
@@ -93,10 +92,7 @@ class EvaluatorChoice:
     def _statics(
         self, prepared: PreparedQuery, store: QuadStore, options: EvaluationOptions
     ) -> Callable[[Sequence[StaticPattern], bool], StaticInputs]:
-        def background() -> StaticEvaluator:
-            return StaticEvaluator(
-                prepared.query, store, options, Functions(options.name, custom_functions())
-            )
+        background = partial(StaticEvaluator, prepared.query, store, options)
 
         def make(parts: Sequence[StaticPattern], whole: bool) -> StaticInputs:
             return StaticInputs(options.name, parts, background, self.terms, self.statics, whole=whole)

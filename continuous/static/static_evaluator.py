@@ -41,6 +41,7 @@ from ..element import Solution
 from ..expressions.oxigraph import Functions
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import QuerySources
+from ..uncertainty import custom_functions
 from .options import EvaluationOptions
 
 if TYPE_CHECKING:
@@ -78,13 +79,14 @@ class StaticEvaluator:
         query: ContinuousQuery,
         store: QuadStore,
         options: EvaluationOptions,
-        functions: Functions,
+        functions: Functions | None = None,
     ) -> None:
+        """``functions`` are those of the evaluator that reads its rows; by default it has its own."""
         self._clause = query.dataset
         self._lenient = query.dialect == "cqels" and not options.strict_dataset
         self._store = store
         self._base = query.base_iri
-        self._functions = functions
+        self._functions = functions or Functions(options.name, custom_functions())
         self._columnar = options.columnar
         self._sources = options.sources or QuerySources((), None, query.base_iri)
         self._texts = AlikeTexts(store.limits)

@@ -12,7 +12,7 @@ import pytest
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.errors import FeedGoneError
-from quadrill.continuous.lifecycle.lifecycle import QueryLifecycle
+from quadrill.continuous.queries.evaluator_choice import EvaluatorChoice
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.static.progress import active
 from quadrill.store.errors import ConflictError, QuadrillError
@@ -42,13 +42,13 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     found = Gate()
-    make = QueryLifecycle.evaluator
+    make = EvaluatorChoice.__call__
 
-    def slow(self: QueryLifecycle, prepared: Any) -> Any:
+    def slow(*given: Any) -> Any:
         found.pass_through()
-        return make(self, prepared)
+        return make(*given)
 
-    monkeypatch.setattr(QueryLifecycle, "evaluator", slow)
+    monkeypatch.setattr(EvaluatorChoice, "__call__", slow)
     yield found
     found.open.set()
 

@@ -282,7 +282,7 @@ def test_a_registration_that_fails_owns_nothing(bench: Bench, monkeypatch: pytes
         def refuse(*_: object) -> None:
             raise UnsupportedError("this today")
 
-        patched.setattr(bench.engine.lifecycle, "evaluator", refuse)
+        patched.setattr(bench.engine.parts, "make_evaluator", refuse)
         with pytest.raises(UnsupportedError):
             bench.register("v", VIEW)
     update(bench, "INSERT DATA { GRAPH :view { :a :p 1 } }")

@@ -241,15 +241,15 @@ def test_a_query_that_begins_while_its_rows_are_read_anew_begins_when_they_are_t
         asked: list[Any] = []
         ask = one.engine.parts.statics.recomputer.ask
         monkeypatch.setattr(one.engine.parts.statics.recomputer, "ask", asked.append)
-        make = one.engine.lifecycle.evaluator
+        make = one.engine.parts.make_evaluator
 
-        def overtaken(prepared: Any) -> Any:
+        def overtaken(*given: Any) -> Any:
             """A large commit takes its turn between the reading of the tables and the turn of the query."""
-            made = make(prepared)
+            made = make(*given)
             one.store.apply(add=[quad("a", str(n)) for n in range(10)])
             return made
 
-        monkeypatch.setattr(one.engine.lifecycle, "evaluator", overtaken)
+        monkeypatch.setattr(one.engine.parts, "make_evaluator", overtaken)
         one.register("q", BOTH, output="changes")
         description = one.engine.describe("q")
         assert description["state"] == "materialising"
@@ -274,14 +274,14 @@ def test_a_query_that_waits_for_rows_that_are_read_anew_can_be_dropped(
         asked: list[Any] = []
         ask = one.engine.parts.statics.recomputer.ask
         monkeypatch.setattr(one.engine.parts.statics.recomputer, "ask", asked.append)
-        make = one.engine.lifecycle.evaluator
+        make = one.engine.parts.make_evaluator
 
-        def overtaken(prepared: Any) -> Any:
-            made = make(prepared)
+        def overtaken(*given: Any) -> Any:
+            made = make(*given)
             one.store.apply(add=[quad("a", str(n)) for n in range(10)])
             return made
 
-        monkeypatch.setattr(one.engine.lifecycle, "evaluator", overtaken)
+        monkeypatch.setattr(one.engine.parts, "make_evaluator", overtaken)
         one.register("q", LABELLED)
         assert one.engine.describe("q")["state"] == "materialising"
         one.engine.drop("q")
