@@ -235,7 +235,7 @@ def restart(people: int) -> None:
         lives = Lives(Path(folder), people)
         engine, _ = lives.started()
         engine.register(Registration.from_json({"query": QUERY}, name="q"))
-        while engine.parts.router.has_pending:
+        while engine.parts.router.pending:
             time.sleep(0.05)
         statics = engine.parts.statics
         assert statics.kept is not None

@@ -243,6 +243,25 @@ def test_a_commit_is_worked_out_once_for_all_queries_of_a_kind(monkeypatch: pyte
         assert statics.tables() == []
 
 
+def test_parts_that_are_looked_up_share_their_delta_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_KEYS", 3)
+    with bench() as one:
+        populate(one)
+        for place in range(3):
+            for how in ("table", "lookup"):
+                one.register(f"{how}{place}", near(f"p{place}"), output="changes", static_tables=how)
+        assert sorted(len(each.tables) for each in groups(one.engine.parts.statics)) == [3, 3]
+        one.push(1, *"abcdef")
+        one.store.apply(add=[located("a", "p1")], remove=[located("a", "p0")])
+        one.store.apply(add=[located(name, "p2") for name in "abde"], remove=[located("c", "p2")])
+        one.store.apply(remove=[located("b", "p1")])
+        one.push(2, "a", "c")
+        for place in range(3):
+            found = told(one.engine, f"lookup{place}")
+            assert found == told(one.engine, f"table{place}")
+            assert len(found) > 1
+
+
 def test_equalities_that_a_filter_asks_for_are_constants_too() -> None:
     with bench() as one:
         for name, label in (("a", "x"), ("b", "y"), ("c", "z")):
