@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 from ..evaluate.answer import AnswerChange
+from ..output.feed import Outbox
 from ..plan.plan_state import Encoded
 from ..static.steps import StaticStep
 from ..windows.reports import Evaluation
@@ -29,15 +30,13 @@ class CommonPlan:
         members: by their labels.
     """
 
-    def __init__(
-        self, members: Sequence[Member], contents: Encoded, when_shown: Callable[[Callable[[], None]], None]
-    ) -> None:
+    def __init__(self, members: Sequence[Member], contents: Encoded, outbox: Outbox | None) -> None:
         """Make the plan for these, who have all been evaluated at the same instant; `add` lets them in.
 
         Args:
             members: two or more that differ in constants alone.
             contents: the windows as they were then.
-            when_shown: does something when what was published is durable.
+            outbox: where results wait until they are durable; None where they need not be.
 
         Raises:
             QuadrillError: it cannot be planned.
@@ -48,7 +47,7 @@ class CommonPlan:
         self.members: dict[int, Member] = {}
         self._count = count(1)
         self._everybody = members[0].output == "rstream"
-        self._when_shown = when_shown
+        self._outbox = outbox
         self._announced = False
         self._plan = self._planned(self._differing(members), _labelled(members), contents)
 
@@ -168,7 +167,10 @@ class CommonPlan:
         self.record = Record(self.record.number + 1, step, self._sample.statics.passed)
         if not self._announced:
             self._announced = True
-            self._when_shown(self._show)
+            if self._outbox is None:
+                self._show()
+            else:
+                self._outbox.when_shown(self._show)
         return failures
 
     def take_steps(self, steps: Mapping[Member, StaticStep], at: int, now_ms: int) -> Failures:

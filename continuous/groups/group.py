@@ -10,6 +10,7 @@ from quadrill.store.errors import QuadrillError
 
 from ..inputs import StreamInput
 from ..meters import Meter
+from ..output.feed import Outbox
 from ..rows import IdRow
 from ..windows.encoded import NOTHING, EncodedContent, Taken, WindowKey
 from ..windows.reports import Evaluation, Skipped
@@ -31,17 +32,15 @@ class Group:
 
     level = 1
 
-    def __init__(
-        self, lead: Member, when_shown: Callable[[Callable[[], None]], None], *, common_plans: bool
-    ) -> None:
+    def __init__(self, lead: Member, outbox: Outbox | None, *, common_plans: bool) -> None:
         """A group with one member, whose timeline it takes over.
 
         Args:
             lead: the member.
-            when_shown: does something when what was published is durable.
+            outbox: where results wait until they are durable; None where they need not be.
             common_plans: members that differ in constants alone are to have one plan.
         """
-        self._when_shown = when_shown
+        self._outbox = outbox
         self._common_plans = common_plans
         self.timeline = lead.timeline
         self.timeline.windows.detach()
@@ -133,7 +132,7 @@ class Group:
 
     def _make_plan(self, template: Hashable, members: Sequence[Member]) -> Failures:
         try:
-            plan = CommonPlan(members, self._contents(), self._when_shown)
+            plan = CommonPlan(members, self._contents(), self._outbox)
         except Exception as error:
             if not isinstance(error, QuadrillError):
                 log.exception("queries that differ in constants stay alone")

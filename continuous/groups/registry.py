@@ -7,11 +7,12 @@ and it joins these. Queries that were given the same from the beginning join at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from heapq import heappop, heappush
 from itertools import count
 
 from ..inputs import NEVER
+from ..output.feed import Outbox
 from .group import Group
 from .membership import Failures, Member
 
@@ -19,19 +20,14 @@ from .membership import Failures, Member
 class GroupRegistry:
     """The groups of one engine, and the queries that wait for joining one. Used in the loop only."""
 
-    def __init__(
-        self,
-        when_shown: Callable[[Callable[[], None]], None],
-        *,
-        common_plans: bool = True,
-    ) -> None:
+    def __init__(self, outbox: Outbox | None, *, common_plans: bool = True) -> None:
         """Make an empty registry.
 
         Args:
-            when_shown: does something when what was published is durable, see `Sequencer.when_shown`.
+            outbox: where results wait until they are durable; None where they need not be.
             common_plans: False lets every query have a plan of its own.
         """
-        self._when_shown = when_shown
+        self._outbox = outbox
         self._common_plans = common_plans
         # By the shape of their windows: a group, or the query that others of its shape may join.
         self._first: dict[Hashable, Group | Member] = {}
@@ -111,5 +107,5 @@ class GroupRegistry:
         first = self._first[shape]
         if isinstance(first, Group):
             return first, joining, first.add(joining)
-        group = self._first[shape] = Group(first, self._when_shown, common_plans=self._common_plans)
+        group = self._first[shape] = Group(first, self._outbox, common_plans=self._common_plans)
         return group, [first, *joining], group.add(joining)

@@ -73,8 +73,7 @@ class Router:
         self._outputs: dict[RunningQuery, StreamState] = {}
         # Those that take inputs by themselves, and groups that do for their members.
         self._readers: dict[str, dict[RunningQuery | Group, None]] = {}
-        when_shown = _at_once if outbox is None else outbox.when_shown
-        self._groups = GroupRegistry(when_shown, common_plans=settings.templates)
+        self._groups = GroupRegistry(outbox, common_plans=settings.templates)
         self._timers: dict[str, int] = {}
         # When something is due for a stream, as of the last look.
         self._due: dict[str, int] = {}
@@ -417,7 +416,3 @@ class Router:
 def _queries(reader: RunningQuery | Group) -> list[RunningQuery]:
     """A query itself, or the members of a group."""
     return cast(list[RunningQuery], reader.members) if isinstance(reader, Group) else [reader]
-
-
-def _at_once(work: Callable[[], None]) -> None:
-    work()
