@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,13 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.sweep import Holder
 
 from ..algebra.build import all_nodes, expressions
-from ..algebra.nodes import MERGED, Var, Window
+from ..algebra.nodes import MERGED, Window
 from ..algebra.query import ContinuousQuery
 from ..algebra.rewrites import has_order, prepare
 from ..algebra.static import is_static, is_volatile, split_static
 from ..algebra.variables import certain
 from ..algebra.volatile import with_clock
-from ..element import Solution, WindowContent
+from ..element import Solution
 from ..expressions.oxigraph import Functions
 from ..output.construct import Template
 from ..plan.plan_state import Encoded, PlanState
@@ -38,7 +38,7 @@ from ..static.static_evaluator import StaticEvaluator, merged_background, projec
 from ..static.static_inputs import StaticInputs
 from ..static.steps import Changes as StaticChanges
 from ..uncertainty import custom_functions
-from ..windows.encoded import EncodedContent, WindowKey
+from ..windows.encoded import EncodedContent
 from ..windows.engine_terms import EngineTerms
 from .answer import Answer, AnswerChange, IncrementalAnswer
 from .static_rows import described, streams_of_variable
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
 
     from ..static.table_registry import TableRegistry
-
-Contents = Mapping[NamedNode, WindowContent | Mapping[NamedNode, WindowContent]]
 
 
 _UNKNOWN = Answer(())
@@ -99,9 +97,6 @@ class NativeEvaluator:
         self._parts = self.statics.parts
         self._template = Template(query.template, self._columns, options.name)
         self.rest = with_clock(rest)
-        # The contents that `step` and `answer` are given as quads.
-        self._own: dict[WindowKey, EncodedContent] = {}
-        self._held: dict[WindowKey, WindowContent] = {}
         # Lets go of what the plan holds.
         self._closers: list[Callable[[], object]] = []
         with self._terms.planning:
@@ -200,11 +195,6 @@ class NativeEvaluator:
         """The version of the store that the static parts reflect."""
         return self.statics.version
 
-    def answer(self, at: int, contents: Contents) -> Answer:
-        """The whole answer over whole contents: they are compared with those of the last step."""
-        self.move_to(at, contents)
-        return self.whole()
-
     def construct(self, rows: Sequence[Solution], at: int) -> list[Quad]:
         """The template over some rows of an answer at ``at``: distinct quads in the order of the rows."""
         return self._template.quads(rows, at)
@@ -222,25 +212,6 @@ class NativeEvaluator:
     def content_of(self, window: NamedNode) -> EncodedContent:
         """What a window of this query is to hold its content in, so that `advance` can take the changes."""
         return self._running.content_of(window)
-
-    def move_to(self, at: int, contents: Contents) -> AnswerChange:
-        """Compare whole contents with those of the last call and take what changed, at instant ``at``."""
-        key_of = self._terms.coder.key
-        given = self._by_stream(contents)
-        for key in given.keys() | self._held.keys():
-            own = self._own.get(key)
-            if own is None:
-                own = self._own[key] = self.content_of(key[0])
-            new, old = given.get(key, {}), self._held.get(key, {})
-            timed = key[0] in self._running.timed
-            for quad, time in old.items():
-                if quad not in new or (timed and new[quad] != time):
-                    own.leave(key_of(quad))
-            for quad, time in new.items():
-                if quad not in old or (timed and old[quad] != time):
-                    own.enter(key_of(quad), time)
-            self._held[key] = dict(new)
-        return self.advance(at, self._own.items())
 
     def advance(self, at: int, contents: Encoded, *, told: bool = True) -> AnswerChange:
         """Take the changes of one transaction, at instant ``at`` (milliseconds); the change of the answer.
@@ -346,20 +317,6 @@ class NativeEvaluator:
             self._start_plan()
         self._running.look_up(self.statics)
         self.take(self.statics.look_again())
-
-    # --- one step ---------------------------------------------------------------------------------
-
-    def _by_stream(self, contents: Contents) -> dict[WindowKey, WindowContent]:
-        """The contents by window and, where that is a variable, stream."""
-        given: dict[WindowKey, WindowContent] = {}
-        for declaration in self._query.windows:
-            content = contents.get(declaration.name, {})
-            if isinstance(declaration.stream, Var):
-                for stream, each in content.items():
-                    given[(declaration.name, stream)] = each  # type: ignore[index,assignment]
-            else:
-                given[(declaration.name, None)] = content  # type: ignore[assignment]
-        return given
 
     def _held_rows(self) -> Iterator[IdRow]:
         """In the order in which rows are made from others (`quadrill.store.sweep`)."""

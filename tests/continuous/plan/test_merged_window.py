@@ -30,6 +30,7 @@ from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
+from tests.continuous.whole_contents import answer_of, move_to
 
 from . import random_queries as r
 from .test_native_oracle import has_zero_steps, without_literals
@@ -109,8 +110,8 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
             assert native.refresh() == reference.refresh() == twin.refresh()
         contents = {W1: first, W2: second}
         expected = reference.answer(number, contents)
-        change = native.move_to(number, contents)
-        operators = twin.move_to(number, contents)
+        change = move_to(native, number, contents)
+        operators = move_to(twin, number, contents)
         after = Counter(expected.rows)
         assert Counter(native.whole().rows) == after
         if expected.ordered:
@@ -210,7 +211,7 @@ def test_annotations_and_their_times_agree(body: str) -> None:
         native, reference = (each(query, store, options) for each in (NativeEvaluator, ReferenceEvaluator))
         for number, (first, second) in enumerate(history):
             contents = {one: first, two: second}
-            assert Counter(native.answer(number, contents).rows) == Counter(
+            assert Counter(answer_of(native, number, contents).rows) == Counter(
                 reference.answer(number, contents).rows
             )
 
@@ -231,20 +232,20 @@ def test_the_merge_follows_the_store_and_says_that_it_is_native() -> None:
     seen = Quad(x, NamedNode("http://e/p"), Literal("1"))
     named = Quad(x, NamedNode("http://e/q"), name)
     number = Literal("7", datatype=NamedNode(r.XSD + "integer"))
-    assert native.answer(7, {one: {seen: 7}}).rows == []
+    assert answer_of(native, 7, {one: {seen: 7}}).rows == []
     store.apply(add=[named])
     catalogue.advance(store.version)
     for step in native.statics.ready():
         native.take(step.changes)
-    assert native.answer(7, {one: {seen: 7}}).rows == [(x, name, number)]
-    assert native.answer(8, {one: {seen: 7}, two: {named: 8}}).rows == [
+    assert answer_of(native, 7, {one: {seen: 7}}).rows == [(x, name, number)]
+    assert answer_of(native, 8, {one: {seen: 7}, two: {named: 8}}).rows == [
         (x, name, Literal("8", datatype=number.datatype))
     ]
     store.apply(remove=[named])
     catalogue.advance(store.version)
     for step in native.statics.ready():
         native.take(step.changes)
-    assert native.answer(9, {one: {seen: 7}, two: {named: 8}}).rows == [
+    assert answer_of(native, 9, {one: {seen: 7}, two: {named: 8}}).rows == [
         (x, name, Literal("8", datatype=number.datatype))
     ]
     assert native.engine == "native" and "merge of times" in native.explain()

@@ -27,6 +27,7 @@ from quadrill.continuous.plan import compiled
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
+from tests.continuous.whole_contents import answer_of, move_to
 
 from ..engines import all_held_is_known, sweep_always
 from .random_queries import (
@@ -93,8 +94,8 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
             assert native.refresh() == reference.refresh() == twin.refresh()
         contents = {W1: dict.fromkeys(first, at), W2: dict.fromkeys(second, at)}
         expected = reference.answer(at, contents)
-        change = native.move_to(at, contents)
-        by_twin = twin.move_to(at, contents)
+        change = move_to(native, at, contents)
+        by_twin = move_to(twin, at, contents)
         answer = native.whole()
         assert answer.vars == expected.vars
         assert Counter(answer.rows) == Counter(expected.rows)
@@ -208,7 +209,7 @@ def test_blocks_are_evaluated_stream_by_stream(
         given_ = [(without_literals(each) or set()) if plain else each for each in states]
         streams = {s: dict.fromkeys(each, number) for s, each in zip(STREAMS, given_, strict=True)}
         expected = reference.answer(number, {W1: streams})
-        assert Counter(native.answer(number, {W1: streams}).rows) == Counter(expected.rows)
+        assert Counter(answer_of(native, number, {W1: streams}).rows) == Counter(expected.rows)
     native.close()
 
 

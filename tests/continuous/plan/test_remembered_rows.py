@@ -15,6 +15,7 @@ from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
+from tests.continuous.whole_contents import answer_of
 
 E = "http://e/"
 WINDOW = "STREAM <http://e/s> [RANGE 3s]"
@@ -53,8 +54,8 @@ def test_answers_and_counts_are_those_of_operators_and_of_a_recomputation(
     for at, state in enumerate([*states, set()]):
         contents = {window.name: dict.fromkeys(state, at) for window in query.windows}
         expected = sorted(map(str, reference.answer(at, contents).rows))
-        assert sorted(map(str, fast.answer(at, contents).rows)) == expected
-        assert sorted(map(str, plain.answer(at, contents).rows)) == expected
+        assert sorted(map(str, answer_of(fast, at, contents).rows)) == expected
+        assert sorted(map(str, answer_of(plain, at, contents).rows)) == expected
         told = [[each["rows_out"] for each in one.measured()["operators"]] for one in (fast, plain)]
         assert told[0] == told[1]
     assert fast.code is not None and "memo" in fast.code
@@ -70,7 +71,7 @@ def test_terms_in_remembered_rows_outlive_a_sweep() -> None:
         Quad(name, NamedNode(E + "p"), Literal(1), DefaultGraph()): 0,
         Quad(name, NamedNode(E + "q"), Literal(9), DefaultGraph()): 0,
     }
-    evaluator.answer(0, {window.name: content})
+    answer_of(evaluator, 0, {window.name: content})
     gc.collect()
     evaluator._terms.dictionary.sweep()
-    assert evaluator.answer(1, {window.name: {}}).rows == []
+    assert answer_of(evaluator, 1, {window.name: {}}).rows == []

@@ -9,6 +9,7 @@ from quadrill.continuous.language import parse
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.quads.quad_store import QuadStore
+from tests.continuous.whole_contents import answer_of
 
 TEXT = """SELECT ?x ?w WHERE {
   STREAM <http://e/s> [RANGE 3s] { ?x <http://e/at> "$Place$" . ?x <http://e/v> ?v }
@@ -27,7 +28,7 @@ def test_instances_have_one_code_and_their_own_constants() -> None:
         query = parse(TEXT, parameters={"Place": place, "Most": most})
         evaluator = NativeEvaluator(query, store, EvaluationOptions(), terms)
         (window,) = query.windows
-        rows = evaluator.answer(0, {window.name: content}).rows
+        rows = answer_of(evaluator, 0, {window.name: content}).rows
         answers.append(sorted(str(row[0]) for row in rows))
         code = evaluator._at_work._code  # type: ignore[union-attr]
         codes.append(code._step.__code__)  # type: ignore[union-attr]

@@ -30,6 +30,7 @@ from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.errors import LimitError, QueryTextError, StoreUnwritableError, UnsupportedError
 from quadrill.store.formats import rdf_format
 from quadrill.store.quads.quad_store import QuadStore
+from tests.continuous.whole_contents import move_to
 
 from ..engines import PREFIX, Bench, E, bench
 from ..plan.random_queries import PREDICATES, W1, W2, basic, blocks, contents, grouped, query_of
@@ -87,7 +88,7 @@ class Follower:
             self.native.take(step.changes)
 
     def step(self, at: int, contents: Any) -> tuple[Any, Any, Any]:
-        change = self.native.move_to(at, contents)
+        change = move_to(self.native, at, contents)
         return (
             Counter(self.native.whole().rows),
             Counter(change.inserted),

@@ -20,6 +20,7 @@ from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.engine_terms import EngineTerms
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
+from tests.continuous.whole_contents import move_to
 
 from ..engines import Bench, bench
 from ..plan.random_queries import W1, W2, query_of
@@ -41,7 +42,7 @@ def take(evaluator: NativeEvaluator) -> None:
 
 
 def step(evaluator: NativeEvaluator, at: int, contents: Any) -> tuple[Any, Any, Any]:
-    change = evaluator.move_to(at, contents)
+    change = move_to(evaluator, at, contents)
     return Counter(evaluator.whole().rows), Counter(change.inserted), Counter(change.deleted)
 
 

@@ -1,0 +1,68 @@
+"""Gives the incremental evaluator whole contents of windows, as the one by definition takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyoxigraph import NamedNode
+
+from quadrill.continuous.algebra.nodes import Var
+from quadrill.continuous.element import WindowContent
+from quadrill.continuous.evaluate.answer import Answer, AnswerChange
+from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.windows.encoded import EncodedContent, WindowKey
+from quadrill.continuous.windows.timed import TimedContent
+
+Contents = Mapping[NamedNode, Any]
+"""By window; where that is on a variable, by stream below it."""
+
+
+class _Windows:
+    """What the windows of one evaluator hold."""
+
+    def __init__(self) -> None:
+        self.live: dict[WindowKey, EncodedContent] = {}
+        self.held: dict[WindowKey, WindowContent] = {}
+
+
+_KNOWN: WeakKeyDictionary[NativeEvaluator, _Windows] = WeakKeyDictionary()
+
+
+def move_to(evaluator: NativeEvaluator, at: int, contents: Contents) -> AnswerChange:
+    """Compare whole contents with those of the last call and take what changed, at instant ``at``."""
+    windows = _KNOWN.setdefault(evaluator, _Windows())
+    key_of = evaluator.terms.coder.key
+    given = _by_stream(evaluator, contents)
+    for key in given.keys() | windows.held.keys():
+        live = windows.live.get(key)
+        if live is None:
+            live = windows.live[key] = evaluator.content_of(key[0])
+        new, old = given.get(key, {}), windows.held.get(key, {})
+        timed = isinstance(live, TimedContent)
+        for quad, time in old.items():
+            if quad not in new or (timed and new[quad] != time):
+                live.leave(key_of(quad))
+        for quad, time in new.items():
+            if quad not in old or (timed and old[quad] != time):
+                live.enter(key_of(quad), time)
+        windows.held[key] = dict(new)
+    return evaluator.advance(at, windows.live.items())
+
+
+def answer_of(evaluator: NativeEvaluator, at: int, contents: Contents) -> Answer:
+    """The whole answer over whole contents."""
+    move_to(evaluator, at, contents)
+    return evaluator.whole()
+
+
+def _by_stream(evaluator: NativeEvaluator, contents: Contents) -> dict[WindowKey, WindowContent]:
+    given: dict[WindowKey, WindowContent] = {}
+    for declaration in evaluator.query.windows:
+        content = contents.get(declaration.name, {})
+        if isinstance(declaration.stream, Var):
+            given |= {(declaration.name, stream): each for stream, each in content.items()}
+        else:
+            given[(declaration.name, None)] = content
+    return given
