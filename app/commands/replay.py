@@ -15,9 +15,9 @@ from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.output.results import quads_text
 from quadrill.continuous.output.subscription import Subscription
 from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.results import quads_text
 from quadrill.continuous.streams.decode import DecodedElement, DecodeOptions, decode
 from quadrill.continuous.streams.times import instant_ms
 from quadrill.store.errors import QuadrillError

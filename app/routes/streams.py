@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from quadrill.continuous.output.results import one_line
+from quadrill.continuous.results import one_line
 from quadrill.continuous.streams.dead_letters import LetterWatcher
 from quadrill.continuous.streams.times import instant_ms
 

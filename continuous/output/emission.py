@@ -18,7 +18,7 @@ from pyoxigraph import Quad
 from ..algebra.query import ContinuousQuery, Output
 from ..algebra.rewrites import has_order
 from ..element import Solution
-from .results import SolutionLines, in_fixed_order, one_line, quads_text
+from ..results import SolutionLines, in_fixed_order, one_line, quads_text
 from .subscription import EventKind
 
 T = TypeVar("T", bound=Hashable)

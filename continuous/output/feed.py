@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..durable.journal import Journal
-from .results import one_line
+from ..results import one_line
 from .subscription import NUMBERED, EventKind, FeedEvent, Group, Subscription
 
 log = logging.getLogger("quadrill.continuous")

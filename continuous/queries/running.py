@@ -20,8 +20,8 @@ from ..inputs import StreamInput
 from ..meters import Meter
 from ..output.emission import ChangedAnswer, CurrentAnswer, EmitElement, Moment, emission_of
 from ..output.feed import Feed
-from ..output.results import one_line
 from ..output.view_registry import View
+from ..results import one_line
 from ..settings import EngineSettings
 from ..static.static_inputs import StaticInputs
 from ..static.steps import StaticStep

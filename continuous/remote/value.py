@@ -28,7 +28,7 @@ from quadrill.store.terms import in_store_form
 from ..algebra.nodes import Term
 from ..durable.journal import from_lines, to_lines
 from ..element import Solution
-from ..output.results import solutions
+from ..results import solutions
 from .spec import SourceSpec
 
 _CELL = NamedNode("urn:quadrill:cell")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ..inputs import StreamInput
 from ..output.feed import Outbox
-from ..output.results import one_line
 from ..output.view_registry import ViewRegistry
 from ..queries.catalogue import Entry, QueryCatalogue
 from ..queries.pending_registration import Pending
@@ -19,6 +18,7 @@ from ..remote.described import described_every_ms
 from ..remote.periods import Period
 from ..remote.source_registry import SourceRegistry
 from ..remote.spec import SourceSpec
+from ..results import one_line
 from ..settings import EngineSettings
 from ..streams.registry import StreamRegistry
 from .router import Router

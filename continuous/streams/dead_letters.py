@@ -15,7 +15,7 @@ from typing import Any
 from typing import Literal as OneOf
 
 from ..element import Element
-from ..output.results import quads_text
+from ..results import quads_text
 
 Reason = OneOf["late", "failed"]
 _BUFFER = 10_000

@@ -33,7 +33,7 @@ from pyoxigraph import RdfFormat, parse
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, MakeEvaluator, Registration
-from quadrill.continuous.output.results import term_json
+from quadrill.continuous.results import term_json
 from quadrill.continuous.streams.times import duration_ms
 from quadrill.store.quads.quad_store import QuadStore
 

@@ -11,7 +11,7 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration, reference_evaluator
-from quadrill.continuous.output.results import in_fixed_order
+from quadrill.continuous.results import in_fixed_order
 from quadrill.store.quads.quad_store import QuadStore
 
 from .engines import PREFIX, E, S

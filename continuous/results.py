@@ -14,8 +14,8 @@ from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
-from ..algebra.nodes import Term
-from ..element import Solution
+from .algebra.nodes import Term
+from .element import Solution
 
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
