@@ -63,8 +63,10 @@ class MirrorState:
         return self.stale is not None or self.changes >= self.limit(ratio)
 
 
-def state(store: QuadStore, folder: Path) -> MirrorState | None:
+def state(store: QuadStore, folder: Path, *, most: int = COMPACT_QUADS) -> MirrorState | None:
     """The state of a folder's mirror beside its store; None when there is no mirror.
+
+    Above ``most`` changes they cannot be laid over it.
 
     Raises: StoreFormatError when its description cannot be read.
     """
@@ -79,8 +81,8 @@ def state(store: QuadStore, folder: Path) -> MirrorState | None:
                 stale = f"the commit of version {commit.version} was a bulk load, which has only counts"
     except GoneError:
         stale = "the change log does not reach back to its version any more"
-    if stale is None and changes > COMPACT_QUADS:
-        stale = f"more than {COMPACT_QUADS:,} quads changed since"
+    if stale is None and changes > most:
+        stale = f"more than {most:,} quads changed since"
     rows = sum(facts.rows for facts in mirror.predicates.values())
     return MirrorState(mirror.version, rows, changes, stale)
 

@@ -12,6 +12,7 @@ import pytest
 from quadrill.app.cli import main
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror, PredicateFacts, swap_in
+from quadrill.store.bulk.upkeep import FEWEST_CHANGES
 from quadrill.store.quads.quad_store import QuadStore
 from tests.app.conftest import LiveServer, Start, problem_of
 
@@ -154,16 +155,14 @@ def test_bulk_loads_are_followed_by_one_new_mirror(start_server: Start, made: Ma
 
 
 def test_many_changes_are_followed_by_compaction_and_few_are_not(
-    start_server: Start, made: Made, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    start_server: Start, made: Made, tmp_path: Path
 ) -> None:
-    for module in ("quadrill.store.bulk.upkeep", "quadrill.app.upkeep.mirror"):
-        monkeypatch.setattr(f"{module}.FEWEST_CHANGES", 10)
     write_mirror(tmp_path / "data" / "mirror", 0, 100)
     server = start_server(data=str(tmp_path / "data"))
-    insert(server, 0, 9)
+    insert(server, 0, FEWEST_CHANGES - 1)
     assert server.client.get("/mirror").json()["due"] is False
     assert (made, jobs(server)) == ([], [])
-    insert(server, 9, 1)
+    insert(server, FEWEST_CHANGES - 1, 1)
     until = time.monotonic() + 20
     while not made and time.monotonic() < until:
         time.sleep(0.02)

@@ -62,14 +62,11 @@ def test_a_share_of_the_quads_makes_compaction_due_within_bounds() -> None:
     assert MirrorState(1, 500_000, 50_000, None).is_due(0.1)
 
 
-def test_more_changes_than_can_be_laid_over_a_mirror_make_it_stale(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("quadrill.store.bulk.upkeep.COMPACT_QUADS", 2)
+def test_more_changes_than_can_be_laid_over_a_mirror_make_it_stale(tmp_path: Path) -> None:
     store = QuadStore.open(None)
     empty_mirror(tmp_path, 0)
     store.apply(add=[quad(number) for number in range(3)])
-    found = state(store, tmp_path)
+    found = state(store, tmp_path, most=2)
     assert found is not None
     assert found.stale == "more than 2 quads changed since"
 
