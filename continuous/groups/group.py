@@ -90,15 +90,18 @@ class Group:
                 failures += self._unite(template)
         return failures
 
-    def remove(self, running: Member) -> Failures:
-        """A member ends, or goes on with a timeline of its own that holds the same: `set_apart` it first."""
+    def remove(self, running: Member, *, ended: bool = False) -> Failures:
+        """A member goes on with a timeline of its own that holds the same, unless nobody asks for one.
+
+        Who goes on with a common plan is to be `set_apart` first.
+        """
         failures = self._leave_plan(running)
         self._alone.pop(running, None)
         del self._members[running]
         membership = running.membership
         assert membership is not None
         membership.settle()
-        running.leave_group(self.timeline.fork(*membership.counts()))
+        running.leave_group(self.timeline if ended else self.timeline.fork(*membership.counts()))
         return failures
 
     def set_apart(self, running: Member) -> Failures:

@@ -46,8 +46,8 @@ class GroupRegistry:
             # Looked at behind the next input.
             self._wait(NEVER, running)
 
-    def leave(self, running: Member) -> tuple[Group | None, Failures]:
-        """A query ends, or is not to be with others: it takes inputs by itself, if it goes on.
+    def leave(self, running: Member, *, ended: bool) -> tuple[Group | None, Failures]:
+        """A query is not to be with others: it takes inputs by itself, if it has not ended.
 
         Returns:
             The group that it was in when nobody is left there, and whose plans failed.
@@ -59,7 +59,7 @@ class GroupRegistry:
         if running.membership is None:
             return None, []
         assert isinstance(first, Group)
-        failures = first.remove(running)
+        failures = first.remove(running, ended=ended)
         if first.members:
             return None, failures
         del self._first[shape]

@@ -209,10 +209,12 @@ class Router:
 
     def _leave_group(self, running: RunningQuery) -> None:
         """A query takes inputs by itself, if any more."""
-        left, failures = self._groups.leave(running)
+        attached = self._attached.get(running.name) is running
+        # Of one that has failed people ask where it stood.
+        left, failures = self._groups.leave(running, ended=not attached and running.state != "failed")
         if left is not None:
             del self._readers[left.stream][left]
-        if self._attached.get(running.name) is running:
+        if attached:
             self._index(running)
         self._fail_all(failures)
 
