@@ -157,7 +157,14 @@ def with_expressions(node: Algebra, changed: Sequence[Expr]) -> Algebra:
 
 def operands(node: Algebra) -> tuple[Algebra, ...]:
     """All patterns directly below a node: those of EXISTS in its own expressions, then its `children`."""
-    return (*_patterns(node), *children(node))
+    below = children(node)
+    if not isinstance(node, _WITH_EXPRESSIONS):
+        return below
+    patterns = [pattern for expr in expressions(node) for pattern in patterns_of(expr)]
+    return (*patterns, *below) if patterns else below
+
+
+_WITH_EXPRESSIONS = (Filter, LeftJoin, Extend, OrderBy, Group)
 
 
 def with_operands(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
@@ -170,6 +177,8 @@ def with_operands(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
     >>> without_filters(Union(UNIT, Filter(Var("x"), UNIT))) == Union(UNIT, UNIT)
     True
     """
+    if not isinstance(node, _WITH_EXPRESSIONS):
+        return with_children(node, changed)
     count = len(changed) - len(children(node))
     return with_children(with_patterns(node, changed[:count]), changed[count:])
 
@@ -180,11 +189,6 @@ def with_patterns(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
         return node
     rest = iter(changed)
     return with_expressions(node, [put_patterns(each, rest) for each in expressions(node)])
-
-
-def _patterns(node: Algebra) -> Iterator[Algebra]:
-    for expr in expressions(node):
-        yield from patterns_of(expr)
 
 
 def sub_expressions(expr: Expr) -> Iterator[Expr]:
@@ -214,7 +218,11 @@ def has_exists(expr: Expr) -> bool:
 
 def patterns_of(expr: Expr) -> list[Algebra]:
     """The patterns of the EXISTS in an expression."""
-    return [each.pattern for each in sub_expressions(expr) if isinstance(each, Exists)]
+    if isinstance(expr, Exists):
+        return [expr.pattern]
+    if isinstance(expr, (Call, FunctionCall)):
+        return [pattern for each in expr.args for pattern in patterns_of(each)]
+    return []
 
 
 def put_patterns(expr: Expr, changed: Iterator[Algebra]) -> Expr:

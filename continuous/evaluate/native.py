@@ -26,7 +26,6 @@ from ..algebra.static import is_static, is_volatile, split_static
 from ..algebra.variables import certain
 from ..algebra.volatile import with_clock
 from ..element import Solution
-from ..expressions.oxigraph import Functions
 from ..output.construct import Template
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable
@@ -37,7 +36,6 @@ from ..static.options import EvaluationOptions
 from ..static.static_evaluator import StaticEvaluator, merged_background, projected
 from ..static.static_inputs import StaticInputs
 from ..static.steps import Changes as StaticChanges
-from ..uncertainty import custom_functions
 from ..windows.encoded import EncodedContent
 from ..windows.engine_terms import EngineTerms
 from .answer import Answer, AnswerChange, IncrementalAnswer
@@ -76,7 +74,6 @@ class NativeEvaluator:
         self._query = query
         self._options = options
         self._terms = EngineTerms() if terms is None else terms
-        self._functions = Functions(options.name, custom_functions())
         root = prepare(query)
         self._columns = query.columns if query.form == "select" else projected(root)
         self.vars = () if query.form == "ask" else tuple(var.name for var in self._columns)

@@ -132,10 +132,10 @@ class Table:
         if lifted is not None:
             self.constants = tuple(map(_stored, lifted.constants))
         self.follows = follows
-        self.scope: Dataset = background().scope(self.part)
+        self.background = background()
+        self.scope: Dataset = self.background.scope(self.part)
         self.new_background = background
         # Used by writers, one at a time.
-        self.background = background()
         self.is_ordered = ordered
         self.is_held = held
         self.terms = terms
