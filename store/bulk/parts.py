@@ -19,12 +19,12 @@ def quads_of(files: Sequence[Path]) -> Iterator[Quad]:
             yield from parse(path=file, format=RdfFormat.N_QUADS)
 
 
-def may_have_blank_nodes(files: Sequence[Path]) -> bool:
+def may_have_blank_nodes(files: Sequence[Path], block_bytes: int = _BLOCK) -> bool:
     """True when some part has what looks like the label of a blank node, if only in a literal."""
     for file in files:
         with file.open("rb") as stream:
             end = b""
-            while block := stream.read(_BLOCK):
+            while block := stream.read(block_bytes):
                 if b"_:" in end + block:
                     return True
                 end = block[-1:]

@@ -24,10 +24,11 @@ _HOLE = "()"
 
 
 class AlikeTexts:
-    """What was judged of texts without their rows. Not thread-safe."""
+    """What was judged of at most so many texts without their rows. Not thread-safe."""
 
-    def __init__(self, limits: TextLimits) -> None:
+    def __init__(self, limits: TextLimits, most: int = _MOST) -> None:
         self._limits = limits
+        self._most = most
         self._known: dict[str, TextFacts] = {}
 
     def judged(self, text: str, rows: Sequence[str]) -> TextFacts | None:
@@ -46,7 +47,7 @@ class AlikeTexts:
         frame = text.replace(block, _HOLE)
         facts = self._known.get(frame)
         if facts is None:
-            if len(self._known) >= _MOST:
+            if len(self._known) >= self._most:
                 self._known.clear()
             # No term makes a row higher than an IRI does.
             highest = "(" + " ".join(["<x:x>"] * len(_TERMS.findall(rows[0]))) + ")"

@@ -60,8 +60,7 @@ def test_a_text_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return inspect_text(text, limits)
 
     monkeypatch.setattr(alike, "inspect_text", counted)
-    monkeypatch.setattr(alike, "_MOST", 1)
-    texts = AlikeTexts(LIMITS)
+    texts = AlikeTexts(LIMITS, most=1)
     for name in ("a", "b", "c"):
         texts.judged(
             text_of("?x <p> ?y", [f"(<{name}> <{name}>)", "(<z> <z>)"]), [f"(<{name}> <{name}>)", "(<z> <z>)"]

@@ -25,13 +25,10 @@ def test_parts_are_read_one_behind_the_other(
         assert b"".join(iter(lambda: stream.read(size), b"")) == b"".join(parts)
 
 
-def test_labels_of_blank_nodes_are_found_also_between_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("quadrill.store.bulk.parts._BLOCK", 3)
+def test_labels_of_blank_nodes_are_found_also_between_blocks(tmp_path: Path) -> None:
     for text, found in (("ab_:c", True), ("_:", True), ("ab_c:d", False), ("", False), ("abcde_", False)):
         (tmp_path / "part").write_text(text)
-        assert may_have_blank_nodes([tmp_path / "part"]) is found
+        assert may_have_blank_nodes([tmp_path / "part"], block_bytes=3) is found
 
 
 @pytest.mark.parametrize(("subject", "way"), [("<urn:s>", "bulk_load"), ("_:s", "bulk_extend")])
