@@ -14,12 +14,12 @@ from quadrill.store.registry.records import QueryRecord, QueryState
 from ..clock import Clock
 from ..errors import InputError
 from ..output.feed import Feed
-from ..output.view_reads import cycle
 from ..settings import EngineSettings
 from .pending_registration import Pending
 from .prepare import PreparedQuery, refuse_solution_stream, streams_read
 from .registration import Registration
 from .running import RunningQuery
+from .view_reads import cycle
 
 if TYPE_CHECKING:
     from quadrill.store.registry import Registry

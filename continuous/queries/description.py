@@ -11,7 +11,6 @@ from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.quads.rates import ChangeRates
 
 from ..algebra.query import ContinuousQuery, WindowDeclaration
-from ..output.view_reads import reads_of
 from ..static.facts import LookupFacts
 from ..streams.stream import StreamState
 from ..streams.times import format_instant, show_duration
@@ -19,6 +18,7 @@ from ..windows.kinds import kind_of, show_window
 from ..windows.reports import Report
 from .prepare import PreparedQuery
 from .running import RunningQuery
+from .view_reads import reads_of
 
 FindStream = Callable[[str], StreamState | None]
 

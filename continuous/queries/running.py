@@ -111,7 +111,7 @@ class RunningQuery:
         """Just attached: catch up with the store; a query without windows gives its initial answer."""
         self.refresh(now_ms, "registration")
         if not self.prepared.windows and self.state == "running":
-            self.evaluate(Evaluation(now_ms, "tick"), now_ms, self.timeline.windows.contents)
+            self._evaluate_now(now_ms, now_ms)
 
     def handle(self, event: StreamInput, now_ms: int) -> None:
         """Take one input of a stream."""
@@ -157,7 +157,7 @@ class RunningQuery:
         if not self._on_commit or self.state == "paused":
             self.static.stale = True
         elif self.refresh(now_ms, cause):
-            self._after_refresh(at_ms, now_ms)
+            self._evaluate_now(at_ms, now_ms)
 
     def take_steps(self, now_ms: int) -> None:
         """Static parts that follow the store may have moved on: each version is a transaction of its own."""
@@ -171,7 +171,7 @@ class RunningQuery:
             return
         self.note_step(now_ms)
         if self._on_commit and self.state == "running":
-            self._after_refresh(step.at_ms, now_ms)
+            self._evaluate_now(step.at_ms, now_ms)
 
     def note_step(self, now_ms: int) -> None:
         """The rows of static parts have changed with a commit."""
@@ -188,7 +188,7 @@ class RunningQuery:
         """Refresh now, by hand or timer, and emit what follows from it."""
         changed = self.refresh(now_ms, cause)
         if changed and self._on_commit and self.state == "running":
-            self._after_refresh(now_ms, now_ms)
+            self._evaluate_now(now_ms, now_ms)
         return changed
 
     def refresh(self, now_ms: int, cause: str) -> bool:
@@ -200,10 +200,8 @@ class RunningQuery:
 
     def resume(self, now_ms: int) -> None:
         """Running again: an on-content-change query tells what changed since its last event."""
-        if self._on_commit and (self.timeline.instant is not None or not self.prepared.windows):
-            at = self.timeline.instant
-            step = Evaluation(now_ms if at is None else at, "tick")
-            self.evaluate(step, now_ms, self.timeline.windows.contents)
+        if self._on_commit:
+            self._evaluate_now(now_ms, now_ms)
 
     def fail(self, error: Exception) -> None:
         """Stop alone: the state says why, the feed gets an error event."""
@@ -324,22 +322,16 @@ class RunningQuery:
         """The plan that keeps the answer up to date; None where the answer is recomputed."""
         return self.evaluator.explained if self.seat is None else self.seat.plan
 
-    def variable_streams(self) -> list[str]:
-        """The streams that windows on variables read now."""
-        found: list[str] = []
-        for window in self.prepared.windows:
-            if not isinstance(window.stream, NamedNode):
-                found.extend(self._streams_of_variable(window.name.value) or ())
-        return found
-
     def _streams_of_variable(self, window: str) -> list[str] | None:
         bound = self.evaluator.streams_of_variable(NamedNode(window))
         return None if bound is None else sorted(stream.value for stream in bound)
 
     def _read_bound_streams(self) -> None:
         """Static data may bind a window's stream to others now."""
-        for stream in self.variable_streams():
-            self.timeline.add_stream(stream)
+        for window in self.prepared.windows:
+            if not isinstance(window.stream, NamedNode):
+                for stream in self._streams_of_variable(window.name.value) or ():
+                    self.timeline.add_stream(stream)
 
     @property
     def _on_commit(self) -> bool:
@@ -348,12 +340,11 @@ class RunningQuery:
 
     # --- evaluation -----------------------------------------------------------------------------
 
-    def _after_refresh(self, at_ms: int, now_ms: int) -> None:
-        if not self.prepared.windows:
-            self.evaluate(Evaluation(at_ms, "tick"), now_ms, self.timeline.windows.contents)
-        elif self.timeline.instant is not None:
-            # A commit happens at the query's current instant.
-            self.evaluate(Evaluation(self.timeline.instant, "tick"), now_ms, self.timeline.windows.contents)
+    def _evaluate_now(self, at_ms: int, now_ms: int) -> None:
+        """Evaluate between inputs: at the query's current instant; without windows at a time."""
+        at = self.timeline.instant if self.prepared.windows else at_ms
+        if at is not None:
+            self.evaluate(Evaluation(at, "tick"), now_ms, self.timeline.windows.contents)
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
         """Tell what follows from what the windows hold at an instant."""

@@ -108,8 +108,7 @@ class QueryTimeline:
 
     def snapshot(self) -> TimelineSnapshot:
         """What it has become since the registration, for a checkpoint."""
-        inputs = self.inputs
-        waiting = inputs.waiting()
+        inputs, waiting = self.inputs, self.inputs.waiting()
         return TimelineSnapshot(
             inputs.streams_snapshot(),
             [(key, operator.snapshot()) for key, operator in self.windows.operators.items()],

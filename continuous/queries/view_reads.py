@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..algebra.graphs import graphs_read
-from ..queries.prepare import PreparedQuery, streams_read
+from .prepare import PreparedQuery, streams_read
 
 
 @dataclass(frozen=True, slots=True)
