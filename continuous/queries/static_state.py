@@ -67,7 +67,8 @@ class StaticState:
             not self.stale
             and self.unseen_from is None
             and statics is not None
-            and statics.is_settled
+            and statics.begun
+            and not statics.steps
             and not statics.looked_up
         )
 

@@ -234,11 +234,6 @@ class StaticInputs:
         return -1 if self._registry is None else self._registry.version
 
     @property
-    def is_settled(self) -> bool:
-        """True when no step waits and all rows are known."""
-        return self.begun and not self.steps
-
-    @property
     def behind(self) -> frozenset[int]:
         """The places of parts whose rows are not known at some version that has passed."""
         return frozenset(place for place, table in enumerate(self.tables) if self.steps.is_behind(table))
