@@ -25,9 +25,9 @@ from unittest.mock import patch
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from quadrill.continuous.algebra.reify import REIFIES
-from quadrill.continuous.evaluate import native
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
+from quadrill.continuous.plan import plan_state
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.store.quads.quad_store import QuadStore
@@ -156,7 +156,7 @@ class Tunnel:
         for function in functions.values():
             function.cache_clear()
         bare = {name: function.__wrapped__ for name, function in functions.items()}
-        with nullcontext() if remembered else patch.object(native, "custom_functions", lambda: bare):
+        with nullcontext() if remembered else patch.object(plan_state, "custom_functions", lambda: bare):
             query = with_late_filters(parse(text)) if late else parse(text)
             evaluator = NativeEvaluator(query, self.store, EvaluationOptions())
         contents = [((each.name, None), evaluator.content_of(each.name)) for each in parse(text).windows]
