@@ -55,7 +55,7 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ApiCall:
     """One method on one path. ``statuses`` are the good ones; problems are described once for all."""
 
     method: str
@@ -75,8 +75,8 @@ _PREFIX = ("prefix", "uri")
 _PUSH = ("at", "each", "partial", "wait", "durable")
 _REGISTRATION = ("text/plain", "application/sparql-query", "application/json")
 
-OPERATIONS: tuple[Route, ...] = (
-    Route(
+OPERATIONS: tuple[ApiCall, ...] = (
+    ApiCall(
         "get",
         "/query",
         "SPARQL query; without a query the service description",
@@ -84,8 +84,8 @@ OPERATIONS: tuple[Route, ...] = (
         ("query", *_DATASET),
         answers=RESULT_TYPES,
     ),
-    Route("post", "/query", "SPARQL query", (200,), _DATASET, (*SPARQL_TEXTS, *FORM), RESULT_TYPES),
-    Route(
+    ApiCall("post", "/query", "SPARQL query", (200,), _DATASET, (*SPARQL_TEXTS, *FORM), RESULT_TYPES),
+    ApiCall(
         "query",
         "/query",
         "SPARQL query in the body of an HTTP QUERY",
@@ -94,7 +94,7 @@ OPERATIONS: tuple[Route, ...] = (
         SPARQL_TEXTS,
         RESULT_TYPES,
     ),
-    Route(
+    ApiCall(
         "post",
         "/update",
         "SPARQL update",
@@ -103,7 +103,7 @@ OPERATIONS: tuple[Route, ...] = (
         ("application/sparql-update", *FORM),
         role="write",
     ),
-    Route(
+    ApiCall(
         "get",
         "/sparql",
         "SPARQL query; without a query the service description",
@@ -111,7 +111,7 @@ OPERATIONS: tuple[Route, ...] = (
         ("query", *_DATASET),
         answers=RESULT_TYPES,
     ),
-    Route(
+    ApiCall(
         "post",
         "/sparql",
         "SPARQL query or update, by content type or parameter",
@@ -121,7 +121,7 @@ OPERATIONS: tuple[Route, ...] = (
         RESULT_TYPES,
         role="read or write",
     ),
-    Route(
+    ApiCall(
         "query",
         "/sparql",
         "SPARQL query in the body of an HTTP QUERY",
@@ -130,11 +130,11 @@ OPERATIONS: tuple[Route, ...] = (
         SPARQL_TEXTS,
         RESULT_TYPES,
     ),
-    Route("get", "/store", "a graph, or the whole dataset", (200,), _GRAPH, answers=GRAPH_TYPES),
-    Route(
+    ApiCall("get", "/store", "a graph, or the whole dataset", (200,), _GRAPH, answers=GRAPH_TYPES),
+    ApiCall(
         "put", "/store", "replace a graph, or the whole dataset", (201, 204), _GRAPH, RDF_TYPES, role="write"
     ),
-    Route(
+    ApiCall(
         "post",
         "/store",
         "add to a graph; without a graph a new one is made",
@@ -143,9 +143,9 @@ OPERATIONS: tuple[Route, ...] = (
         (*RDF_TYPES, "multipart/form-data"),
         role="write",
     ),
-    Route("delete", "/store", "drop a graph, or empty the dataset", (204,), _GRAPH, role="write"),
-    Route("get", "/store/{path}", "the graph named by this address", (200,), answers=GRAPH_TYPES),
-    Route(
+    ApiCall("delete", "/store", "drop a graph, or empty the dataset", (204,), _GRAPH, role="write"),
+    ApiCall("get", "/store/{path}", "the graph named by this address", (200,), answers=GRAPH_TYPES),
+    ApiCall(
         "put",
         "/store/{path}",
         "replace the graph named by this address",
@@ -153,7 +153,7 @@ OPERATIONS: tuple[Route, ...] = (
         body=RDF_TYPES,
         role="write",
     ),
-    Route(
+    ApiCall(
         "post",
         "/store/{path}",
         "add to the graph named by this address",
@@ -161,10 +161,10 @@ OPERATIONS: tuple[Route, ...] = (
         body=(*RDF_TYPES, "multipart/form-data"),
         role="write",
     ),
-    Route("delete", "/store/{path}", "drop the graph named by this address", (204,), role="write"),
-    Route("get", "/stored-queries", "all stored one-shot queries", (200,), answers=JSON),
-    Route("get", "/stored-queries/{name}", "one stored query", (200,), answers=JSON),
-    Route(
+    ApiCall("delete", "/store/{path}", "drop the graph named by this address", (204,), role="write"),
+    ApiCall("get", "/stored-queries", "all stored one-shot queries", (200,), answers=JSON),
+    ApiCall("get", "/stored-queries/{name}", "one stored query", (200,), answers=JSON),
+    ApiCall(
         "put",
         "/stored-queries/{name}",
         "keep a one-shot query under a name",
@@ -174,21 +174,23 @@ OPERATIONS: tuple[Route, ...] = (
         JSON,
         "write",
     ),
-    Route("delete", "/stored-queries/{name}", "forget a stored query", (204,), role="write"),
-    Route(
+    ApiCall("delete", "/stored-queries/{name}", "forget a stored query", (204,), role="write"),
+    ApiCall(
         "get", "/stored-queries/{name}/results", "run a stored query", (200,), _DATASET, answers=RESULT_TYPES
     ),
-    Route("get", "/prefixes", "the prefixes that graphs are written with", (200,), _PREFIX, answers=JSON),
-    Route("post", "/prefixes", "keep a prefix", (204,), _PREFIX, FORM, role="write"),
-    Route("delete", "/prefixes", "forget a prefix", (204,), ("prefix",), role="write"),
-    Route("get", "/changes", "the store's change feed", (200,), ("after", "patch", "graph"), answers=EVENTS),
-    Route("get", "/streams", "all streams, or one by its IRI", (200,), ("iri",), answers=JSON),
-    Route("put", "/streams", "declare a stream by its IRI", (200, 201), ("iri",), JSON, JSON, "write"),
-    Route(
+    ApiCall("get", "/prefixes", "the prefixes that graphs are written with", (200,), _PREFIX, answers=JSON),
+    ApiCall("post", "/prefixes", "keep a prefix", (204,), _PREFIX, FORM, role="write"),
+    ApiCall("delete", "/prefixes", "forget a prefix", (204,), ("prefix",), role="write"),
+    ApiCall(
+        "get", "/changes", "the store's change feed", (200,), ("after", "patch", "graph"), answers=EVENTS
+    ),
+    ApiCall("get", "/streams", "all streams, or one by its IRI", (200,), ("iri",), answers=JSON),
+    ApiCall("put", "/streams", "declare a stream by its IRI", (200, 201), ("iri",), JSON, JSON, "write"),
+    ApiCall(
         "post", "/streams", "push to a stream by its IRI", (200,), ("iri", *_PUSH), PUSH_TYPES, JSON, "push"
     ),
-    Route("delete", "/streams", "drop a stream by its IRI", (204,), ("iri",), role="write"),
-    Route(
+    ApiCall("delete", "/streams", "drop a stream by its IRI", (204,), ("iri",), role="write"),
+    ApiCall(
         "post",
         "/streams:heartbeat",
         "move the watermark of a stream by its IRI",
@@ -196,18 +198,18 @@ OPERATIONS: tuple[Route, ...] = (
         ("iri", "at", "wait"),
         role="push",
     ),
-    Route("get", "/streams/{name}", "one stream", (200,), answers=JSON),
-    Route("put", "/streams/{name}", "declare a stream", (200, 201), ("iri",), JSON, JSON, "write"),
-    Route("post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"),
-    Route("get", "/streams/{name}/late", "the late elements that are kept", (200,), answers=JSON),
-    Route(
+    ApiCall("get", "/streams/{name}", "one stream", (200,), answers=JSON),
+    ApiCall("put", "/streams/{name}", "declare a stream", (200, 201), ("iri",), JSON, JSON, "write"),
+    ApiCall("post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"),
+    ApiCall("get", "/streams/{name}/late", "the late elements that are kept", (200,), answers=JSON),
+    ApiCall(
         "get",
         "/streams/{name}/dead-letters",
         "late elements and those at which a query failed; as events they go on",
         (200,),
         answers=(*JSON, *EVENTS),
     ),
-    Route(
+    ApiCall(
         "post",
         "/streams/{name}/dead-letters:retry",
         "try a dead letter once more",
@@ -216,15 +218,15 @@ OPERATIONS: tuple[Route, ...] = (
         answers=JSON,
         role="push",
     ),
-    Route("delete", "/streams/{name}", "drop a stream that no query reads", (204,), role="write"),
-    Route(
+    ApiCall("delete", "/streams/{name}", "drop a stream that no query reads", (204,), role="write"),
+    ApiCall(
         "post", "/streams/{name}:heartbeat", "move a stream's watermark", (204,), ("at", "wait"), role="push"
     ),
-    Route("get", "/queries", "all continuous queries", (200,), answers=JSON),
-    Route(
+    ApiCall("get", "/queries", "all continuous queries", (200,), answers=JSON),
+    ApiCall(
         "post", "/queries", "register a continuous query", (200, 201), ("name",), _REGISTRATION, JSON, "write"
     ),
-    Route(
+    ApiCall(
         "post",
         "/queries:validate",
         "what registering would give",
@@ -233,8 +235,8 @@ OPERATIONS: tuple[Route, ...] = (
         _REGISTRATION,
         JSON,
     ),
-    Route("get", "/queries/{name}", "one continuous query", (200,), answers=JSON),
-    Route(
+    ApiCall("get", "/queries/{name}", "one continuous query", (200,), answers=JSON),
+    ApiCall(
         "put",
         "/queries/{name}",
         "register a continuous query under a name",
@@ -244,9 +246,9 @@ OPERATIONS: tuple[Route, ...] = (
         JSON,
         "write",
     ),
-    Route("patch", "/queries/{name}", "pause, resume or change settings", (200,), (), JSON, JSON, "write"),
-    Route("delete", "/queries/{name}", "drop a continuous query", (204,), ("drop_graph",), role="write"),
-    Route(
+    ApiCall("patch", "/queries/{name}", "pause, resume or change settings", (200,), (), JSON, JSON, "write"),
+    ApiCall("delete", "/queries/{name}", "drop a continuous query", (204,), ("drop_graph",), role="write"),
+    ApiCall(
         "get",
         "/queries/{name}/explain",
         "the plan",
@@ -254,10 +256,10 @@ OPERATIONS: tuple[Route, ...] = (
         ("analyze", "code"),
         answers=("text/plain", *JSON),
     ),
-    Route(
+    ApiCall(
         "post", "/queries/{name}/refresh", "refresh the static parts now", (200,), answers=JSON, role="write"
     ),
-    Route(
+    ApiCall(
         "post",
         "/queries/{name}/replay",
         "evaluate once more over the retained elements, into a new epoch of the feed",
@@ -266,7 +268,7 @@ OPERATIONS: tuple[Route, ...] = (
         answers=JSON,
         role="write",
     ),
-    Route(
+    ApiCall(
         "get",
         "/queries/{name}/results",
         "the feed as events, or the current answer; 204 after a drop",
@@ -274,11 +276,11 @@ OPERATIONS: tuple[Route, ...] = (
         ("from", "snapshot", "format"),
         answers=(*EVENTS, *RESULT_TYPES),
     ),
-    Route("post", "/loads", "load a file below the load folders as a job", (202,), (), JSON, JSON, "write"),
-    Route("get", "/jobs", "all jobs", (200,), answers=JSON),
-    Route("get", "/jobs/{job_id}", "one job, or its progress as events", (200,), answers=(*JSON, *EVENTS)),
-    Route("delete", "/jobs/{job_id}", "cancel a load", (202,), answers=JSON, role="write"),
-    Route(
+    ApiCall("post", "/loads", "load a file below the load folders as a job", (202,), (), JSON, JSON, "write"),
+    ApiCall("get", "/jobs", "all jobs", (200,), answers=JSON),
+    ApiCall("get", "/jobs/{job_id}", "one job, or its progress as events", (200,), answers=(*JSON, *EVENTS)),
+    ApiCall("delete", "/jobs/{job_id}", "cancel a load", (202,), answers=JSON, role="write"),
+    ApiCall(
         "post",
         "/backups",
         "a copy of store and registry into an empty folder of the server",
@@ -288,9 +290,11 @@ OPERATIONS: tuple[Route, ...] = (
         JSON,
         "admin",
     ),
-    Route("post", "/optimize", "compact the database files as a job", (202,), answers=JSON, role="admin"),
-    Route("get", "/mirror", "the Parquet mirror, and how far the store is ahead of it", (200,), answers=JSON),
-    Route(
+    ApiCall("post", "/optimize", "compact the database files as a job", (202,), answers=JSON, role="admin"),
+    ApiCall(
+        "get", "/mirror", "the Parquet mirror, and how far the store is ahead of it", (200,), answers=JSON
+    ),
+    ApiCall(
         "post",
         "/mirror",
         "make the Parquet mirror as a job",
@@ -299,7 +303,7 @@ OPERATIONS: tuple[Route, ...] = (
         answers=JSON,
         role="admin",
     ),
-    Route(
+    ApiCall(
         "post",
         "/restores",
         "replace the dataset by that of a backup, as one commit and as a job",
@@ -309,10 +313,10 @@ OPERATIONS: tuple[Route, ...] = (
         JSON,
         "admin",
     ),
-    Route("get", "/processes", "the one-shot queries that run now", (200,), answers=JSON),
-    Route("delete", "/processes/{process_id}", "stop a running query", (204,), role="admin"),
-    Route("get", "/health/live", "liveness", (200,), answers=JSON, role="public"),
-    Route(
+    ApiCall("get", "/processes", "the one-shot queries that run now", (200,), answers=JSON),
+    ApiCall("delete", "/processes/{process_id}", "stop a running query", (204,), role="admin"),
+    ApiCall("get", "/health/live", "liveness", (200,), answers=JSON, role="public"),
+    ApiCall(
         "get",
         "/health/ready",
         "readiness of store, registry and engine",
@@ -320,8 +324,8 @@ OPERATIONS: tuple[Route, ...] = (
         answers=JSON,
         role="public",
     ),
-    Route("get", "/metrics", "figures for Prometheus", (200,), answers=("text/plain",)),
-    Route(
+    ApiCall("get", "/metrics", "figures for Prometheus", (200,), answers=("text/plain",)),
+    ApiCall(
         "post",
         "/login",
         "exchange a token for the page's cookie",
@@ -330,14 +334,14 @@ OPERATIONS: tuple[Route, ...] = (
         (*FORM, *JSON),
         role="public",
     ),
-    Route("post", "/logout", "end the page's session", (204, 303), role="public"),
-    Route("get", "/openapi.json", "this document", (200,), answers=JSON, role="public"),
+    ApiCall("post", "/logout", "end the page's session", (204, 303), role="public"),
+    ApiCall("get", "/openapi.json", "this document", (200,), answers=JSON, role="public"),
 )
 
 # The page's address, which answers RDF clients as well, and HEAD where the graph store protocol names it;
 # the framework makes these routes by itself.
 _FURTHER = (
-    Route(
+    ApiCall(
         "get",
         "/",
         "the page for browsers, the service description for RDF clients",
@@ -345,8 +349,8 @@ _FURTHER = (
         answers=("text/html", *GRAPH_TYPES),
         role="public",
     ),
-    Route("head", "/store", "the headers of a graph, or of the whole dataset", (200,), _GRAPH),
-    Route("head", "/store/{path}", "the headers of the graph named by this address", (200,)),
+    ApiCall("head", "/store", "the headers of a graph, or of the whole dataset", (200,), _GRAPH),
+    ApiCall("head", "/store/{path}", "the headers of the graph named by this address", (200,)),
 )
 
 
@@ -371,7 +375,7 @@ def document(version: str, server: str) -> dict[str, Any]:
     }
 
 
-def _operation(operation: Route) -> dict[str, Any]:
+def _operation(operation: ApiCall) -> dict[str, Any]:
     described: dict[str, Any] = {
         "summary": operation.summary,
         "x-role": operation.role,

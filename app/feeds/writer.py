@@ -23,7 +23,7 @@ _BACKLOG_BYTES = 64 << 20
 _POLL_S = 1.0
 
 
-class Listener(Protocol):
+class WriterOwner(Protocol):
     """The owner of a writer as the writer calls it, in the writer's thread."""
 
     def pump(self, writer: StreamWriter) -> None:
@@ -43,17 +43,17 @@ class StreamWriter:
     """
 
     def __init__(
-        self, listener: Listener, *, script: str | None, heartbeat: float, buffer_bytes: int
+        self, owner: WriterOwner, *, script: str | None, heartbeat: float, buffer_bytes: int
     ) -> None:
         """Start a writer.
 
         Args:
-            listener: who it works for.
+            owner: who it works for.
             script: what the process runs; None writes in a thread of this process.
             heartbeat: seconds between heartbeats.
             buffer_bytes: bytes that are kept for one client.
         """
-        self._listener = listener
+        self._owner = owner
         self._control, theirs = socket.socketpair()
         self._control.setblocking(False)
         self._wake_reader, self._wake_writer = os.pipe()
@@ -185,7 +185,7 @@ class StreamWriter:
                         self._woken = False
                     else:
                         open_ = self._read(incoming)
-                self._listener.pump(self)
+                self._owner.pump(self)
                 with self._lock:
                     self._flush()
         self._close()
@@ -206,7 +206,7 @@ class StreamWriter:
             if len(incoming) - begin < length:
                 break
             place = begin + length
-            self._listener.told(kind, number, bytes(incoming[begin:place]))
+            self._owner.told(kind, number, bytes(incoming[begin:place]))
         del incoming[:place]
         return bool(data)
 
@@ -215,7 +215,7 @@ class StreamWriter:
             self._break()
         if self._child is not None:
             self._child.wait()
-        self._listener.ended(self, time.monotonic() - self._began)
+        self._owner.ended(self, time.monotonic() - self._began)
         with self._lock:
             self._control.close()
             os.close(self._wake_reader)
