@@ -43,8 +43,10 @@ def run(events: list[Any], late: str, lateness: int) -> tuple[list[Any], int]:
     with bench() as b:
         b.engine.declare_stream(E + "s", name="s", late=late, lateness=lateness)
         b.push(0, "z")
-        names: list[str] = []
-        feeds, at, most = [], 0, 0
+        names = ["one", "two"]
+        for text, name in zip(TEXTS, names, strict=False):
+            b.register(name, text, output="changes")
+        feeds, at, most = [b.engine.feed(name) for name in names], 0, 0
         for number, (kind, value, more) in enumerate(events):
             if kind == "push":
                 at = max(at, at + value)
