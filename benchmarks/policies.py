@@ -4,7 +4,7 @@ The papers' routing policies are other ways than a join's own to choose the orde
 reads sizes and gives, for the changes of one input, the order in which the other inputs are looked up: one of
 the left-deep flows that start at that input, products included. No policy changes an answer, since a join
 keeps no intermediate result. The join's own way is the fewest expected rows next and products last
-(`benchmarks/routing.py`, docs/decisions/0161).
+(`benchmarks/routing.py`, docs/decisions/0090).
 """
 
 from __future__ import annotations
