@@ -1,6 +1,6 @@
 """The languages: CQELS-QL, RSP-QL*, C-SPARQL and SPARQL, all to one algebra.
 
-    text  --parser.py, query_rules.py-->  syntax.py  --translate.py-->  algebra.query.ContinuousQuery
+    text  --parser.py, build_queries.py-->  syntax.py  --translate.py-->  algebra.query.ContinuousQuery
 
 Each grammar is a document of its own (``*.lark``) over the shared core ``sparql.lark``.
 """

@@ -18,7 +18,7 @@ from ..algebra.query import ContinuousQuery, Dialect
 from . import diagnostics
 from . import syntax as s
 from .context import Context, Limits, check_size, detect_dialect
-from .query_rules import SyntaxBuilder
+from .build_queries import SyntaxBuilder
 from .translate import translate
 from .windows import words
 

@@ -2,7 +2,7 @@
 
 One frozen dataclass per kind of node. ``at`` is the offset of the node's first character in the text,
 from which diagnostics makes line and column. ``depth`` of an expression counts nested operators.
-Grammar files name the rules; `query_rules.py` makes these nodes while the parser runs.
+Grammar files name the rules; `build_queries.py` makes these nodes while the parser runs.
 """
 
 from __future__ import annotations

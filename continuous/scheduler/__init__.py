@@ -1,1 +1,1 @@
-"""The one order of all inputs: queue, sequencer, router."""
+"""The sequencer works turns off one after the other; the router gives inputs to the queries that read them."""

@@ -11,7 +11,7 @@ from typing import Any
 from lark import Token, Transformer, v_args
 
 from . import syntax as s
-from .pattern_rules import ExpressionRules, PatternRules, at
+from .build_patterns import ExpressionRules, PatternRules, at
 
 # ruff: noqa: D102  # each method is named for the grammar rule whose node it makes
 
