@@ -99,6 +99,7 @@ class ExpressionTranslator:
             case s.TripleTermText():
                 return self._triple_term(node)
             case s.ExistsText(group, negated):
+                assert isinstance(group, s.Group)
                 return Exists(self._pattern(group), negated)
             case s.SetFunction():
                 return self._set_function(node, aggregates, aliases, place)

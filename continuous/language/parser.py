@@ -17,8 +17,8 @@ from quadrill.store.errors import QueryTextError, UnsupportedError
 from ..algebra.query import ContinuousQuery, Dialect
 from . import diagnostics
 from . import syntax as s
-from .context import Context, Limits, check_size, detect_dialect
 from .build_queries import SyntaxBuilder
+from .context import Context, Limits, check_size, detect_dialect
 from .translate import translate
 from .windows import words
 

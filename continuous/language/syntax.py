@@ -15,6 +15,7 @@ from .syntax_terms import (
     AnnotationBlock,
     Blank,
     Boolean,
+    Braces,
     Collection,
     ExistsText,
     Expression,
@@ -63,7 +64,7 @@ __all__ = [  # the terms too: the package reads all nodes as `syntax.X`
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(Braces):
     """``{ … }``: its elements in text order, or one sub-select."""
 
     elements: tuple[Element, ...]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
-
-if TYPE_CHECKING:
-    from .syntax import Group
+from typing import TypeAlias
 
 # --- terms --------------------------------------------------------------------------------------
 
@@ -288,11 +285,17 @@ class SetFunction:
     depth: int
 
 
+class Braces:
+    """A group graph pattern where an expression has one; `syntax.Group` is the only kind."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ExistsText:
     """``EXISTS {…}`` or ``NOT EXISTS {…}``."""
 
-    group: Group
+    group: Braces
     negated: bool
     at: int
 

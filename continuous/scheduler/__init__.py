@@ -1,1 +1,1 @@
-"""The sequencer works turns off one after the other; the router gives inputs to the queries that read them."""
+"""The sequencer works turns off one after the other; the router hands inputs to the queries reading them."""
