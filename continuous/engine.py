@@ -25,6 +25,7 @@ from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
 from .queries.evaluator_choice import reference_evaluator
 from .queries.registration import Registration
+from .recovery.reconcile import reconcile
 from .recovery.recovery import Recovery
 from .settings import EngineSettings
 
@@ -89,7 +90,7 @@ class Engine(StreamService, QueryService):
             self._thread.start()
         with parts.admin:
             if self.recovery is not None:
-                self.recovery.reconcile()
+                reconcile(parts, self.lifecycle, self.recovery.journal)
                 parts.sequencer.call(self.recovery.checkpoints.after_start)
             else:
                 parts.begin_at(parts.store.version)

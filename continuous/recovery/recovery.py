@@ -33,7 +33,6 @@ from ..lifecycle.lifecycle import QueryLifecycle, sentence_of
 from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.prepare import PreparedQuery
-from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..queries.snapshot import QuerySnapshot, restore
 from ..scheduler.turns import (
@@ -51,6 +50,7 @@ from ..static.replay import Past
 from ..streams.accept import replay_derived
 from ..streams.retained import MemoryLog
 from .checkpointer import Checkpointer
+from .records import parts_looked_up, registration_of, tables_of
 from .state import EngineSnapshot, EntrySnapshot, read_state
 
 log = logging.getLogger("quadrill.continuous")
@@ -67,7 +67,7 @@ class Recovery:
     def __init__(self, parts: EngineParts, life: QueryLifecycle, journal: Journal) -> None:
         self._parts = parts
         self._lifecycle = life
-        self._journal = journal
+        self.journal = journal
         self.checkpoints = Checkpointer(parts, journal)
         self._closed = False
         self._seen: dict[tuple[int, str], int] = {}
@@ -87,7 +87,7 @@ class Recovery:
                 self.checkpoints.at_end()
         finally:
             try:
-                self._journal.close()
+                self.journal.close()
             except StoreUnwritableError as error:
                 log.error("what was not answered is lost: %s", error.message)
 
@@ -113,7 +113,7 @@ class Recovery:
 
     def _recover(self) -> None:
         began = time.monotonic()
-        parts, journal = self._parts, self._journal
+        parts, journal = self._parts, self.journal
         parts.streams.restore()
         journal.silent = True
         state: EngineSnapshot | None = None
@@ -176,14 +176,14 @@ class Recovery:
                 stream.dead_letters.restore(kept.dead_letters)
         acceptor.receipts.restore([] if state is None else state.keys)
         rest = []
-        for record in self._journal.read():
+        for record in self.journal.read():
             stream = book.find(record.members["stream"]) if "stream" in record.members else None
             match record.kind:
                 case "seen":
                     self._seen[record.members["turn"], record.members["query"]] = record.members["version"]
                 case "behind":
                     if record.number > processed:
-                        self._past.behind.update(_tables_of(record.members))
+                        self._past.behind.update(tables_of(record.members))
                 case "moved" | "static":
                     # Earlier releases moved static parts in and out of memory, which changes no answer.
                     pass
@@ -196,7 +196,7 @@ class Recovery:
                     self._drop_stream(record)
                 case _ if record.number > processed:
                     if record.kind == "swap":
-                        self._past.swaps.update(_tables_of(record.members))
+                        self._past.swaps.update(tables_of(record.members))
                     rest.append(record)
         return rest
 
@@ -246,17 +246,17 @@ class Recovery:
     def _evaluator_of(
         self, members: dict[str, Any], looked_up: Any, pins: Mapping[str, list[Any]]
     ) -> tuple[PreparedQuery, Evaluator]:
-        prepared = self._lifecycle.prepare(_registration(members)).under_name(members["name"])
+        prepared = self._lifecycle.prepare(registration_of(members)).under_name(members["name"])
         prepared = self._lifecycle.with_sources(prepared, members["sources"])
-        prepared = replace(prepared, looked_up=_looked_up(looked_up))
+        prepared = replace(prepared, looked_up=parts_looked_up(looked_up))
         with self._parts.sources.pinned(pins):
             return prepared, self._lifecycle.evaluator(prepared)
 
     def _entry(self, kept: EntrySnapshot) -> Entry:
         """One query of the checkpoint, with its feed."""
         feed = self._lifecycle.new_feed(kept.name)
-        feed.restore(kept.feed, self._journal.results.events(kept.feed[0]))
-        registration, created = _registration(kept.members), kept.members["created"]
+        feed.restore(kept.feed, self.journal.results.events(kept.feed[0]))
+        registration, created = registration_of(kept.members), kept.members["created"]
         entry = Entry(kept.name, registration, feed, created, state=kept.state, error=kept.error)
         self._parts.catalogue.add(entry)
         return entry
@@ -329,7 +329,7 @@ class Recovery:
                     return None
                 return CallTurn(lambda: parts.router.sources_changed(key, members.get("now", 0)))
             case "swap":
-                return SwapAgainTurn([name for name, _ in _tables_of(members)], members["version"])
+                return SwapAgainTurn([name for name, _ in tables_of(members)], members["version"])
         entry = parts.catalogue.find(members["name"])
         if entry is None:
             return None
@@ -346,7 +346,7 @@ class Recovery:
                 entry.state = members["state"]
                 return StateTurn(running, members["state"])
             case "registration" if running is not None:
-                entry.registration = _registration({**_named(entry), "options": members["options"]})
+                entry.registration = registration_of({**_named(entry), "options": members["options"]})
                 return RegistrationTurn(running, entry.registration)
             case "refresh":
                 return RefreshTurn(entry.name, members["cause"])
@@ -379,10 +379,10 @@ class Recovery:
             feed = existing.feed
         else:
             feed = self._lifecycle.new_feed(members["name"])
-            feed.restore([record.number, 0, 0, 0, 0], self._journal.results.events(record.number))
+            feed.restore([record.number, 0, 0, 0, 0], self.journal.results.events(record.number))
             if parts.outbox is not None:
                 parts.outbox.keep_name(feed)
-        entry = Entry(members["name"], _registration(members), feed, members["created"])
+        entry = Entry(members["name"], registration_of(members), feed, members["created"])
         if existing is not None:
             entry.restarts = existing.restarts
         parts.catalogue.add(entry)
@@ -431,55 +431,6 @@ class Recovery:
                 log.error("the end of the journal is lost: the feed %s begins anew", entry.name)
         parts.sequencer.settle()
 
-    # --- after the replay -----------------------------------------------------------------------
-
-    def reconcile(self) -> None:
-        """The registry decides: what it has and the journal has not begins, what it has not ends."""
-        parts = self._parts
-        parts.statics.end_replay()
-        stored = {record.name: record for record in parts.catalogue.stored()}
-        for entry in parts.catalogue.entries():
-            if entry.name not in stored:
-                parts.catalogue.discard(entry)
-                self._lifecycle.detach(entry, dropped=True)
-        for name, record in stored.items():
-            existing = parts.catalogue.find(name)
-            if existing is None:
-                newest = self._journal.results.newest(name)
-                self._lifecycle.restore(record, newest)
-            elif existing.created_ms != record.created_ms:
-                self._lifecycle.detach(existing)
-                self._lifecycle.restore(record, None, existing.feed)
-            elif existing.registration.options() != dict(record.options):
-                document = {"query": record.text, "dialect": record.dialect, **record.options}
-                existing.registration = Registration.from_json(document, name=name)
-                if existing.running is not None:
-                    parts.attachments.change(existing.running, existing.registration)
-        for entry in parts.catalogue.entries():
-            if entry.pending is not None and entry.pending.running is None:
-                self._lifecycle.make(entry, entry.pending)
-        numbers = [entry.feed.number for entry in parts.catalogue.entries()]
-        parts.sequencer.call(lambda: self._journal.results.keep_only(numbers))
-
-
-def _looked_up(kept: dict[Any, Any] | None) -> dict[int, str | None] | None:
-    """The static parts that were looked up; None of a journal that does not say."""
-    if kept is None:
-        return None
-    # Earlier releases wrote how many rows there were and since when, too.
-    return {int(place): left[-1] if isinstance(left, list) else left for place, left in kept.items()}
-
-
-def _registration(members: dict[str, Any]) -> Registration:
-    document = {"query": members["text"], "dialect": members["dialect"], **members["options"]}
-    return Registration.from_json(document, name=members["name"])
-
 
 def _named(entry: Entry) -> dict[str, Any]:
     return {"name": entry.name, "text": entry.registration.query, "dialect": entry.registration.dialect}
-
-
-def _tables_of(members: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """The tables that a record names, each with its version; older journals have one a record."""
-    names = members["tables"] if "tables" in members else [members["table"]]
-    return [(name, members["version"]) for name in names]

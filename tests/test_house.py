@@ -1,0 +1,33 @@
+"""The house stays one that can be walked: few files on a floor, no large file, no circle of imports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.walk import reached
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for top in ("app", "continuous", "store")
+    for path in (ROOT / top).rglob("*.py")
+)
+MOST_LINES = 450
+
+
+@pytest.mark.parametrize(("folder", "most"), [("continuous", 10), ("app", 15), ("store", 12)])
+def test_few_files_stand_on_the_top_level(folder: str, most: int) -> None:
+    files = [path.name for path in (ROOT / folder).glob("*.py") if path.name != "__init__.py"]
+    assert len(files) <= most, sorted(files)
+
+
+def test_no_file_is_too_long() -> None:
+    lines = {module: len((ROOT / module).read_text("utf-8").splitlines()) for module in MODULES}
+    assert {module: count for module, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Imports for type checkers count: a reader follows them as well."""
+    assert [module for module in MODULES if module in reached(module)] == []
