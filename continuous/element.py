@@ -27,7 +27,7 @@ class Element:
     """The quads as whoever encoded them last remembers them, with a stamp that says how long that holds."""
 
     def __reduce__(self) -> tuple[type[Element], tuple[Any, ...]]:
-        """What was remembered means nothing elsewhere."""
+        """Pickle the element without what was remembered, which means nothing elsewhere."""
         return Element, (self.quads, self.event_time, self.seq)
 
 

@@ -30,7 +30,7 @@ class StreamTime(NamedTuple):
 
     @property
     def newest(self) -> int:
-        """No event time accepted or guaranteed so far is greater."""
+        """The greatest event time accepted or guaranteed so far."""
         return max(NEVER if self.seen is None else self.seen, NEVER if self.floor is None else self.floor)
 
 

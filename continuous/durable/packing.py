@@ -74,7 +74,7 @@ def pack(state: Any, records: Records) -> tuple[bytes, list[Quad]]:
 
 
 def unpack(data: bytes | memoryview, quads: list[Quad], records: Records) -> Any:
-    """What `pack` was given.
+    """The value that `pack` was given.
 
     Raises:
         pickle.UnpicklingError: it has something that is not listed.

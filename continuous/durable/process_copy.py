@@ -36,7 +36,7 @@ class Copy:
     """
 
     def __init__(self, work: Callable[[], int]) -> None:
-        """Begin.
+        """Copy the process and begin to write in the copy.
 
         Args:
             work: called in the copy; a number to report. It must take no lock that another thread may hold.

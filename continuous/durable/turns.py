@@ -196,7 +196,7 @@ class TurnQueue:
             self.replaying(name)
 
     def after_refresh(self, name: str, version: int) -> None:
-        """It read them at a version."""
+        """Note that a query has read its static parts at a version."""
         if version != self.version:
             self.note_of_turn("seen", turn=self.number, query=name, version=version)
 

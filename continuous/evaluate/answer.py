@@ -30,7 +30,7 @@ class Answer:
 
 
 class Answering(Protocol):
-    """Who knows the answer after the newest change."""
+    """Gives the answer after the newest change."""
 
     vars: tuple[str, ...]
 

@@ -258,7 +258,7 @@ class NativeEvaluator:
 
     @property
     def query(self) -> ContinuousQuery:
-        """What it evaluates."""
+        """The query that is evaluated."""
         return self._query
 
     @property
@@ -268,7 +268,7 @@ class NativeEvaluator:
 
     @property
     def terms(self) -> EngineTerms:
-        """What it shares with all native queries of the engine."""
+        """The dictionary and caches that all native queries of the engine share."""
         return self._terms
 
     @cached_property

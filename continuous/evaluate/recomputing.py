@@ -133,7 +133,7 @@ class ReferenceEvaluator:
 
     @property
     def explained(self) -> None:
-        """It computes the answer anew."""
+        """Say that the answer is computed anew at each instant."""
         return
 
     def close(self) -> None:
@@ -205,7 +205,7 @@ class ReferenceEvaluator:
         return self._shape(self._workspace.solutions(text, len(self._columns), self._functions))
 
     def content_of(self, window: NamedNode) -> LiveQuads:
-        """Windows hold quads."""
+        """An empty content of quads for a window."""
         return LiveQuads()
 
     def advance(self, at: int, windows: Iterable[tuple[WindowKey, LiveQuads]]) -> RecomputedAnswer:

@@ -1,4 +1,4 @@
-"""What the rows of the static parts tell, whichever evaluator holds them."""
+"""Descriptions of static parts, from the rows that an evaluator holds."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class CommonPlan:
         return found if found and len({each.steps.gaps for each in statics.values()}) > 1 else []
 
     def close(self) -> None:
-        """Nobody is left."""
+        """Let go of the plan: its last member has left."""
         self._plan.close()
 
     def describe(self, running: Member) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class CommonPlan:
         return failures
 
     def _show(self) -> None:
-        """What was evaluated is durable."""
+        """Let members show what was evaluated, which is durable now."""
         self._announced = False
         self.shown = self.record
 

@@ -91,7 +91,7 @@ class LabelledPlan:
         self.step(at, ())
 
     def remove(self, at: int, members: Mapping[int, NativeEvaluator]) -> None:
-        """Members leave."""
+        """Take members out of the plan."""
         rows: Delta = {}
         for label, evaluator in members.items():
             rows[(label, *self._constants.pop(label))] = -1
@@ -143,11 +143,11 @@ class LabelledPlan:
         return told
 
     def unchanged(self, label: int) -> AnswerChange:
-        """What a step that changes nothing does to the answer of a member."""
+        """The answer change of a member for a step that changes nothing."""
         return self._change(label, EMPTY)
 
     def end(self) -> None:
-        """It takes no steps any more: answers that were given out must not need it."""
+        """Detach the answers that were given out: the plan takes no more steps."""
         for answer in self.answers.values():
             answer.settle()
         self.close()

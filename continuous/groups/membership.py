@@ -1,4 +1,4 @@
-"""What a query is to its group and to its common plan, and what these ask of a query."""
+"""The membership of a query in a group and in its common plan, and what these ask of a query."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Member(Protocol):
 
     @property
     def native(self) -> NativeEvaluator:
-        """Its evaluator."""
+        """The native evaluator of the query."""
         ...
 
     @property
     def output(self) -> str:
-        """What it tells of its answers."""
+        """The emission of the query: relation to stream."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class Member(Protocol):
         ...
 
     def leave_group(self, timeline: QueryTimeline) -> None:
-        """It has this timeline of its own from now on."""
+        """Give the query a timeline of its own from now on."""
         ...
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
@@ -78,7 +78,7 @@ class Member(Protocol):
         ...
 
     def settled(self, evaluations: int, step: Evaluation, version: int) -> None:
-        """There were evaluations that gave it no rows, the last one at this step and version."""
+        """Count evaluations that gave the query no rows, the last one at this step and version."""
         ...
 
     def tell(self, step: Evaluation, answer: AnswerChange, now_ms: int) -> None:

@@ -175,12 +175,12 @@ class SelectEmission:
         return found
 
     def current(self, moment: Moment, answer: ChangedAnswer) -> str:
-        """All rows."""
+        """All rows of the answer."""
         rows = answer.rows
         return self.lines.line(moment.head(), rows if self.ordered else in_fixed_order(rows))
 
     def before_first(self) -> dict[str, Any]:
-        """No rows."""
+        """The document of an answer without rows."""
         return {"head": {"vars": list(self.names)}, "results": {"bindings": []}}
 
 
@@ -200,11 +200,11 @@ class AskEmission:
         return [("answer", self.current(moment._replace(revises=None), answer))]
 
     def current(self, moment: Moment, answer: ChangedAnswer) -> str:
-        """The boolean."""
+        """The boolean of the answer."""
         return f'{moment.head()},"head":{{}},"boolean":{one_line(answer.boolean)}}}'
 
     def before_first(self) -> dict[str, Any]:
-        """False."""
+        """The document of the answer false."""
         return {"head": {}, "boolean": False}
 
 
@@ -245,7 +245,7 @@ class ConstructEmission:
         return self._line(moment, self._quads(answer.rows, moment.at))
 
     def before_first(self) -> dict[str, Any]:
-        """No quads."""
+        """The document of an answer without quads."""
         return {"quads": ""}
 
     def _signs(self, at: int, answer: ChangedAnswer) -> list[tuple[EventKind, list[Quad]]]:

@@ -24,7 +24,7 @@ class FeedEvent:
 
 
 class Source(Protocol):
-    """What a subscriber can leave."""
+    """What a subscriber is attached to: a feed."""
 
     def leave(self, subscriber: Subscription) -> None:
         """Detach a subscriber."""
@@ -80,7 +80,7 @@ class Subscription:
             callback()
 
     def close(self) -> None:
-        """Leave the feed."""
+        """Detach from the feed."""
         self._feed.leave(self)
         self.end()
 

@@ -48,7 +48,7 @@ class EvaluatorChoice:
     """
 
     def __init__(self, statics: TableRegistry, columnar: ColumnarEngine | None = None) -> None:
-        """Make one.
+        """Choose between the native evaluator and the reference.
 
         Args:
             statics: the tables of static parts.

@@ -34,7 +34,7 @@ class Making:
     def __init__(
         self, make: Callable[[], Evaluator], *, threaded: bool = True, limited: bool = False
     ) -> None:
-        """Begin.
+        """Begin to wait for the tables of a query.
 
         Args:
             make: makes it; what it raises is raised by `result`.

@@ -231,7 +231,7 @@ def _report(
 
 
 def _warnings(query: ContinuousQuery) -> list[str]:
-    """What the text gives no reason to doubt but its running does."""
+    """Warnings about a query that is right but will surprise when it runs."""
     if any("[ALL]" in warning for warning in query.warnings):
         return []
     streams = [w.stream for w in query.windows if w.spec.kind == "all"]

@@ -148,7 +148,7 @@ class RunningQuery:
             self._changed_outside("trigger", commit.at_ms, now_ms)
 
     def sources_changed(self, now_ms: int) -> None:
-        """What the query reads from elsewhere was fetched anew and is different."""
+        """Take note that a remote source of the query has new content."""
         if self.prepared.refresh != "manual":
             self._changed_outside("timer", now_ms, now_ms)
 
@@ -230,7 +230,7 @@ class RunningQuery:
 
     @property
     def output(self) -> str:
-        """What it tells of its answers."""
+        """The emission of the query: relation to stream."""
         return self.prepared.output
 
     @property
@@ -269,7 +269,7 @@ class RunningQuery:
         self.membership, self.timeline = membership, membership.group.timeline
 
     def leave_group(self, timeline: QueryTimeline) -> None:
-        """It has this timeline of its own from now on."""
+        """Give the query a timeline of its own from now on."""
         self.membership, self.seat, self.timeline = None, None, timeline
 
     def sleep(self, seat: Seat, answer: ChangedAnswer) -> None:
@@ -299,7 +299,7 @@ class RunningQuery:
             self.seat.seen = self.seat.seen if told is None else told
 
     def settled(self, evaluations: int, step: Evaluation, version: int) -> None:
-        """There were evaluations that gave it no rows, the last one at this step and version."""
+        """Count evaluations that gave the query no rows, the last one at this step and version."""
         self.evaluations += evaluations
         self.last_step, self.last_version, self.last_answer_id = step, version, None
 

@@ -20,7 +20,7 @@ class RefreshNotes(Protocol):
         ...
 
     def after_refresh(self, name: str, version: int) -> None:
-        """It did, at this version."""
+        """The static parts were refreshed, at this version."""
         ...
 
 

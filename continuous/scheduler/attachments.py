@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Attachments:
-    """What turns do that begin and end queries. Everything is called in the turn.
+    """Begins and ends queries, each in its turn. Everything is called in the turn.
 
     Attributes:
         repeated: the newest turn that read what streams retain.

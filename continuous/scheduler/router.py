@@ -1,4 +1,4 @@
-"""What the loop does with each input: readers, derived streams, commits, timers; a failure stays alone."""
+"""The router: gives each input to the queries that read it; a failure stays alone."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Router:
         self._due: dict[str, int] = {}
 
     def readers(self, iri: str) -> list[RunningQuery]:
-        """Who reads a stream. May be called from any thread."""
+        """The queries that read a stream. May be called from any thread."""
         found: list[RunningQuery] = []
         for reader in list(self._readers.get(iri, ())):
             found += _queries(reader)
@@ -178,7 +178,7 @@ class Router:
             readers.pop(running, None)
 
     def forget_name(self, name: str) -> None:
-        """Whatever runs under a name gets no more inputs."""
+        """Give no more inputs to the query of this name."""
         running = self._attached.get(name)
         if running is not None:
             self.forget(running)
@@ -194,7 +194,7 @@ class Router:
             self._work_off_derived(now)
 
     def part(self, running: RunningQuery) -> None:
-        """Whatever comes next for a query is not for others of its template."""
+        """Set a query apart from its common plan: what comes next is for it alone."""
         if running.membership is not None:
             self._fail_all(running.membership.group.set_apart(running))
 
@@ -399,7 +399,7 @@ class Router:
                 self._turns.submit(RefreshTurn(name, "timer"), "refresh", name=name, cause="timer")
 
     def wait_ms(self, at_most: int) -> int:
-        """How long nothing of the clock is due."""
+        """Milliseconds until something is due by the clock."""
         now = self._clock.now_ms()
         steady = self._clock.steady_ms()
         due = [now + at_most, *(now + at - steady for at in self._timers.values())]

@@ -242,7 +242,7 @@ class Sequencer:
     # --- settling -------------------------------------------------------------------------------
 
     def _settle(self, done: list[Turn]) -> None:
-        """What some turns caused is written and told; then views may follow, and those who wait go on."""
+        """Write and tell what some turns caused; then views may follow, and those who wait go on."""
         failure: BaseException | None = None
         try:
             if self._outbox is not None:

@@ -85,7 +85,7 @@ class CommitWatch:
         return self._due.pop(version, [])
 
     def forget_due(self) -> None:
-        """What was worked out before the engine starts takes no turn."""
+        """Forget what was worked out before the engine started: it takes no turn."""
         self._due.clear()
 
     def replaying(self, replay: TableReplay | None) -> None:

@@ -50,7 +50,7 @@ class TriggerIndex:
             self._list_of(trigger).append((group, trigger))
 
     def remove(self, table: Table) -> None:
-        """Not any more."""
+        """Take a table out of the index."""
         group = self._groups.get(table.kind)
         if group is not None and group.remove(table):
             del self._groups[table.kind]

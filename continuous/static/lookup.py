@@ -75,7 +75,7 @@ class KeyCache:
         return bucket
 
     def forget(self) -> None:
-        """Nothing that was read holds any more."""
+        """Forget all rows that were read."""
         self.buckets.clear()
         self.ahead.clear()
         self.size = 0
@@ -236,7 +236,7 @@ class Lookup(Arrangement):
 
     @property
     def keys(self) -> int:
-        """How many keys are remembered."""
+        """The number of keys that are remembered."""
         return sum(len(cache.buckets) for cache in list(self._caches.values()))
 
     @property

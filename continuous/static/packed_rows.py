@@ -66,7 +66,7 @@ class PackedRows:
     """Rows read back: ``terms`` in the order of their numbers, rows of any numbering by `rows`."""
 
     def __init__(self, blobs: Sequence[bytes]) -> None:
-        """Take them apart.
+        """Unpack the terms and rows of a blob.
 
         Raises:
             ValueError: they are not the rows of a table.

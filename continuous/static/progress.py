@@ -36,7 +36,7 @@ class Progress:
         self._called_off = False
 
     def call_off(self) -> None:
-        """Nobody wants the tables any more; whoever makes them finds out at the next rows."""
+        """Call the making off; whoever makes the tables stops at the next rows."""
         self._called_off = True
 
     def check(self) -> None:

@@ -11,7 +11,7 @@ from .table import Table
 
 @dataclass(slots=True)
 class Past:
-    """What a replay knows of the first time, by the names of tables: where they fell behind and were read."""
+    """Where tables fell behind and were read anew before a crash, by their names: a replay repeats it."""
 
     behind: set[tuple[str, int]] = field(default_factory=set)
     swaps: set[tuple[str, int]] = field(default_factory=set)

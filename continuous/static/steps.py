@@ -78,7 +78,7 @@ class Steps:
         self._gaps.setdefault(table, []).append(_Gap(version))
 
     def caught_up(self, table: Table, version: int) -> None:
-        """They are known from this one on."""
+        """Mark the rows as known from this version on."""
         self._gaps[table][-1].end = version
 
     # --- what waits -----------------------------------------------------------------------------

@@ -249,7 +249,7 @@ class Table:
         return fresh, None
 
     def release(self) -> Delta:
-        """Nobody reads the table any more; the rows, whose terms are still pinned."""
+        """The rows of a table that has no readers any more; their terms are still pinned."""
         rows, self.rows, self.listed = self.rows, {}, None
         return rows
 

@@ -326,7 +326,7 @@ class TableRegistry:
             self.swap(swap)
 
     def end_replay(self) -> None:
-        """What fell behind and was not read anew before the end is read now."""
+        """End a replay: tables that fell behind and were not read anew before its end are read now."""
         if self._replay is None:
             return
         self._replay.close()

@@ -54,7 +54,7 @@ Change = tuple[OneOf["insert", "delete"], DeadLetter]
 
 
 class LetterWatcher:
-    """What somebody who looks at a stream's dead letters has not taken yet."""
+    """A queue of dead letters that a reader has not taken yet."""
 
     def __init__(self, box: DeadLetters, first: Iterable[Change]) -> None:
         self._box = box
@@ -64,7 +64,7 @@ class LetterWatcher:
         self.closed = False
 
     def take(self) -> list[Change]:
-        """What is new."""
+        """The letters that came since the last call."""
         return [self._changes.popleft() for _ in range(len(self._changes))]
 
     def listen(self, wake: Callable[[], None]) -> None:
@@ -82,7 +82,7 @@ class LetterWatcher:
         self._wake()
 
     def close(self) -> None:
-        """Look no longer."""
+        """Stop watching."""
         self.closed = True
         self._box.leave(self)
 
@@ -145,4 +145,4 @@ class DeadLetters:
 
 
 def _nobody() -> None:
-    """Nobody listens yet."""
+    """The listener of a store of dead letters without one."""

@@ -1,4 +1,4 @@
-"""What a push is answered with, and the answers that are remembered by Idempotency-Key."""
+"""Receipts of pushes, and those that are remembered by Idempotency-Key."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def receipt_members(receipt: PushReceipt) -> list[Any]:
 
 
 def receipt_of(members: Sequence[Any]) -> PushReceipt:
-    """The receipt again."""
+    """The receipt that `figures` of a checkpoint holds."""
     stream, first, last, accepted, late, durable, bad = members
     refused = None if bad is None else tuple(BadElement(*each) for each in bad)
     return PushReceipt(stream, first, last, accepted, late, durable, refused)

@@ -57,7 +57,7 @@ class _Counting(Holding):
         """Nothing to do: time plays no part."""
 
     def next_due(self) -> int | None:
-        """Never."""
+        """None: a window that counts is never due by time."""
         return None
 
     def advance(self, instant: int) -> bool:
@@ -103,7 +103,7 @@ class TriplesWindow(_Counting):
         return len(self._occurrences)
 
     def snapshot(self) -> TriplesSnapshot:
-        """What it has become."""
+        """The window as a value, for a checkpoint."""
         return TriplesSnapshot(self.live.snapshot(), _written(self._occurrences))
 
     def restore(self, snapshot: TriplesSnapshot) -> None:
@@ -157,7 +157,7 @@ class BatchWindow(_Counting):
         return len(self.live) + len(self._filling)
 
     def snapshot(self) -> BatchSnapshot:
-        """What it has become."""
+        """The window as a value, for a checkpoint."""
         return BatchSnapshot(self.live.snapshot(), _written(self._filling), _written(self._shown))
 
     def restore(self, snapshot: BatchSnapshot) -> None:
@@ -227,7 +227,7 @@ class ElementsWindow(_Counting):
         return len(self.live) + occurrences_of(self._newest)
 
     def snapshot(self) -> ElementsSnapshot:
-        """What it has become."""
+        """The window as a value, for a checkpoint."""
         content = self.live.snapshot()
         return ElementsSnapshot(content, self._newest, self._shown, self._since_close, self._due)
 

@@ -369,7 +369,7 @@ class EncodedContent:
 
     @property
     def shape(self) -> tuple[Predicates, bool]:
-        """What of a stream it keeps."""
+        """The predicates of a stream that it keeps."""
         return self._wanted, self._union
 
     def snapshot(self) -> ContentSnapshot:

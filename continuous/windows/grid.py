@@ -61,7 +61,7 @@ class GridWindow(Holding):
         self._next_close = t0 + k * self._slide + self._width
 
     def next_due(self) -> int | None:
-        """The next close."""
+        """The instant of the next close."""
         return self._next_close
 
     def advance(self, instant: int) -> bool:
@@ -133,7 +133,7 @@ class GridWindow(Holding):
         return len(self.live) + self._waiting_quads
 
     def snapshot(self) -> GridSnapshot:
-        """What it has become."""
+        """The window as a value, for a checkpoint."""
         return GridSnapshot(self.live.snapshot(), self._shown, self._waiting, self._next_close, self.closed)
 
     def restore(self, snapshot: GridSnapshot) -> None:
