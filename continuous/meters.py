@@ -8,37 +8,42 @@ from collections import deque
 
 
 class Meter:
-    """Counts things and tells their rate over the last ``span_ms``. Times come from the engine's clock."""
+    """Counts things and tells their rate over the last ten seconds. Times come from the engine's clock.
 
-    def __init__(self, span_ms: int = 10_000) -> None:
-        self._span_ms = span_ms
-        # One entry per second, so the memory is bounded whatever the rate.
-        self._seconds: deque[tuple[int, int]] = deque()
+    Attributes:
+        total: how many there were.
+        second: the last second in which some were counted.
+        marks: (second, total before it) of the last seconds, so the memory is bounded whatever the rate.
+
+    What counts at every input does as `add` by itself: begins a second where it is another, then adds.
+    """
+
+    SPAN_S = 10
+
+    def __init__(self) -> None:
         self.total = 0
+        self.second: int | None = None
+        self.marks: deque[tuple[int, int]] = deque(maxlen=self.SPAN_S + 1)
 
     def add(self, now_ms: int, number: int) -> None:
         """``number`` more at ``now_ms``."""
-        if number == 0:
-            return
+        if self.second != (second := now_ms // 1000):
+            self.second = second
+            self.marks.append((second, self.total))
         self.total += number
-        second = now_ms // 1000
-        if self._seconds and self._seconds[-1][0] == second:
-            self._seconds[-1] = (second, self._seconds[-1][1] + number)
-        else:
-            self._seconds.append((second, number))
-            if len(self._seconds) > self._span_ms // 1000 + 1:
-                self._seconds.popleft()
 
     def follow(self, other: Meter, more: int) -> None:
         """Another one has counted ``more`` for this one, too, and knows at which rate."""
         self.total += more
-        self._seconds = deque(other._seconds)
+        ahead = self.total - other.total
+        self.second = other.second
+        self.marks = deque([(second, before + ahead) for second, before in other.marks], self.marks.maxlen)
 
     def per_second(self, now_ms: int) -> float:
-        """The rate over the last ``span_ms``."""
-        oldest = (now_ms - self._span_ms) // 1000
-        recent = sum(number for second, number in list(self._seconds) if second > oldest)
-        return round(recent * 1000 / self._span_ms, 3)
+        """The rate over the last ten seconds."""
+        oldest = now_ms // 1000 - self.SPAN_S
+        before = next((before for second, before in list(self.marks) if second > oldest), self.total)
+        return round((self.total - before) / self.SPAN_S, 3)
 
 
 class Histogram:

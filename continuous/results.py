@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from json.encoder import encode_basestring as _quoted
 from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
@@ -17,7 +15,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 from .algebra.nodes import Term
 from .element import Solution
 
-_XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -34,7 +32,7 @@ def term_json(term: Term) -> dict[str, Any]:
                 document["xml:lang"] = term.language
                 if term.direction is not None:
                     document["its:dir"] = term.direction.value
-            elif term.datatype.value != _XSD_STRING:
+            elif term.datatype.value != XSD_STRING:
                 document["datatype"] = term.datatype.value
             return document
         case _:
@@ -59,38 +57,6 @@ def bindings(variables: Sequence[str], rows: Iterable[Solution]) -> list[dict[st
 def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, Any]:
     """The members ``head`` and ``results`` of a SELECT answer."""
     return {"head": {"vars": list(variables)}, "results": {"bindings": bindings(variables, rows)}}
-
-
-class SolutionLines:
-    """Writes answers of SELECT over the same variables, each as one line: `one_line` of `solutions`."""
-
-    def __init__(self, variables: Sequence[str]) -> None:
-        self._keys = [f"{_quoted(name)}:" for name in variables]
-        self._vars = f',"head":{{"vars":{one_line(list(variables))}}},"results":{{"bindings":['
-
-    def line(self, head: str, rows: Iterable[Solution]) -> str:
-        """The rows behind the members of ``head``, the beginning of a JSON object."""
-        found = []
-        for row in rows:
-            cells = []
-            for key, term in zip(self._keys, row, strict=True):
-                if term is not None:
-                    cells.append(key + _term_text(term))
-            found.append(",".join(cells))
-        listed = "{" + "},{".join(found) + "}" if found else ""
-        return f"{head}{self._vars}{listed}]}}}}"
-
-
-@lru_cache(maxsize=8192)
-def _term_text(term: Term) -> str:
-    """`term_json` as text; the same terms come again and again, in one answer after the other."""
-    if isinstance(term, NamedNode):
-        return f'{{"type":"uri","value":{_quoted(term.value)}}}'
-    if isinstance(term, Literal) and term.language is None:
-        datatype = term.datatype.value
-        kind = "" if datatype == _XSD_STRING else f',"datatype":{_quoted(datatype)}'
-        return f'{{"type":"literal","value":{_quoted(term.value)}{kind}}}'
-    return _JSON.encode(term_json(term))
 
 
 def in_fixed_order(rows: Sequence[Solution]) -> Sequence[Solution]:

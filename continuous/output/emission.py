@@ -9,16 +9,19 @@ they were found depends on the past.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from json.encoder import encode_basestring as _quoted
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from pyoxigraph import Quad
+from pyoxigraph import Literal, NamedNode, Quad
 
+from ..algebra.nodes import Term
 from ..algebra.query import ContinuousQuery, Output
 from ..algebra.rewrites import has_order
 from ..element import Solution
-from ..results import SolutionLines, in_fixed_order, one_line, quads_text
+from ..results import XSD_STRING, in_fixed_order, one_line, quads_text, term_json
 from .subscription import EventKind
 
 T = TypeVar("T", bound=Hashable)
@@ -137,6 +140,38 @@ def difference(rows: Sequence[T], minus: Sequence[T]) -> list[T]:
         else:
             left.append(row)
     return left
+
+
+class SolutionLines:
+    """Writes answers of SELECT over the same variables, each as one line: `one_line` of `solutions`."""
+
+    def __init__(self, variables: Sequence[str]) -> None:
+        self._keys = [f"{_quoted(name)}:" for name in variables]
+        self._vars = f',"head":{{"vars":{one_line(list(variables))}}},"results":{{"bindings":['
+
+    def line(self, head: str, rows: Iterable[Solution]) -> str:
+        """The rows behind the members of ``head``, the beginning of a JSON object."""
+        found = []
+        for row in rows:
+            cells = []
+            for key, term in zip(self._keys, row, strict=True):
+                if term is not None:
+                    cells.append(key + _term_text(term))
+            found.append(",".join(cells))
+        listed = "{" + "},{".join(found) + "}" if found else ""
+        return f"{head}{self._vars}{listed}]}}}}"
+
+
+@lru_cache(maxsize=8192)
+def _term_text(term: Term) -> str:
+    """`term_json` as text; the same terms come again and again, in one answer after the other."""
+    if isinstance(term, NamedNode):
+        return f'{{"type":"uri","value":{_quoted(term.value)}}}'
+    if isinstance(term, Literal) and term.language is None:
+        datatype = term.datatype.value
+        kind = "" if datatype == XSD_STRING else f',"datatype":{_quoted(datatype)}'
+        return f'{{"type":"literal","value":{_quoted(term.value)}{kind}}}'
+    return one_line(term_json(term))
 
 
 @dataclass(slots=True)

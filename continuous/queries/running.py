@@ -128,7 +128,11 @@ class RunningQuery:
             if memory is not None:
                 # One push may carry many times: the windows are looked at after each of them.
                 self._check_memory(memory, timeline.windows.size())
-        self.inputs.add(now_ms, timeline.inputs.taken - before)
+        inputs = self.inputs
+        if inputs.second != (second := now_ms // 1000):
+            inputs.second = second
+            inputs.marks.append((second, inputs.total))
+        inputs.total += timeline.inputs.taken - before
         if memory is not None:
             self._check_memory(memory, timeline.state_size())
 
@@ -369,7 +373,11 @@ class RunningQuery:
         ids = self.feed.publish(events, self._current(step, version, answer))
         if ids:
             self.last_answer_id = ids[-1]
-            self.results.add(now_ms, len(ids))
+            results = self.results
+            if results.second != (second := now_ms // 1000):
+                results.second = second
+                results.marks.append((second, results.total))
+            results.total += len(ids)
             self.last_result = {"id": ids[-1], "at": step.at, "version": version, "emitted": now_ms}
         elif not step.revises:
             self.last_answer_id = None

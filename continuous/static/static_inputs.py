@@ -226,7 +226,11 @@ class StaticInputs:
         """The version of its rows, as it has taken them, at the turn of version ``passed``."""
         if self.held:
             return self.steps.reached
-        return max(self.steps.reached, min(passed, self._quiet_until) if self.steps else passed)
+        steps = self.steps
+        # As `Steps.__bool__` tells, looked at here: every evaluation asks.
+        if steps.stepping or steps.ahead or steps.unknown:
+            passed = min(passed, self._quiet_until)
+        return max(steps.reached, passed)
 
     @property
     def passed(self) -> int:

@@ -45,61 +45,64 @@ class Steps:
 
     Attributes:
         reached: the newest version that the query has taken.
+        ahead: the steps that wait, by version.
+        unknown: the versions at which rows of a table are not known.
+        stepping: True while steps are being taken.
     """
 
     def __init__(self) -> None:
         self.reached = -1
-        self._steps: dict[int, _Step] = {}
-        self._gaps: dict[Table, list[_Gap]] = {}
-        self._stepping = False
+        self.ahead: dict[int, _Step] = {}
+        self.unknown: dict[Table, list[_Gap]] = {}
+        self.stepping = False
 
     def __bool__(self) -> bool:
         """True when a step waits or is being taken, or rows are not known."""
-        return bool(self._stepping or self._steps or self._gaps)
+        return bool(self.stepping or self.ahead or self.unknown)
 
     @property
     def gaps(self) -> frozenset[tuple[int, int | None]]:
         """Versions at which some rows are not known: from one to before another, or to no known end."""
-        return frozenset((each.start, each.end) for gaps in self._gaps.values() for each in gaps)
+        return frozenset((each.start, each.end) for gaps in self.unknown.values() for each in gaps)
 
     def is_behind(self, table: Table) -> bool:
         """True while the rows of a table are not known at some version that has passed."""
-        return table in self._gaps
+        return table in self.unknown
 
     # --- what tables tell -----------------------------------------------------------------------
 
     def took(self, version: int, at_ms: int, places: Iterable[int], change: TableChange) -> None:
         """The table at these places is at a version now."""
-        step = self._steps.setdefault(version, _Step(at_ms))
+        step = self.ahead.setdefault(version, _Step(at_ms))
         _collect(step.changes, dict.fromkeys(places, change))
 
     def fell_behind(self, table: Table, version: int) -> None:
         """The rows of a table are not known from a version on."""
-        self._gaps.setdefault(table, []).append(_Gap(version))
+        self.unknown.setdefault(table, []).append(_Gap(version))
 
     def caught_up(self, table: Table, version: int) -> None:
         """Mark the rows as known from this version on."""
-        self._gaps[table][-1].end = version
+        self.unknown[table][-1].end = version
 
     # --- what waits -----------------------------------------------------------------------------
 
     def untaken(self, place: int) -> TableChange:
         """What the table of a part is ahead of the query."""
         found = TableChange({})
-        for version in sorted(self._steps):
-            change = self._steps[version].changes.get(place)
+        for version in sorted(self.ahead):
+            change = self.ahead[version].changes.get(place)
             if change is not None:
                 found = found.then(change)
         return found
 
     def rows_ahead(self, place: int) -> int:
         """How many rows more the table of a part has; called in any thread."""
-        waiting = [step.changes[place] for step in list(self._steps.values()) if place in step.changes]
+        waiting = [step.changes[place] for step in list(self.ahead.values()) if place in step.changes]
         return sum(sum(change.delta.values()) for change in waiting)
 
     def waiting(self) -> Iterator[IdRow]:
         """The rows of steps that the query has not taken, read in pieces while steps come and go."""
-        for step in list(self._steps.values()):
+        for step in list(self.ahead.values()):
             for change in list(step.changes.values()):
                 yield from list(change.delta)
 
@@ -107,14 +110,14 @@ class Steps:
 
     def ready(self, passed: Callable[[], int]) -> Iterator[StaticStep]:
         """See `StaticInputs.ready`; ``passed`` tells the newest version whose turn has come."""
-        self._stepping = True
+        self.stepping = True
         try:
             together: list[int] = []
-            for version in sorted(self._steps):
+            for version in sorted(self.ahead):
                 together.append(version)
                 gap = self._gap_at(version)
                 if gap is None:
-                    first, steps = together[0], [self._steps.pop(each) for each in together]
+                    first, steps = together[0], [self.ahead.pop(each) for each in together]
                     together = []
                     changes: dict[int, TableChange] = {}
                     for step in steps:
@@ -125,13 +128,13 @@ class Steps:
                 elif gap.end is None:
                     break
         finally:
-            self._stepping = False
+            self.stepping = False
         self._forget_gaps()
         self.reached = max(self.reached, self._known_before(passed() + 1))
 
     def put_back(self, step: StaticStep) -> None:
         """A step was not taken after all: it is the next one again."""
-        self._steps[step.version] = _Step(step.at_ms, dict(step.changes))
+        self.ahead[step.version] = _Step(step.at_ms, dict(step.changes))
         self.reached = step.before
 
     def _known_before(self, version: int) -> int:
@@ -145,7 +148,7 @@ class Steps:
         """A gap around the version, an open one first."""
         around = [
             gap
-            for gaps in self._gaps.values()
+            for gaps in self.unknown.values()
             for gap in gaps
             if gap.start <= version and (gap.end is None or version < gap.end)
         ]
@@ -153,13 +156,13 @@ class Steps:
 
     def _forget_gaps(self) -> None:
         """Gaps that lie behind the query."""
-        oldest = min(self._steps, default=None)
-        for table, gaps in list(self._gaps.items()):
+        oldest = min(self.ahead, default=None)
+        for table, gaps in list(self.unknown.items()):
             left = [gap for gap in gaps if gap.end is None or (oldest is not None and gap.end >= oldest)]
             if left:
-                self._gaps[table] = left
+                self.unknown[table] = left
             else:
-                del self._gaps[table]
+                del self.unknown[table]
 
 
 def _collect(into: dict[int, TableChange], changes: Changes) -> None:

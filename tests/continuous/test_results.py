@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from quadrill.continuous.output.emission import Moment
-from quadrill.continuous.results import SolutionLines, one_line, solutions
+from quadrill.continuous.output.emission import Moment, SolutionLines
+from quadrill.continuous.results import one_line, solutions
 from quadrill.continuous.windows.operator import Interval
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
