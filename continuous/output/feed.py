@@ -30,6 +30,57 @@ class _Held:
     reset: bool = False
 
 
+class _History:
+    """The last events of a feed, for those who resume. Guarded by the feed's lock.
+
+    Attributes:
+        events: those that are kept, oldest first.
+        last_id: the id given last, 0 before the first.
+        dropped_to: the newest id that is not kept any more, 0 when all are.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.events: deque[FeedEvent] = deque()
+        self.last_id = 0
+        self.dropped_to = 0
+        self._limit = limit
+
+    def add(self, added: Sequence[FeedEvent]) -> None:
+        """Keep new events; the oldest go."""
+        for event in added:
+            if event.id is not None:
+                self.last_id = event.id
+        self.events.extend(added)
+        while len(self.events) > self._limit:
+            dropped = self.events.popleft()
+            if dropped.id is not None:
+                self.dropped_to = dropped.id
+
+    def begin_at(self, last_id: int) -> None:
+        """Keep nothing; ids go on behind this one."""
+        self.events.clear()
+        self.last_id = self.dropped_to = last_id
+
+    def restore(self, events: Sequence[FeedEvent], last_id: int) -> None:
+        """Keep the events of a result log; ids go on behind this one."""
+        self.begin_at(last_id)
+        ids = [event.id for event in events if event.id is not None]
+        if ids:
+            self.dropped_to = ids[0] - 1
+        self.add(events)
+        self.last_id = last_id
+
+    def after(self, after_id: int) -> list[FeedEvent]:
+        """Kept events behind ``after_id``: numbered ones by id, others by their place."""
+        kept = list(self.events)
+        for place, event in enumerate(kept):
+            if event.id is not None and event.id > after_id:
+                while place and kept[place - 1].id is None:
+                    place -= 1
+                return kept[place:]
+        return [] if after_id else kept
+
+
 class Feed:
     """The events of one registered query."""
 
@@ -62,23 +113,21 @@ class Feed:
         self._reset_id = 0
         self._limit = history
         self._buffer = subscriber_buffer
-        self._events: deque[FeedEvent] = deque()
+        self._history = _History(history)
         self._subscribers: list[Subscription | Group] = []
         self._lock = threading.Lock()
-        self._last_id = 0
-        self._dropped_to = 0
         self._current: Callable[[], str] | None = None
         self._ended = False
 
     @property
     def last_id(self) -> int:
         """The id given last, 0 before the first."""
-        return self._last_id
+        return self._history.last_id
 
     @property
     def earliest_id(self) -> int:
         """The oldest id that a subscriber can still get; the next one when nothing is kept."""
-        return self._dropped_to + 1
+        return self._history.dropped_to + 1
 
     @property
     def epoch_id(self) -> int:
@@ -93,7 +142,7 @@ class Feed:
     @property
     def kept(self) -> int:
         """How many events are kept for those who resume."""
-        return len(self._events)
+        return len(self._history.events)
 
     @property
     def ended(self) -> bool:
@@ -165,14 +214,9 @@ class Feed:
         with self._lock:
             if current is not None:
                 self._current = current
-            for event in added:
-                if event.id is not None:
-                    self._last_id = event.id
-            self._events.extend(added)
-            while len(self._events) > self._limit:
-                self._forget(self._events.popleft())
             slow: list[Subscription | Group] = []
-            if added and self._subscribers:
+            if added:
+                self._history.add(added)
                 slow = [each for each in self._subscribers if not each.offer(added)]
                 for subscription in slow:
                     self._subscribers.remove(subscription)
@@ -210,9 +254,10 @@ class Feed:
     def _first(self, after_id: int | None, snapshot: bool) -> list[FeedEvent]:
         """What a new subscriber gets at once; see `subscribe`."""
         first: list[FeedEvent] = []
+        history = self._history
         # The last event before a reset is of another epoch than those behind it.
         out_of_reach = after_id is not None and (
-            0 < after_id < self._dropped_to or 0 < after_id <= self._reset_id or after_id > self._last_id
+            0 < after_id < history.dropped_to or 0 < after_id <= self._reset_id or after_id > history.last_id
         )
         if out_of_reach:
             data = one_line({"earliest": self.earliest_id})
@@ -220,7 +265,7 @@ class Feed:
         if snapshot or out_of_reach:
             first.extend(self._snapshot())
         elif after_id is not None:
-            first.extend(self._after(after_id))
+            first.extend(history.after(after_id))
         return first
 
     def leave(self, subscriber: Subscription | Group, *, when_empty: bool = False) -> None:
@@ -249,8 +294,7 @@ class Feed:
 
     def _clear(self) -> None:
         with self._lock:
-            self._events.clear()
-            self._dropped_to = self._last_id
+            self._history.begin_at(self._history.last_id)
             self._current = None
             event = FeedEvent(None, "reset", one_line({"earliest": self.earliest_id}))
             for subscription in self._subscribers:
@@ -271,19 +315,14 @@ class Feed:
                 expected to be published again.
         """
         self.number, self._assigned, self._place, self._reset_place, self._reset_id = figures
-        self._last_id = self._assigned
-        self._dropped_to = self._assigned
+        kept: list[FeedEvent] = []
         for place, number, kind, data in rows:
             event = FeedEvent(number, kind, data)  # type: ignore[arg-type]  # what was written
             if place > self._place:
                 self._written[place] = event
             elif place > self._reset_place:
-                self._events.append(event)
-        ids = [event.id for event in self._events if event.id is not None]
-        if ids:
-            self._dropped_to = ids[0] - 1
-        while len(self._events) > self._limit:
-            self._forget(self._events.popleft())
+                kept.append(event)
+        self._history.restore(kept, self._assigned)
 
     def answer_again(self, current: Callable[[], str]) -> None:
         """The current answer is this one, nothing is news."""
@@ -301,7 +340,7 @@ class Feed:
         self._place = max(self._written)
         self._assigned = max([self._assigned, *(e.id for e in self._written.values() if e.id is not None)])
         self._written.clear()
-        self._last_id = self._assigned
+        self._history.last_id = self._assigned
         self.reset()
         return False
 
@@ -313,24 +352,10 @@ class Feed:
         for subscription in ending:
             subscription.end()
 
-    def _forget(self, event: FeedEvent) -> None:
-        if event.id is not None:
-            self._dropped_to = event.id
-
-    def _after(self, after_id: int) -> list[FeedEvent]:
-        """Kept events behind ``after_id``: numbered ones by id, others by their place."""
-        kept = list(self._events)
-        for place, event in enumerate(kept):
-            if event.id is not None and event.id > after_id:
-                while place and kept[place - 1].id is None:
-                    place -= 1
-                return kept[place:]
-        return [] if after_id else kept
-
     def _snapshot(self) -> list[FeedEvent]:
         if self._current is None:
             return []
-        return [FeedEvent(self._last_id or None, "answer", self._current())]
+        return [FeedEvent(self._history.last_id or None, "answer", self._current())]
 
 
 class Outbox:

@@ -10,7 +10,6 @@ also told in its turn, and the content stays. A source lives as long as a query 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,21 +17,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.errors import QuadrillError
 from quadrill.store.payloads import Payloads
-from quadrill.store.remote import RemoteClient, rdf_of, rows_of
+from quadrill.store.remote import RemoteClient
 
 from ..clock import Clock
-from ..durable.turns import Turn, TurnQueue
-from ..errors import EngineStoppedError, InputError
+from ..durable.turns import TurnQueue
+from ..errors import InputError
+from .fetching import Contents, Fetcher
 from .periods import Period
 from .settings import RemoteSettings
 from .source import Source, value_of
 from .spec import SourceSpec
 from .timers import Timers
-from .value import SourceValue, absent, decode, encode
-
-log = logging.getLogger("quadrill.continuous")
+from .value import SourceValue, absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +39,6 @@ class SourceMoment:
 
     number: int
     state: list[dict[str, Any]]
-
-
-@dataclass(slots=True, eq=False)
-class SourceTurn(Turn):
-    """The finding of a fetch, as a turn: another content, or that it is stale."""
-
-    source: Source
-    value: SourceValue
-    stale: str | None
-    since_ms: int | None
 
 
 Fetch = Callable[[], "QuadrillError | None"]
@@ -84,13 +72,11 @@ class SourceRegistry:
         self._clock = clock
         self.settings = settings
         self._threaded = threaded
-        self._turns = turns
         self._sources: dict[str, Source] = {}
         self._held: dict[str, int] = {}
-        # The contents that were put since which moment; a replay may need them.
-        self._put_at: dict[str, int] = {}
-        self._moments = 0
         self._lock = threading.RLock()
+        self._contents = Contents(payloads, self._lock)
+        self._fetcher = Fetcher(client, self._contents, clock, settings, turns, threaded=threaded)
         self._started = False
         self._timers = Timers(clock, self._refresh_timed, threaded=threaded)
         # For a recovery: the contents that a query's static parts reflected.
@@ -150,7 +136,7 @@ class SourceRegistry:
         """
         self.check_allowed(specs)
         with self.held(specs):
-            for error in self._side_by_side([partial(self._acquire, spec) for spec in specs]):
+            for error in _side_by_side([partial(self._acquire, spec) for spec in specs], self._threaded):
                 if error is not None:
                     raise error
             yield
@@ -214,32 +200,23 @@ class SourceRegistry:
     def refresh(self, specs: Iterable[SourceSpec]) -> None:
         """Fetch sources now; those that fail are stale afterwards and keep their contents."""
         found = [self._sources.get(spec.key) for spec in specs]
-        self._side_by_side([partial(self._fetch_now, each) for each in found if each is not None])
+        fetches = [partial(self._fetch_now, each) for each in found if each is not None]
+        _side_by_side(fetches, self._threaded)
 
     def _fetch_now(self, source: Source) -> QuadrillError | None:
         with source.fetching:
             return self._fetch(source)
 
-    def _side_by_side(self, fetches: Sequence[Fetch]) -> list[QuadrillError | None]:
-        """Fetch several sources in the time of the slowest one; their failures, in the order given."""
-        if not self._threaded or len(fetches) < 2:
-            return [fetch() for fetch in fetches]
-        failures: list[QuadrillError | None] = [None] * len(fetches)
-
-        def work(place: int) -> None:
-            failures[place] = fetches[place]()
-
-        # Daemons: a process that stops does not wait for an endpoint that hangs.
-        threads = [threading.Thread(target=work, args=(place,), daemon=True) for place in range(len(fetches))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return failures
-
     def run_due(self) -> None:
         """Fetch what is due; without threads only."""
         self._timers.run_due()
+
+    def _fetch(self, source: Source) -> QuadrillError | None:
+        """Fetch one source and set its timer; the failure, if any."""
+        failure = self._fetcher.fetch(source)
+        with self._lock:
+            self._set_timer(source)
+        return failure
 
     def _refresh_timed(self, key: str) -> None:
         source = self._sources.get(key)
@@ -250,100 +227,6 @@ class SourceRegistry:
             self._fetch(source)
         finally:
             source.fetching.release()
-
-    def _fetch(self, source: Source) -> QuadrillError | None:
-        """Fetch one source, tell the engine what is new, and set its timer; the failure, if any."""
-        began = self._clock.now_ms()
-        failure: QuadrillError | None = None
-        data: bytes | None = None
-        document: tuple[str | None, str | None] | None = None
-        try:
-            data, document = self._content(source)
-        except QuadrillError as error:
-            failure = error
-        except Exception as error:
-            log.exception("fetching <%s> failed", source.spec.iri)
-            failure = QuadrillError(f"{type(error).__name__}: {error}", code="fetch-failed")
-        source.took_ms = self._clock.now_ms() - began
-        try:
-            if failure is None:
-                self._take(source, data, document)
-            else:
-                self._fail(source, failure)
-        except EngineStoppedError:
-            return failure
-        except QuadrillError as error:  # nothing can be written now
-            log.warning("what <%s> gave cannot be kept: %s", source.spec.iri, error.message)
-            failure = failure or error
-            source.failures += 1
-        with self._lock:
-            self._set_timer(source)
-        return failure
-
-    def _content(self, source: Source) -> tuple[bytes | None, tuple[str | None, str | None] | None]:
-        """The bytes to keep, None when the document has not changed; and its ETag and date."""
-        spec, client, most = source.spec, self._client, self.settings.max_rows
-        if spec.kind == "service":
-            answer = client.query(spec.iri, spec.text)
-            return encode(spec, rows_of(answer, spec.columns, most)), None
-        known = source.value.number > 0
-        fetched = client.get(
-            spec.iri,
-            etag=source.etag if known else None,
-            last_modified=source.last_modified if known else None,
-        )
-        if fetched is None:
-            return None, (source.etag, source.last_modified)
-        quads = rdf_of(fetched, rename_blank_nodes=False)
-        if len(quads) > most:
-            raise LimitError(f"<{spec.iri}> has {len(quads):,} triples, the limit is {most:,}", limit=most)
-        return encode(spec, quads), (fetched.etag, fetched.last_modified)
-
-    def _take(
-        self, source: Source, data: bytes | None, document: tuple[str | None, str | None] | None
-    ) -> None:
-        """A fetch was good."""
-        source.etag, source.last_modified = document or (None, None)
-        source.failures = 0
-        source.checked_ms = now = self._clock.now_ms()
-        value = source.value
-        with self._lock:
-            if data is not None:
-                digest = self._payloads.put(data)
-                self._put_at[digest] = self._moments
-                if digest != value.digest:
-                    value = decode(source.spec, data, value.number + 1, now, digest)
-        if value is not source.value or source.stale is not None:
-            self._exchange(source, value, None, None)
-
-    def _fail(self, source: Source, failure: QuadrillError) -> None:
-        """A fetch failed: the content stays and is stale."""
-        source.failures += 1
-        if source.stale != failure.message:
-            log.warning("<%s> is stale: %s", source.spec.iri, failure.message)
-            since = source.stale_since if source.stale is not None else self._clock.now_ms()
-            self._exchange(source, source.value, failure.message, since)
-
-    def _exchange(self, source: Source, value: SourceValue, stale: str | None, since: int | None) -> None:
-        members = {
-            **source.to_json(),
-            "number": value.number,
-            "at": value.at_ms,
-            "digest": value.digest,
-            "stale": stale,
-            "since": since,
-        }
-        self._turns.require_writable()
-        turn = self._turns.submit(SourceTurn(source, value, stale, since), "source", **members)
-        if self._threaded:
-            self._turns.wait(turn)
-        self._turns.wait_durable()
-
-    def put(self, turn: SourceTurn) -> bool:
-        """In its turn: what a fetch has found; True when it is another content."""
-        source, before = turn.source, turn.source.value
-        source.value, source.stale, source.stale_since = turn.value, turn.stale, turn.since_ms
-        return turn.value is not before
 
     # --- timers ---------------------------------------------------------------------------------
 
@@ -379,9 +262,8 @@ class SourceRegistry:
     def moment(self) -> SourceMoment:
         """The sources as a checkpoint of this moment has to hold them; called in the loop."""
         with self._lock:
-            self._moments += 1
             state = [source.to_json() for source in self._sources.values()]
-            return SourceMoment(self._moments, state)
+            return SourceMoment(self._contents.begin_moment(), state)
 
     def forget(self, moment: SourceMoment, pinned: Iterable[str]) -> None:
         """The checkpoint of a moment is on disk: forget contents that neither it nor what follows needs.
@@ -391,12 +273,9 @@ class SourceRegistry:
             pinned: contents that its queries reflect.
         """
         with self._lock:
-            # What was put shortly before the moment may be named by a record behind it.
-            recent = {digest for digest, at in self._put_at.items() if at >= moment.number - 1}
-            self._put_at = {digest: at for digest, at in self._put_at.items() if digest in recent}
             kept = {members["digest"] for members in moment.state}
             kept |= {source.value.digest for source in self._sources.values()}
-            self._payloads.keep_only({*kept, *pinned, *recent})
+            self._contents.forget(moment.number, {*kept, *pinned})
 
     def restore(self, state: Iterable[dict[str, Any]]) -> None:
         """The sources of a checkpoint."""
@@ -434,3 +313,21 @@ class SourceRegistry:
             yield
         finally:
             self._pinned = {}
+
+
+def _side_by_side(fetches: Sequence[Fetch], threaded: bool) -> list[QuadrillError | None]:
+    """Fetch several sources in the time of the slowest one; their failures, in the order given."""
+    if not threaded or len(fetches) < 2:
+        return [fetch() for fetch in fetches]
+    failures: list[QuadrillError | None] = [None] * len(fetches)
+
+    def work(place: int) -> None:
+        failures[place] = fetches[place]()
+
+    # Daemons: a process that stops does not wait for an endpoint that hangs.
+    threads = [threading.Thread(target=work, args=(place,), daemon=True) for place in range(len(fetches))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return failures

@@ -22,7 +22,8 @@ from quadrill.store.errors import StoreUnwritableError
 from ..durable.turns import AnyTurn, CallTurn, InputTurn, NewStreamTurn, Turn, TurnQueue
 from ..output.feed import Outbox
 from ..output.view_registry import ViewRegistry
-from ..remote.source_registry import SourceRegistry, SourceTurn
+from ..remote.fetching import SourceTurn
+from ..remote.source_registry import SourceRegistry
 from ..static.recompute import SwapTurn
 from ..static.table_registry import TableRegistry
 from .attachments import Attachments
@@ -212,7 +213,7 @@ class Sequencer:
                 self._statics.swap_again(names, version)
                 self._step(now)
             case SourceTurn():
-                if self._sources.put(turn):
+                if turn.put():
                     router.sources_changed(turn.source.spec.key, now)
             case RefreshTurn(name=name, cause=cause):
                 router.refresh(name, cause, now)

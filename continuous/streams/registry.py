@@ -17,7 +17,7 @@ from ..inputs import Arrival, StreamInput
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter, DeadLetters
 from .retained import LogRecord, MemoryLog, since
-from .stream import NAME, StreamState, check_iri, check_name, last_segment, record_from_options
+from .stream import NAME, StreamState, check_name, free_name, iri_of, record_from_options
 
 if TYPE_CHECKING:
     from quadrill.store.registry import Registry
@@ -93,8 +93,8 @@ class StreamRegistry:
         with self._lock:
             found = self._existing(iri, name)
             if found is None:
-                address = iri or self._iri_of(check_name(name or "", "stream name"))
-                chosen = name or self._free_name(address)
+                address = iri or iri_of(check_name(name or "", "stream name"), self._settings.base_iri)
+                chosen = name or free_name(address, self.known)
                 record = record_from_options(chosen, address, options, self._settings, self._clock.now_ms())
                 return self._add(record), True
             record = record_from_options(
@@ -134,8 +134,8 @@ class StreamRegistry:
                 return found, False
             if not self._settings.auto_declare:
                 self.get(name_or_iri)
-            iri = self._iri_of(name_or_iri)
-            name = name_or_iri if iri != name_or_iri else self._free_name(iri)
+            iri = iri_of(name_or_iri, self._settings.base_iri)
+            name = name_or_iri if iri != name_or_iri else free_name(iri, self.known)
             record = StreamRecord(name, iri, self._settings.lateness_ms, created_ms=self._clock.now_ms())
             return self._add(record), True
 
@@ -288,21 +288,6 @@ class StreamRegistry:
     def _forget(self, state: StreamState) -> None:
         del self.known[state.name], self.known[state.iri]
         state.dropped_for_good = True
-
-    def _iri_of(self, name_or_iri: str) -> str:
-        """The IRI that a reference to an undeclared stream means: ``<base_iri>name`` for a name."""
-        if NAME.match(name_or_iri):
-            return self._settings.base_iri + name_or_iri
-        return check_iri(name_or_iri)
-
-    def _free_name(self, iri: str) -> str:
-        """A name for a stream: the last path segment or fragment of its IRI, with -2, -3 ... when taken."""
-        wanted = last_segment(iri) or "stream"
-        name, number = wanted, 1
-        while name in self.known:
-            number += 1
-            name = f"{wanted[:120]}-{number}"
-        return name
 
     def _write(self, record: StreamRecord) -> None:
         if self._registry is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -165,6 +165,21 @@ def last_segment(iri: str) -> str | None:
     return name or None
 
 
+def iri_of(name_or_iri: str, base_iri: str) -> str:
+    """The IRI that a reference to an undeclared stream means: ``<base_iri>name`` for a name."""
+    return base_iri + name_or_iri if NAME.match(name_or_iri) else check_iri(name_or_iri)
+
+
+def free_name(iri: str, taken: Container[str]) -> str:
+    """A name for a stream: the last path segment or fragment of its IRI, with -2, -3 ... when taken."""
+    wanted = last_segment(iri) or "stream"
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted[:120]}-{number}"
+    return name
+
+
 def record_from_options(
     name: str, iri: str, options: dict[str, Any], settings: EngineSettings, created_ms: int
 ) -> StreamRecord:
@@ -217,6 +232,8 @@ __all__ = [
     "StreamState",
     "check_iri",
     "check_name",
+    "free_name",
+    "iri_of",
     "last_segment",
     "record_from_options",
 ]
