@@ -82,13 +82,11 @@ def conjuncts(node: Algebra) -> list[Algebra]:
 
 def children(node: Algebra) -> tuple[Algebra, ...]:
     """The direct operands of a node; patterns inside expressions are not among them."""
-    match node:
-        case Join(left, right) | Union(left, right) | Minus(left, right) | LeftJoin(left, right, _):
-            return (left, right)
-        case Bgp() | Path() | Values() | Table():
-            return ()
-        case _:
-            return (node.input,)
+    if isinstance(node, (Join, Union, Minus, LeftJoin)):
+        return (node.left, node.right)
+    if isinstance(node, (Bgp, Path, Values, Table)):
+        return ()
+    return (node.input,)
 
 
 def with_children(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
@@ -191,12 +189,16 @@ def with_patterns(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
     return with_expressions(node, [put_patterns(each, rest) for each in expressions(node)])
 
 
-def sub_expressions(expr: Expr) -> Iterator[Expr]:
-    """The expression and all below it; the patterns of EXISTS are not entered."""
-    yield expr
-    if isinstance(expr, (Call, FunctionCall)):
-        for argument in expr.args:
-            yield from sub_expressions(argument)
+def sub_expressions(expr: Expr) -> list[Expr]:
+    """The expression and all below it, in pre-order; the patterns of EXISTS are not entered."""
+    found: list[Expr] = []
+    waiting = [expr]
+    while waiting:
+        each = waiting.pop()
+        found.append(each)
+        if isinstance(each, (Call, FunctionCall)):
+            waiting.extend(reversed(each.args))
+    return found
 
 
 def map_expression(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
@@ -218,11 +220,7 @@ def has_exists(expr: Expr) -> bool:
 
 def patterns_of(expr: Expr) -> list[Algebra]:
     """The patterns of the EXISTS in an expression."""
-    if isinstance(expr, Exists):
-        return [expr.pattern]
-    if isinstance(expr, (Call, FunctionCall)):
-        return [pattern for each in expr.args for pattern in patterns_of(each)]
-    return []
+    return [each.pattern for each in sub_expressions(expr) if isinstance(each, Exists)]
 
 
 def put_patterns(expr: Expr, changed: Iterator[Algebra]) -> Expr:

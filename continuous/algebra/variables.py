@@ -55,10 +55,13 @@ def term_variables(term: TermPattern | NamedNode) -> Iterator[str]:
 
 def triple_variables(pattern: TriplePattern) -> Names:
     """The variables of a triple pattern."""
-    terms = (pattern.subject, pattern.predicate, pattern.object)
-    if any(isinstance(term, TripleTerm) for term in terms):
-        return frozenset(name for term in terms for name in term_variables(term))
-    return frozenset([term.name for term in terms if isinstance(term, Var)])
+    names: list[str] = []
+    for term in (pattern.subject, pattern.predicate, pattern.object):
+        if isinstance(term, Var):
+            names.append(term.name)
+        elif isinstance(term, TripleTerm):
+            names += term_variables(term)
+    return frozenset(names)
 
 
 def expression_variables(expr: Expr) -> Names:
@@ -145,7 +148,7 @@ def certain(node: Algebra) -> Names:
 
 def mentioned(node: Algebra) -> Names:
     """Every variable name that occurs anywhere in the pattern, of inner scopes and expressions too."""
-    names = set(in_scope(node))
+    names = set() if isinstance(node, _WITHOUT_OWN) else set(in_scope(node))
     if isinstance(node, Group):
         names |= _names(node.keys)
     for expr in expressions(node):
@@ -153,6 +156,10 @@ def mentioned(node: Algebra) -> Names:
     for child in children(node):
         names |= mentioned(child)
     return frozenset(names)
+
+
+_WITHOUT_OWN = (Join, Union, LeftJoin, Minus, Filter, OrderBy, Distinct, Reduced, Slice)
+"""Nodes whose variables are those of their operands and expressions."""
 
 
 class Scopes:
