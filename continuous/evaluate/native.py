@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from ..algebra.build import all_nodes, expressions
 from ..algebra.nodes import MERGED, Window
 from ..algebra.query import ContinuousQuery
 from ..algebra.rewrites import has_order, prepare
-from ..algebra.static import is_static, is_volatile, split_static
+from ..algebra.static import StaticPattern, is_static, is_volatile, split_static
 from ..algebra.variables import certain
 from ..algebra.volatile import with_clock
 from ..element import Solution
@@ -32,6 +32,7 @@ from ..plan.sources import StaticTable
 from ..plan.template import Skeleton, skeleton
 from ..rows import IdRow
 from ..static.facts import StaticPart
+from ..static.keyed_rows import unfit
 from ..static.options import EvaluationOptions
 from ..static.static_evaluator import StaticEvaluator, merged_background, projected
 from ..static.static_inputs import StaticInputs
@@ -101,7 +102,9 @@ class NativeEvaluator:
             release = self._terms.dictionary.hold(weakly(self._held_rows))
         # Also an evaluator that was only made to check a query lets go of its terms.
         self._finalizer = weakref.finalize(self, _let_go, release, self.statics, self._closers)
-        self.statics.open(self._unkeyed, options.static_tables, options.looked_up)
+        for part in self._parts:
+            held_because = self._unkeyed(part) if self.statics.follows else None
+            self.statics.open_next(held_because, options.static_tables, options.looked_up)
         self._running.look_up(self.statics)
         if self.statics.has_own or not self._parts:
             self.refresh()
@@ -138,13 +141,15 @@ class NativeEvaluator:
         assert self._at_work is not None
         return self._at_work
 
-    def _unkeyed(self, place: int, others: Collection[int]) -> str | None:
-        """Why a part cannot be looked up by keys beside others that are; None when it can."""
-        part = self._parts[place]
+    def _unkeyed(self, part: StaticPattern) -> str | None:
+        """Why a part cannot be looked up by keys beside those that are; None when it can."""
+        reason = unfit(part)
+        if reason is not None:
+            return reason
         streams = {each.stream for each in self._query.windows}
         if any(var in streams for var in part.vars):
             return "it binds the stream of a window"
-        return self._running.unkeyed(part.name, [self._parts[each].name for each in others])
+        return self._running.unkeyed(part.name, [self._parts[each].name for each in self.statics.looked_up])
 
     # --- the surface of the reference ---------------------------------------------------------------
 

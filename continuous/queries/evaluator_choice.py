@@ -10,11 +10,12 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.errors import UnsupportedError
 
-from ..algebra.columnar import ColumnarEngine, ColumnarParts
+from ..algebra.columnar import ColumnarEngine
 from ..algebra.static import StaticPattern
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
+from ..static.columnar_parts import ColumnarParts
 from ..static.options import EvaluationOptions
 from ..static.static_evaluator import StaticEvaluator
 from ..static.static_inputs import StaticInputs

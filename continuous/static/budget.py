@@ -6,7 +6,7 @@ on when commits make it grow: a query that ran does not end because of the limit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from quadrill.store.errors import LimitError
@@ -48,34 +48,29 @@ class StaticBudget:
         self,
         rows: Iterable[Solution],
         table: Counted,
-        all_rows: Callable[[], int],
-        limited: bool,
+        tables: Mapping[str, Counted],
     ) -> Iterator[Solution]:
         """The same rows, counted in their table while they are read for a registration.
 
         Args:
             rows: of a part.
             table: what they are read for.
-            all_rows: the rows of all tables, this one included.
-            limited: False lets all through.
+            tables: all tables, this one included.
 
         Raises:
             LimitError: they are more than there is room for; the table then counts none.
         """
-        if not limited:
-            yield from rows
-            return
         table.count = 0
         try:
             number = 0
             for number, row in enumerate(rows, 1):
                 if number % _EACH == 0:
                     table.count = number
-                    self._check_all(all_rows)
+                    self._check_all(tables)
                     self._check_query([number])
                 yield row
             table.count = number
-            self._check_all(all_rows)
+            self._check_all(tables)
         except BaseException:
             table.count = 0
             raise
@@ -84,8 +79,8 @@ class StaticBudget:
         """Raise LimitError when the tables of a query have too many rows together."""
         self._check_query([table.count for table in tables])
 
-    def _check_all(self, all_rows: Callable[[], int]) -> None:
-        if self.most and (rows := all_rows()) > self.most:
+    def _check_all(self, tables: Mapping[str, Counted]) -> None:
+        if self.most and (rows := sum(table.count for table in list(tables.values()))) > self.most:
             raise LimitError(
                 f"the static parts of all queries would have {rows} rows or more in memory, the limit is "
                 f"{self.most}",

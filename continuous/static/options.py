@@ -8,8 +8,8 @@ from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
 
-from ..algebra.columnar import ColumnarParts
 from ..remote.query import QuerySources
+from .columnar_parts import ColumnarParts
 
 
 @dataclass(frozen=True, slots=True)

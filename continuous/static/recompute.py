@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from quadrill.store.errors import QuadrillError
 from ..durable.turns import Turn
 from ..element import Solution
 from ..rows import Delta, difference
+from .budget import StaticBudget
 from .changes import CommitOrder
 from .progress import active
 from .static_evaluator import StaticEvaluator
@@ -31,9 +32,6 @@ _RETRY_FIRST_S = 1.0
 _RETRY_MOST_S = 60.0
 _TRIES = 3
 """Beginnings of a read that commits may spoil."""
-
-Limited = Callable[[Iterable[Solution]], Iterable[Solution]]
-"""Gives the same rows, and raises when there are too many."""
 
 
 @dataclass(slots=True)
@@ -73,6 +71,8 @@ class Recomputer:
         self,
         store: QuadStore,
         order: CommitOrder,
+        tables: Mapping[str, Table],
+        budget: StaticBudget,
         finished: Callable[[Swap], None],
         *,
         threaded: bool = True,
@@ -82,11 +82,15 @@ class Recomputer:
         Args:
             store: what is read.
             order: its lock is held while no commit may become visible.
+            tables: all that there are.
+            budget: how many rows they may have in memory.
             finished: told the rows, in the thread that read them.
             threaded: False reads in the thread that asks.
         """
         self._store = store
         self._order = order
+        self._tables = tables
+        self._budget = budget
         self._finished = finished
         self.threaded = threaded
         self._line: deque[Sequence[Table]] = deque()
@@ -123,8 +127,11 @@ class Recomputer:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def read(self, tables: Sequence[Table], limited: Limited = iter) -> Swap:
-        """All rows of tables at the newest version; from there on their changes are worked out again."""
+    def read(self, tables: Sequence[Table], *, limited: bool = False) -> Swap:
+        """All rows of tables at the newest version; from there on their changes are worked out again.
+
+        With ``limited`` LimitError is raised when they are more than there is room for.
+        """
         began = time.perf_counter()
         evaluators = [table.new_background() for table in tables]
         fresh: list[FreshRows] = []
@@ -133,7 +140,9 @@ class Recomputer:
             for table, evaluator, rows in zip(tables, evaluators, found, strict=True):
                 table.choice = evaluator.choice(table.part)
                 read = active().counted(rows, lambda table=table: table.users > 1)  # type: ignore[misc]
-                fresh.append(FreshRows(table, *table.encode(limited(read))))
+                if limited:
+                    read = self._budget.limited(read, table, self._tables)
+                fresh.append(FreshRows(table, *table.encode(read)))
                 table.took_s = (time.perf_counter() - began) / len(tables)
         except BaseException:
             for table in tables:

@@ -16,7 +16,6 @@ from ..rows import IdRow, difference
 from ..windows.engine_terms import EngineTerms
 from .changes import TableChange
 from .facts import TableFacts
-from .keyed_rows import unfit
 from .lookup import Lookup, lookup_facts
 from .progress import active
 from .shared_arrangement import SharedArrangement
@@ -24,9 +23,6 @@ from .static_evaluator import StaticEvaluator
 from .steps import Changes, StaticStep, Steps
 from .table import Table
 from .table_registry import TableRegistry
-
-Unkeyed = Callable[[int, Collection[int]], str | None]
-"""Why the plan cannot look a part up by keys, when those at some other places are looked up; None: it can."""
 
 
 class StaticInputs:
@@ -58,7 +54,7 @@ class StaticInputs:
         *,
         whole: bool = False,
     ) -> None:
-        """Prepare the parts; `open` makes their tables.
+        """Prepare the parts; `open` or `open_next` make their tables.
 
         Args:
             name: the query's.
@@ -92,32 +88,43 @@ class StaticInputs:
         # Before the oldest news that it has not taken, the newest version whose turn had come.
         self._quiet_until = -1
 
-    def open(
-        self,
-        unkeyed: Unkeyed | None = None,
-        wish: str | None = None,
-        earlier: Mapping[int, str | None] | None = None,
-    ) -> None:
-        """Find the tables or make them, which may take as long as evaluating the parts.
-
-        Args:
-            unkeyed: tells why a part cannot be looked up by keys (None: it can) beside those that are.
-            wish: ``lookup`` where it can be, never (``table``), or where it is too large to be held.
-            earlier: the places that were looked up before a restart, and are again; None decides it anew.
+    def open(self) -> None:
+        """Find the tables or make them, which may take as long as evaluating the parts; none is looked up.
 
         Raises:
             QuadrillError: a part cannot be evaluated.
         """
+        for _ in self.parts:
+            self.open_next("the query is evaluated anew each time")
+
+    def open_next(
+        self,
+        held_because: str | None,
+        wish: str | None = None,
+        earlier: Mapping[int, str | None] | None = None,
+    ) -> None:
+        """Find the table of the next part or make it; when it cannot be made, those before are let go of.
+
+        Args:
+            held_because: why it cannot be looked up by keys beside those that are; None: it can.
+            wish: ``lookup`` where it can be, never (``table``), or where it is too large to be held.
+            earlier: the places that were looked up before a restart, and are again; None decides it anew.
+
+        Raises:
+            QuadrillError: the part cannot be evaluated.
+        """
+        place = len(self.tables)
         progress = active()
-        progress.parts += len(self.parts)
+        if not place:
+            progress.parts += len(self.parts)
         try:
-            for place, form in enumerate(self._forms):
-                progress.check()
-                if form is None:
-                    self.tables.append(Table.own(self.parts[place], self._new_background, self._terms))
-                else:
-                    self._open(place, form, unkeyed, wish, earlier)
-                progress.ready += 1
+            progress.check()
+            form = self._forms[place]
+            if form is None:
+                self.tables.append(Table.own(self.parts[place], self._new_background, self._terms))
+            else:
+                self._open(place, form, held_because, wish, earlier)
+            progress.ready += 1
         except BaseException:
             self.close()
             raise
@@ -126,21 +133,18 @@ class StaticInputs:
         self,
         place: int,
         form: Canonical,
-        unkeyed: Unkeyed | None,
+        held_because: str | None,
         wish: str | None,
         earlier: Mapping[int, str | None] | None,
     ) -> None:
         """The table of a part that follows the store: whether it is looked up is decided here, once."""
         assert self._registry is not None
         part, background = self.parts[place], self._new_background
-        reason: str | None = "the query is evaluated anew each time"
-        if unkeyed is not None:
-            reason = unfit(part) or unkeyed(place, self.looked_up)
         asked = wish == "lookup" if earlier is None else place in earlier
-        if asked and reason is None:
+        if asked and held_because is None:
             self.looked_up[place] = (earlier or {}).get(place)
         else:
-            may_fall_back = wish is None and reason is None and earlier is None
+            may_fall_back = wish is None and held_because is None and earlier is None
             limited = active().limited or may_fall_back
             ordered = self._whole and has_order(part.pattern)
             try:
@@ -148,8 +152,8 @@ class StaticInputs:
                 self.tables.append(table)
                 if limited:
                     self._registry.budget.check_query([each for each in self.tables if each.follows])
-                if wish == "lookup" and reason is not None:
-                    self._held_because[place] = reason
+                if wish == "lookup" and held_because is not None:
+                    self._held_because[place] = held_because
                 return
             except LimitError as error:
                 if not may_fall_back:

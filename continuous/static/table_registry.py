@@ -71,7 +71,9 @@ class TableRegistry:
         self._tables: dict[str, Table] = {}
         self.commits = CommitWatch(store)
         self._lock = self.commits.order.lock
-        self.recomputer = Recomputer(store, self.commits.order, self._finished, threaded=threaded)
+        self.recomputer = Recomputer(
+            store, self.commits.order, self._tables, self.budget, self._finished, threaded=threaded
+        )
         self._replay: TableReplay | None = None
         self._moved: dict[Reader, None] = {}
         self.version = store.version
@@ -192,9 +194,7 @@ class TableRegistry:
             with self._lock:
                 table.blind = True
                 self.commits.index.add(table)
-            swap = self.recomputer.read(
-                [table], lambda rows: self.budget.limited(rows, table, self.rows, limited)
-            )
+            swap = self.recomputer.read([table], limited=limited)
             (fresh,) = swap.fresh
             table.load(fresh.rows, fresh.listed, swap.version)
         table.ready.set()

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadrill.continuous.algebra.columnar import Choice, ColumnarParts, Graphs
+from quadrill.continuous.algebra.columnar import Choice, Graphs
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.element import Solution
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.static.columnar_parts import ColumnarParts
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore

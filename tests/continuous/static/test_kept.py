@@ -40,9 +40,9 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     read = Recomputer.read
 
-    def counted(self: Recomputer, tables: Sequence[Table], *limited: Any) -> Any:
+    def counted(self: Recomputer, tables: Sequence[Table], *, limited: bool = False) -> Any:
         found.extend(table.name for table in tables)
-        return read(self, tables, *limited)
+        return read(self, tables, limited=limited)
 
     monkeypatch.setattr(Recomputer, "read", counted)
     return found
