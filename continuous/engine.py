@@ -129,7 +129,7 @@ class Engine(StreamService, QueryService):
         self.lifecycle.restart_failed()
         parts.sources.run_due()
         with parts.sequencer.pause():
-            parts.router.look_at_clock()
+            parts.router.timetable.look()
         parts.sequencer.wait_for_all()
 
     def stop(self) -> None:

@@ -9,6 +9,7 @@ from quadrill.store.errors import ConflictError, NotFoundError
 
 from ..durable.turns import Turn
 from ..queries import description as describe
+from ..queries.pending_registration import is_awaited
 from ..settings import EngineSettings
 from ..streams.dead_letters import DeadLetter, LetterWatcher
 from ..streams.decode import DecodeOptions, decode
@@ -247,11 +248,11 @@ class StreamService:
         Raises:
             TimeoutError: that takes longer than ``timeout`` seconds.
         """
-        router = self.parts.router
+        pending = self.parts.router.pending
         until = time.monotonic() + (3600.0 if timeout is None else timeout)
-        if not router.is_awaited(stream):
+        if not is_awaited(stream, pending):
             return
-        while router.is_awaited(stream):
+        while is_awaited(stream, pending):
             if time.monotonic() > until:
                 raise TimeoutError(f"static parts of queries that read it are still read after {timeout} s")
             time.sleep(_LOOK_S)

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from ..durable.journal import Journal
@@ -28,6 +29,9 @@ class _Held:
     events: list[tuple[int, FeedEvent, bool]]
     current: Callable[[], str] | None
     reset: bool = False
+
+
+_EVENT = itemgetter(1)
 
 
 class _History:
@@ -208,7 +212,7 @@ class Feed:
             if each.reset:
                 self._clear()
             else:
-                self._show([event for _, event, _ in each.events], each.current)
+                self._show(list(map(_EVENT, each.events)), each.current)
 
     def _show(self, added: Sequence[FeedEvent], current: Callable[[], str] | None) -> None:
         with self._lock:
@@ -217,6 +221,7 @@ class Feed:
             slow: list[Subscription | Group] = []
             if added:
                 self._history.add(added)
+            if added and self._subscribers:
                 slow = [each for each in self._subscribers if not each.offer(added)]
                 for subscription in slow:
                     self._subscribers.remove(subscription)

@@ -159,6 +159,11 @@ class Pending:
         }
 
 
+def is_awaited(stream: str, pending: Mapping[str, Pending]) -> bool:
+    """True while inputs of a stream are kept for a query that cannot begin yet. In any thread."""
+    return any(each.collects and each.reads(stream) for each in list(pending.values()))
+
+
 def describe_pending(pending: Pending, document: Mapping[str, Any], created_ms: int) -> dict[str, Any]:
     """The description of a query that waits, from that of the prepared query."""
     progress = pending.progress()

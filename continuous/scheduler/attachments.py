@@ -100,7 +100,7 @@ class Attachments:
 
     def begin_ready(self, now: int) -> None:
         """Static parts were read: queries that waited for them only begin."""
-        for pending in self._router.pending:
+        for pending in list(self._router.pending.values()):
             running = pending.running
             if running is not None and running.statics is not None and running.statics.known():
                 self.end_waiting(running.name)
@@ -141,7 +141,7 @@ class Attachments:
 
     def end_waiting(self, name: str) -> Pending | None:
         """Nothing is kept for the query any more."""
-        pending = self._router.unreserve(name)
+        pending = self._router.pending.pop(name, None)
         entry = self._catalogue.find(name)
         if entry is not None and entry.pending is pending:
             entry.pending = None
@@ -180,7 +180,7 @@ class Attachments:
 
     def detach(self, entry: Entry, running: RunningQuery | None, *, dropped: bool) -> None:
         """A query ends, and its feed with it when it was dropped."""
-        if self._router.unreserve(entry.name) is not None:
+        if self._router.pending.pop(entry.name, None) is not None:
             self._streams.release(entry.name)
         if running is not None:
             self._router.forget(running)

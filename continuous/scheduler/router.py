@@ -28,13 +28,18 @@ from ..static.table import Reader
 from ..streams.accept import Acceptor
 from ..streams.registry import StreamRegistry
 from ..streams.stream import StreamState
-from .turns import RefreshTurn
+from .timetable import Timetable
 
 log = logging.getLogger("quadrill.continuous")
 
 
 class Router:
-    """Gives inputs to the queries that read them. Everything is called in the loop, one thing at a time."""
+    """Gives inputs to the queries that read them. Everything is called in the loop, one thing at a time.
+
+    Attributes:
+        pending: the queries that cannot begin yet, as their static parts are still being read, by name.
+        timetable: what is due by the clock.
+    """
 
     def __init__(
         self,
@@ -55,15 +60,12 @@ class Router:
             settings: whether queries that differ only in constants are evaluated together.
             outbox: what a group shows waits there until it is durable; without a journal there is none.
         """
-        self._turns = turns
-        self._clock = turns.clock
         self._acceptor = acceptor
         self._streams = streams
         self._catalogue = catalogue
         # In the order of registration.
         self._attached: dict[str, RunningQuery] = {}
-        # Whose static parts are still being read.
-        self._pending: dict[str, Pending] = {}
+        self.pending: dict[str, Pending] = {}
         self._places: dict[str, int] = {}
         self._count = count()
         # Queries by their static rows, and those that have to be told of every commit.
@@ -74,9 +76,7 @@ class Router:
         # Those that take inputs by themselves, and groups that do for their members.
         self._readers: dict[str, dict[RunningQuery | Group, None]] = {}
         self._groups = GroupRegistry(outbox, common_plans=settings.templates)
-        self._timers: dict[str, int] = {}
-        # When something is due for a stream, as of the last look.
-        self._due: dict[str, int] = {}
+        self.timetable = Timetable(turns, acceptor, streams, self._readers)
 
     def readers(self, iri: str) -> list[RunningQuery]:
         """The queries that read a stream. May be called from any thread."""
@@ -103,14 +103,14 @@ class Router:
                 try:
                     running.handle(event, now)
                 except Exception as error:
-                    self._stop(running, error, event)
+                    self.fail(running, error, event)
         if replay is not None:
             # What it was given is not what others were.
             running.timeline.inputs.first = None
         if running.state != "failed":
             self._groups.enter(running)
-        self._follow(running)
-        self.set_timer(running)
+        _derive_time(self._acceptor, running, self._outputs.get(running))
+        self.timetable.set(running)
         self._work_off_derived(now)
         return replayed
 
@@ -119,7 +119,7 @@ class Router:
         if running.state != "failed":
             self._enter(running)
             self._index(running)
-            self.set_timer(running)
+            self.timetable.set(running)
             self._groups.enter(running)
 
     def _enter(self, running: RunningQuery) -> None:
@@ -136,31 +136,12 @@ class Router:
         output = self._streams.find(iri) if iri is not None and running.prepared.makes_stream else None
         if output is not None:
             self._outputs[running] = output
-        self._wait_for(running.prepared, running.name)
-
-    def _wait_for(self, prepared: PreparedQuery, name: str) -> None:
-        for window in prepared.windows:
-            if isinstance(window.stream, NamedNode):
-                lateness = max(window.lateness_ms or 0, prepared.registration.lateness)
-                self._streams.wait_for(window.stream.value, name, lateness)
+        _wait_for(self._streams, running.prepared, running.name)
 
     def reserve(self, pending: Pending) -> None:
         """From now on inputs are kept for a query that cannot begin yet."""
-        self._pending[pending.name] = pending
-        self._wait_for(pending.prepared, pending.name)
-
-    def unreserve(self, name: str) -> Pending | None:
-        """No inputs are kept for it any more; what was."""
-        return self._pending.pop(name, None)
-
-    def is_awaited(self, stream: str) -> bool:
-        """True while inputs of a stream are kept for a query that cannot begin yet. In any thread."""
-        return any(pending.collects and pending.reads(stream) for pending in list(self._pending.values()))
-
-    @property
-    def pending(self) -> list[Pending]:
-        """The queries that cannot begin yet."""
-        return list(self._pending.values())
+        self.pending[pending.name] = pending
+        _wait_for(self._streams, pending.prepared, pending.name)
 
     def forget(self, running: RunningQuery) -> None:
         """The query gets no more inputs."""
@@ -172,7 +153,7 @@ class Router:
             if running.statics is not None:
                 self._following.pop(running.statics, None)
                 running.statics.stop()
-            self._timers.pop(running.name, None)
+            self.timetable.cancel(running.name)
             self._outputs.pop(running, None)
         for readers in self._readers.values():
             readers.pop(running, None)
@@ -205,7 +186,7 @@ class Router:
         running.prepared = prepared
         if self._attached.get(running.name) is running:
             self._groups.enter(running)
-        self.set_timer(running)
+        self.timetable.set(running)
 
     def _leave_group(self, running: RunningQuery) -> None:
         """A query takes inputs by itself, if any more."""
@@ -229,7 +210,7 @@ class Router:
 
     def _fail_all(self, failures: Failures, event: StreamInput | None = None) -> None:
         for running, error in failures:
-            self._stop(cast(RunningQuery, running), error, event)
+            self.fail(cast(RunningQuery, running), error, event)
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -238,19 +219,19 @@ class Router:
         derived = self._acceptor.derived
         while True:
             stream = event.stream
-            for pending in self._pending.values():
+            for pending in self.pending.values():
                 pending.take(event)
             for reader in list(self._readers.get(stream, ())):
                 if isinstance(reader, Group):
-                    self._hand_to_all(reader, event, now)
+                    self._fail_all(_handle_together(reader, event, now), event)
                     continue
                 if reader.state != "failed":
                     try:
                         reader.handle(event, now)
                     except Exception as error:
-                        self._stop(reader, error, event)
+                        self.fail(reader, error, event)
                 if reader in self._outputs:
-                    self._follow(reader)
+                    _derive_time(self._acceptor, reader, self._outputs[reader])
             waiting = self._groups.waiting.get(stream)
             if waiting:
                 mark = event.after.watermark()
@@ -262,7 +243,7 @@ class Router:
 
     def commit(self, commit: Commit, moved: Collection[Reader], now: int) -> None:
         """A new version of the store is an input: of the queries whose tables it ``moved``."""
-        for running in self._alone(self._in_order(moved, self._unfollowing), now):
+        for running in self._alone(moved, self._unfollowing, now):
             self._try(running, lambda running=running: running.commit(commit, now))  # type: ignore[misc]
             self._index(running)
         self._work_off_derived(now)
@@ -272,22 +253,28 @@ class Router:
         for running in list(self._attached.values()):
             sources = running.prepared.sources
             if sources is not None and any(spec.key == key for spec in sources.specs):
-                self._sources_changed_for(running, now)
+                self._try(running, lambda running=running: running.sources_changed(now))  # type: ignore[misc]
+                self._index(running)
         self._work_off_derived(now)
-
-    def _sources_changed_for(self, running: RunningQuery, now: int) -> None:
-        self._try(running, lambda: running.sources_changed(now))
-        self._index(running)
 
     def step(self, moved: Collection[Reader], now: int) -> None:
         """Tables have moved on without a commit taking its turn."""
-        for running in self._alone(self._in_order(moved, ()), now):
+        for running in self._alone(moved, (), now):
             self._try(running, lambda running=running: running.take_steps(now))  # type: ignore[misc]
             self._index(running)
         self._work_off_derived(now)
 
-    def _alone(self, moved: list[RunningQuery], now: int) -> list[RunningQuery]:
-        """Let groups take the steps of members of common plans; the queries that are left."""
+    def _alone(
+        self, tables: Collection[Reader], others: Collection[str], now: int
+    ) -> list[RunningQuery]:
+        """The queries of tables and the others by name, in the order of registration.
+
+        Groups take the steps of members of common plans: these are not among them.
+        """
+        names = {name for each in tables if (name := self._following.get(each)) is not None}.union(others)
+        moved = [self._attached[name] for name in names]
+        if len(moved) > 1:
+            moved.sort(key=lambda running: self._places[running.name])
         groups: dict[SharedTime, list[RunningQuery]] = {}
         for running in moved:
             if running.membership is not None and running.seat is not None:
@@ -296,12 +283,6 @@ class Router:
             self._fail_all(group.take_steps(members, now))
         together = {running for members in groups.values() for running in members}
         return [running for running in moved if running not in together] if together else moved
-
-    def _in_order(self, moved: Collection[Reader], others: Collection[str]) -> list[RunningQuery]:
-        """The queries of these tables and the others by name, in the order of registration."""
-        names = {name for each in moved if (name := self._following.get(each)) is not None}.union(others)
-        found = [self._attached[name] for name in names]
-        return sorted(found, key=lambda running: self._places[running.name]) if len(found) > 1 else found
 
     def refresh(self, name: str, cause: str, now: int) -> None:
         """Refresh a query's static parts and tell what follows; nothing once it has ended."""
@@ -319,29 +300,17 @@ class Router:
             if running.timeline.windows.reads_every_stream:
                 self._index(running)
 
-    def _hand_to_all(self, group: Group, event: StreamInput, now: int) -> None:
-        """An input for all members of a group; when it fails, all do."""
-        try:
-            failures = group.handle(event, now)
-        except Exception as error:
-            log.exception("the queries %s ... failed together", ", ".join(group.names(3)))
-            failures = [(running, error) for running in group.members]
-        self._fail_all(failures, event)
-
     def _try(self, running: RunningQuery, work: Callable[[], Any]) -> None:
         """A query that fails stops alone."""
         try:
             work()
         except Exception as error:
-            self._stop(running, error)
-
-    def _stop(self, running: RunningQuery, error: Exception, event: StreamInput | None = None) -> None:
-        if not isinstance(error, QuadrillError):
-            log.error("the query %s failed", running.name, exc_info=error)
-        self.fail(running, error, event)
+            self.fail(running, error)
 
     def fail(self, running: RunningQuery, error: Exception, event: StreamInput | None = None) -> None:
         """A query stops alone; the elements at which it did are kept as dead letters."""
+        if not isinstance(error, QuadrillError):
+            log.error("the query %s failed", running.name, exc_info=error)
         running.fail(error)
         if event is not None and not isinstance(error, LimitError):
             self._streams.keep_failed(event, running.timeline.instant, running.name, running.error)
@@ -360,61 +329,35 @@ class Router:
 
     # --- derived streams ------------------------------------------------------------------------
 
-    def _follow(self, running: RunningQuery) -> None:
-        """The watermark of a derived stream follows its query's."""
-        output, watermark = self._outputs.get(running), running.timeline.inputs.watermark
-        if output is not None and watermark is not None and output.derived_from == running.name:
-            self._acceptor.derive_time(output, watermark)
-
     def _work_off_derived(self, now: int) -> None:
         derived = self._acceptor.derived
         if derived:
             self.dispatch(derived.popleft(), now)
 
-    # --- the clock ------------------------------------------------------------------------------
-
-    def set_timer(self, running: RunningQuery) -> None:
-        """A query whose static parts are refreshed every so often."""
-        refresh = running.prepared.refresh
-        if isinstance(refresh, int) and running.state != "failed":
-            self._timers[running.name] = self._clock.steady_ms() + refresh
-        else:
-            self._timers.pop(running.name, None)
-
-    def look_at_clock(self, every_ms: int = 0) -> None:
-        """Move arrival-stamped streams, mark silent ones idle, refresh what is due.
-
-        A stream is moved when something is due for one of its readers, and every ``every_ms`` in any case:
-        each movement is a record of the journal and a turn.
-        """
-        now, steady = self._clock.now_ms(), self._clock.steady_ms()
-        for state in self._streams:
-            due, looked = self._due.get(state.iri), state.looked_steady
-            if (due is not None and due <= now) or looked is None or steady - looked >= every_ms:
-                state.looked_steady = steady
-                self._acceptor.tick(state, now)
-        for name, due in list(self._timers.items()):
-            if due <= steady:
-                self.set_timer(self._attached[name])
-                self._turns.submit(RefreshTurn(name, "timer"), "refresh", name=name, cause="timer")
-
-    def wait_ms(self, at_most: int) -> int:
-        """Milliseconds until something is due by the clock."""
-        now = self._clock.now_ms()
-        steady = self._clock.steady_ms()
-        due = [now + at_most, *(now + at - steady for at in self._timers.values())]
-        self._due.clear()
-        for state in self._streams:
-            if state.record.stamping == "arrival":
-                instants = [reader.timeline.next_due() for reader in self._readers.get(state.iri, ())]
-                found = [instant + state.lateness_ms for instant in instants if instant is not None]
-                if found:
-                    self._due[state.iri] = min(found)
-            elif (left := state.idle_in(self._clock)) is not None:
-                self._due[state.iri] = now + left
-        return max(1, min([*due, *self._due.values()]) - now)
-
-
 def _queries(reader: RunningQuery | Group) -> list[RunningQuery]:
     """A query itself, or the members of a group."""
     return cast(list[RunningQuery], reader.members) if isinstance(reader, Group) else [reader]
+
+
+def _wait_for(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:
+    """Let streams wait for disordered elements as long as a query asks for."""
+    for window in prepared.windows:
+        if isinstance(window.stream, NamedNode):
+            lateness = max(window.lateness_ms or 0, prepared.registration.lateness)
+            streams.wait_for(window.stream.value, name, lateness)
+
+
+def _handle_together(group: Group, event: StreamInput, now: int) -> Failures:
+    """Give an input to all members of a group; when it fails, all do."""
+    try:
+        return group.handle(event, now)
+    except Exception as error:
+        log.exception("the queries %s ... failed together", ", ".join(group.names(3)))
+        return [(running, error) for running in group.members]
+
+
+def _derive_time(acceptor: Acceptor, running: RunningQuery, output: StreamState | None) -> None:
+    """The watermark of a derived stream follows its query's."""
+    watermark = running.timeline.inputs.watermark
+    if output is not None and watermark is not None and output.derived_from == running.name:
+        acceptor.derive_time(output, watermark)

@@ -303,8 +303,8 @@ class Sequencer:
         """Do what is due; the seconds until the next look."""
         with self._working:
             self.write_what_waits()
-            self._router.look_at_clock(every_ms)
-            return self._router.wait_ms(every_ms) / 1000
+            self._router.timetable.look(every_ms)
+            return self._router.timetable.wait_ms(every_ms) / 1000
 
     def stop(self) -> None:
         """Accept nothing more, and wait for the disk no longer."""
