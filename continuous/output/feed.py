@@ -22,6 +22,10 @@ from .subscription import NUMBERED, EventKind, FeedEvent, Group, Subscription
 
 log = logging.getLogger("quadrill.continuous")
 
+# The event of what is held, without a Python call for each push.
+_EVENT = itemgetter(1)
+
+
 @dataclass(frozen=True, slots=True)
 class _Held:
     """Events that wait to be written: (place, event, not written yet), with the current answer after them."""
@@ -29,9 +33,6 @@ class _Held:
     events: list[tuple[int, FeedEvent, bool]]
     current: Callable[[], str] | None
     reset: bool = False
-
-
-_EVENT = itemgetter(1)
 
 
 class _History:
