@@ -49,9 +49,9 @@ class Arrangement:
     rows with it and their weights.
 
     One that is looked into seldom, because only changes of the store are joined with it, may be ``drowsy``:
-    when it has had many changes without a look-up, its indexes are dropped and only the rows are kept, until
-    `index` is called again. Whoever looks into a drowsy one must get the index anew each time, and
-    from `now` where that is there.
+    before the first look-up, and when it has had many changes without one, it has no indexes and only the
+    rows are kept, until `index` is called again. Whoever looks into a drowsy one must get the index anew
+    each time, and from `now` where that is there.
     """
 
     is_lookup = False
@@ -68,8 +68,9 @@ class Arrangement:
             self.indexes[()] = {}
         self._count = 0
         self.drowsy = False
-        # The rows while it sleeps, and the changes since the last look-up.
-        self._flat: Delta | None = None
+        # The rows while it sleeps, which generated code adds to as `update` does.
+        self.flat: Delta | None = None
+        # The changes since the last look-up.
         self._unread = 0
         self.recent: deque[IdRow] = deque(maxlen=_RECENT)
 
@@ -87,7 +88,7 @@ class Arrangement:
     def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
         """Have exactly these indexes (one at least)."""
         wanted = list(dict.fromkeys(keys)) or [next(iter(self.indexes))]
-        if self._flat is not None:
+        if self.flat is not None:
             self.indexes = {key: {} for key in wanted}
             return
         for key in wanted:
@@ -111,8 +112,8 @@ class Arrangement:
     def update(self, change: Delta) -> None:
         """Add a change to every index."""
         self.recent.extend(change)
-        if self._flat is not None:
-            merge(self._flat, change)
+        if self.flat is not None:
+            merge(self.flat, change)
             return
         if self.drowsy:
             self._unread += 1
@@ -130,31 +131,36 @@ class Arrangement:
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
         """Every row with its weight."""
-        if self._flat is not None:
-            yield from self._flat.items()
+        if self.flat is not None:
+            yield from self.flat.items()
             return
         for bucket in next(iter(self.indexes.values())).values():
             yield from bucket.items()
 
     def held(self) -> Iterator[IdRow]:
         """Every row, read in pieces while rows come and go; those that stay are there."""
-        if self._flat is not None:
-            yield from list(self._flat)
+        if self.flat is not None:
+            yield from list(self.flat)
             return
         # Buckets that lose their rows to others in the meantime keep their own.
         buckets = list(next(iter(self.indexes.values())).values())
         yield from chain.from_iterable(map(tuple, buckets))
 
     def __len__(self) -> int:
-        return self._count if self._flat is None else len(self._flat)
+        return self._count if self.flat is None else len(self.flat)
+
+    def doze(self) -> None:
+        """Sleep from the beginning: a drowsy one without rows, into which nobody has looked."""
+        if self.flat is None and not self._count and not self.is_lookup and self.now is None:
+            self._sleep({})
 
     def _sleep(self, change: Delta) -> None:
-        self._flat = merge(dict(self.rows()), change)
+        self.flat = merge(dict(self.rows()), change)
         self.indexes = {key: {} for key in self.indexes}
 
     def _wake(self) -> None:
         self._unread = 0
-        rows, self._flat = self._flat, None
+        rows, self.flat = self.flat, None
         if rows is None:
             return
         self._count = len(rows)

@@ -142,6 +142,8 @@ class Join:
                 for start, route in enumerate(self.routes)
                 if any(probe.input == place for probe in route.probes)
             )
+            if arrangement.drowsy:
+                arrangement.doze()
 
     def held(self) -> Iterator[IdRow]:
         """The rows of all inputs but those that are pinned."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..expressions.compile import Emitter, ExpressionContext
 from ..operators import linear
+from ..operators.arrangement import Arrangement
 from ..operators.grouping import Aggregate
 from ..operators.join import Join, Probe
 from ..operators.scan import Scan
@@ -228,10 +229,26 @@ class _Writer:
                 weights.append(f"w{probe.input}")
             self._rows.behind(chain, dict(slots), " * ".join(weights))
             out.depth = inside
-            arrangement = out.name_of(join.arrangements[number], "input")
-            out.line(f"{arrangement}.update({given})")
+            self._keep(join.arrangements[number], number, given)
             out.depth = depth
         self._close_sink(chain)
+
+    def _keep(self, arrangement: Arrangement, number: int, given: str) -> None:
+        """The input keeps its change: `Arrangement.update`, in line where it sleeps."""
+        out = self._out
+        name = out.name_of(arrangement, "input")
+        if arrangement.drowsy and arrangement.now is None and not arrangement.is_lookup:
+            flat, total = out.fresh("flat"), out.fresh("n")
+            out.line(f"{flat} = {name}.flat")
+            out.line(f"if {flat} is None: {name}.update({given})")
+            out.line("else:")
+            out.line(f"    {name}.recent.extend({given})")
+            out.line(f"    for row{number}, w{number} in {given}.items():")
+            out.line(f"        {total} = {flat}.get(row{number}, 0) + w{number}")
+            out.line(f"        if {total}: {flat}[row{number}] = {total}")
+            out.line(f"        else: del {flat}[row{number}]")
+        else:
+            out.line(f"{name}.update({given})")
 
     def _unpack(self, number: int, columns: Any, join: Join, slots: dict[str, str]) -> None:
         for column in columns:
