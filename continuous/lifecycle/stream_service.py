@@ -11,9 +11,9 @@ from ..durable.turns import Turn
 from ..queries import description as describe
 from ..queries.pending_registration import is_awaited
 from ..settings import EngineSettings
+from ..streams.accept import PushReceipt, fingerprint_of
 from ..streams.dead_letters import DeadLetter, LetterWatcher
 from ..streams.decode import DecodeOptions, decode
-from ..streams.receipts import PushReceipt, fingerprint_of
 from ..streams.stream import StreamState
 from ..streams.times import GREATEST_MS, LEAST_MS, instant_ms
 from .lifecycle import QueryLifecycle

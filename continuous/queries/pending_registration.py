@@ -23,7 +23,7 @@ from quadrill.store.sparql.big_stack import start_with_big_stack
 from ..evaluate.evaluator import Evaluator
 from ..inputs import Arrival, StreamInput
 from ..static.progress import Progress, entered
-from ..streams.retained import LogRecord
+from ..streams.stream import LogRecord
 from .prepare import PreparedQuery, streams_read
 from .running import RunningQuery
 

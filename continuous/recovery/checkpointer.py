@@ -30,8 +30,7 @@ from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.snapshot import snapshot_of
 from ..remote.source_registry import SourceMoment
-from ..streams.retained import MemoryLog
-from ..streams.stream import StreamState
+from ..streams.stream import MemoryLog, StreamState
 from ..windows.snapshots import TimelineSnapshot
 from ..windows.timeline import QueryTimeline
 from .state import EngineSnapshot, EntrySnapshot, StreamSnapshot, write_state

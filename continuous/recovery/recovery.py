@@ -48,7 +48,7 @@ from ..scheduler.turns import (
 )
 from ..static.replay import Past
 from ..streams.accept import replay_derived
-from ..streams.retained import MemoryLog
+from ..streams.stream import MemoryLog
 from .checkpointer import Checkpointer
 from .records import parts_looked_up, registration_of, tables_of
 from .state import EngineSnapshot, EntrySnapshot, read_state

@@ -13,7 +13,7 @@ from ..queries.catalogue import Entry
 from ..queries.pending_registration import Pending
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
-from ..streams.retained import LogRecord
+from ..streams.stream import LogRecord
 
 
 @dataclass(slots=True, eq=False)

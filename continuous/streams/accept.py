@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
+import hashlib
+import json
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyoxigraph import Quad
@@ -13,17 +16,113 @@ from quadrill.store.errors import LimitError
 from ..durable.journal import JournalRecord, elements_of, event_of
 from ..durable.turns import InputTurn, TurnQueue
 from ..element import Element
-from ..errors import InputError, LateElementError
+from ..errors import IdempotencyError, InputError
 from ..inputs import Advance, Arrival, Idle, StreamInput, StreamTime
 from ..settings import EngineSettings
+from .checks import checked
 from .dead_letters import DeadLetter
 from .decode import BadElement, Decoded, DecodedElement
-from .receipts import PushReceipt, Receipts, receipt_members, receipt_of
 from .registry import StreamRegistry
-from .retained import LogRecord
-from .stream import StreamState
+from .stream import LogRecord, StreamState
 from .terms import TermForms
 from .times import format_instant
+
+
+@dataclass(frozen=True, slots=True)
+class PushReceipt:
+    """What a push is answered with. ``accepted`` counts late elements, too; ``late`` says how many."""
+
+    stream: str
+    first_seq: int | None
+    last_seq: int | None
+    accepted: int
+    late: int
+    durable: bool
+    bad: tuple[BadElement, ...] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON answer; ``bad`` only for a partial push."""
+        document: dict[str, Any] = {
+            "stream": self.stream,
+            "first_seq": self.first_seq,
+            "last_seq": self.last_seq,
+            "accepted": self.accepted,
+            "late": self.late,
+            "durable": self.durable,
+        }
+        if self.bad is not None:
+            document["bad"] = [element.to_json() for element in self.bad]
+        return document
+
+
+class Receipts:
+    """The receipts of pushes with a key, a bounded number of them. Guarded by the lock of the order."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[tuple[str, str], tuple[str, PushReceipt]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def find(self, stream: str, key: str, fingerprint: str) -> PushReceipt | None:
+        """The receipt of an earlier push with this key.
+
+        Raises:
+            IdempotencyError: that push had another body.
+        """
+        found = self._kept.get((stream, key))
+        if found is None:
+            return None
+        if found[0] != fingerprint:
+            raise IdempotencyError(f"the Idempotency-Key {key!r} was used with another body")
+        return found[1]
+
+    def keep(self, stream: str, key: str, fingerprint: str, receipt: PushReceipt) -> None:
+        """Remember the receipt of a push."""
+        self._kept[(stream, key)] = (fingerprint, receipt)
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+    def forget(self, stream: str) -> None:
+        """A stream was dropped: what is pushed under its IRI from now on is for another one."""
+        for each in [each for each in self._kept if each[0] == stream]:
+            del self._kept[each]
+
+    def figures(self) -> list[tuple[str, str, str, list[Any]]]:
+        """For a checkpoint: (stream, key, fingerprint, members of the receipt)."""
+        return [
+            (stream, key, fingerprint, receipt_members(receipt))
+            for (stream, key), (fingerprint, receipt) in self._kept.items()
+        ]
+
+    def restore(self, figures: Sequence[Sequence[Any]]) -> None:
+        """The receipts of `figures` again."""
+        for stream, key, fingerprint, members in figures:
+            self.keep(stream, key, fingerprint, receipt_of(members))
+
+
+def receipt_members(receipt: PushReceipt) -> list[Any]:
+    """A receipt for a record."""
+    bad = receipt.bad
+    return [
+        receipt.stream, receipt.first_seq, receipt.last_seq, receipt.accepted, receipt.late, receipt.durable,
+        None if bad is None else [[each.place, each.error, each.line, each.column] for each in bad],
+    ]  # fmt: skip
+
+
+def receipt_of(members: Sequence[Any]) -> PushReceipt:
+    """The receipt that `figures` of a checkpoint holds."""
+    stream, first, last, accepted, late, durable, bad = members
+    refused = None if bad is None else tuple(BadElement(*each) for each in bad)
+    return PushReceipt(stream, first, last, accepted, late, durable, refused)
+
+
+def fingerprint_of(body: bytes, media_type: str, **options: Any) -> str:
+    """A digest of a push: body, type and options."""
+    digest = hashlib.sha256(body)
+    digest.update(json.dumps([media_type, options], sort_keys=True, default=str).encode())
+    return digest.hexdigest()
 
 
 class Acceptor:
@@ -90,55 +189,10 @@ class Acceptor:
             again = self.receipts.find(stream.iri, key, fingerprint)
             if again is not None:
                 return again, None
-        good, bad = self._checked(stream, decoded, watermark, now, partial=partial)
+        good, bad = checked(
+            stream, decoded, watermark, now, max_future_ms=settings.max_future_ms, partial=partial
+        )
         return self._enter(stream, good, watermark, now, bad if partial else None, key, fingerprint)
-
-    def _checked(
-        self, stream: StreamState, decoded: Decoded, watermark: int | None, now: int, *, partial: bool
-    ) -> tuple[list[tuple[DecodedElement, int]], list[BadElement]]:
-        """The elements that may enter, each with its event time; the bad ones of a partial push."""
-        stamping = stream.record.stamping
-        # A push is n transactions in time order, so each may be ahead of the one before it in time.
-        reach = max(now, watermark if watermark is not None else now)
-        ahead: dict[int, bool] = {}
-        for at in sorted({e.at for e in decoded.elements if e.at is not None}):
-            ahead[at] = at > reach + self._settings.max_future_ms
-            if not ahead[at]:
-                reach = max(reach, at - stream.lateness_ms)
-        arrival = max([now, *(t for t in (watermark, stream.seen) if t is not None)])
-        good: list[tuple[DecodedElement, int]] = []
-        bad = list(decoded.bad)
-        for element in decoded.elements:
-            own = "arrival" if element.at is None else "event"
-            try:
-                if stamping is not None and own != stamping:
-                    raise _wrong_stamp(stream, element)
-                if element.at is not None and ahead[element.at]:
-                    raise InputError(
-                        f"{element.place}: its time {format_instant(element.at)} is more than "
-                        f"{self._settings.max_future_ms} ms ahead of the clock and of its stream's watermark",
-                        hint="Check the sender's clock; one bad clock would make everything else late",
-                        code="future",
-                        line=element.line,
-                    )
-                at = arrival if element.at is None else element.at
-                if watermark is not None and at < watermark and stream.record.late == "error":
-                    raise LateElementError(
-                        f"{element.place}: its time {format_instant(at)} is behind the watermark "
-                        f"{format_instant(watermark)} of stream {stream.name}, which refuses late elements",
-                        line=element.line,
-                    )
-            except InputError as error:
-                if not partial:
-                    raise
-                stream.refused += 1
-                bad.append(BadElement(element.place, error.message, element.line))
-                continue
-            stamping = stamping or own  # type: ignore[assignment]  # own is one of the two words
-            good.append((element, at))
-        # What could not be read was listed first; where lines are known they tell the order of the document.
-        bad.sort(key=lambda each: each.line or 0)
-        return good, bad
 
     def _enter(
         self,
@@ -370,19 +424,3 @@ def replay_derived(record: JournalRecord, stream: StreamState | None) -> None:
     event = event_of(record, elements_of(record))
     if stream is not None and event is not None:
         stream.log.append(LogRecord(record.number, event))
-
-
-def _wrong_stamp(stream: StreamState, element: DecodedElement) -> InputError:
-    if element.at is None:
-        return InputError(
-            f"{element.place} has no time and stream {stream.name} is event-stamped",
-            hint=f'Give it with "at", with ?at= or with the property {stream.timestamp_property}',
-            code="no-time",
-            line=element.line,
-        )
-    return InputError(
-        f"{element.place} has a time and stream {stream.name} is stamped at arrival",
-        hint="Leave the time out, or use another stream",
-        code="has-time",
-        line=element.line,
-    )

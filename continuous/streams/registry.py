@@ -16,8 +16,17 @@ from ..errors import InputError
 from ..inputs import Arrival, StreamInput
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter, DeadLetters
-from .retained import LogRecord, MemoryLog, since
-from .stream import NAME, StreamState, check_name, free_name, iri_of, record_from_options
+from .stream import (
+    NAME,
+    LogRecord,
+    MemoryLog,
+    StreamState,
+    check_name,
+    free_name,
+    iri_of,
+    record_from_options,
+    since,
+)
 
 if TYPE_CHECKING:
     from quadrill.store.registry import Registry

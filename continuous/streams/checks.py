@@ -1,0 +1,82 @@
+"""Which elements of a push may enter its stream: stamps, times ahead of the clock, late ones refused."""
+
+from __future__ import annotations
+
+from ..errors import InputError, LateElementError
+from .decode import BadElement, Decoded, DecodedElement
+from .stream import StreamState
+from .times import format_instant
+
+
+def checked(
+    stream: StreamState,
+    decoded: Decoded,
+    watermark: int | None,
+    now: int,
+    *,
+    max_future_ms: int,
+    partial: bool,
+) -> tuple[list[tuple[DecodedElement, int]], list[BadElement]]:
+    """The elements that may enter, each with its event time; the bad ones of a partial push.
+
+    Raises:
+        InputError: a wrong or missing time, an element too far in the future, a late one refused.
+    """
+    stamping = stream.record.stamping
+    # A push is n transactions in time order, so each may be ahead of the one before it in time.
+    reach = max(now, watermark if watermark is not None else now)
+    ahead: dict[int, bool] = {}
+    for at in sorted({e.at for e in decoded.elements if e.at is not None}):
+        ahead[at] = at > reach + max_future_ms
+        if not ahead[at]:
+            reach = max(reach, at - stream.lateness_ms)
+    arrival = max([now, *(t for t in (watermark, stream.seen) if t is not None)])
+    good: list[tuple[DecodedElement, int]] = []
+    bad = list(decoded.bad)
+    for element in decoded.elements:
+        own = "arrival" if element.at is None else "event"
+        try:
+            if stamping is not None and own != stamping:
+                raise _wrong_stamp(stream, element)
+            if element.at is not None and ahead[element.at]:
+                raise InputError(
+                    f"{element.place}: its time {format_instant(element.at)} is more than "
+                    f"{max_future_ms} ms ahead of the clock and of its stream's watermark",
+                    hint="Check the sender's clock; one bad clock would make everything else late",
+                    code="future",
+                    line=element.line,
+                )
+            at = arrival if element.at is None else element.at
+            if watermark is not None and at < watermark and stream.record.late == "error":
+                raise LateElementError(
+                    f"{element.place}: its time {format_instant(at)} is behind the watermark "
+                    f"{format_instant(watermark)} of stream {stream.name}, which refuses late elements",
+                    line=element.line,
+                )
+        except InputError as error:
+            if not partial:
+                raise
+            stream.refused += 1
+            bad.append(BadElement(element.place, error.message, element.line))
+            continue
+        stamping = stamping or own  # type: ignore[assignment]  # own is one of the two words
+        good.append((element, at))
+    # What could not be read was listed first; where lines are known they tell the order of the document.
+    bad.sort(key=lambda each: each.line or 0)
+    return good, bad
+
+
+def _wrong_stamp(stream: StreamState, element: DecodedElement) -> InputError:
+    if element.at is None:
+        return InputError(
+            f"{element.place} has no time and stream {stream.name} is event-stamped",
+            hint=f'Give it with "at", with ?at= or with the property {stream.timestamp_property}',
+            code="no-time",
+            line=element.line,
+        )
+    return InputError(
+        f"{element.place} has a time and stream {stream.name} is stamped at arrival",
+        hint="Leave the time out, or use another stream",
+        code="has-time",
+        line=element.line,
+    )
