@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias
 from urllib.parse import urljoin
 
@@ -185,19 +186,30 @@ def rows_of(document: Fetched, columns: tuple[str, ...], max_rows: int) -> list[
             hint="is it the address of a SPARQL endpoint?",
         )
     try:
-        found = parse_query_results(document.body, format_)
-        if not isinstance(found, QuerySolutions):
-            raise FetchError(f"<{document.iri}> answered with a boolean where solutions were asked for")
-        names = [variable.value for variable in found.variables]
-        places = [names.index(column) if column in names else None for column in columns]
-        rows: list[Solution] = []
-        for solution in found:
-            rows.append(tuple(None if place is None else solution[place] for place in places))
-            if len(rows) > max_rows:
-                raise LimitError(f"<{document.iri}> answered with more than {max_rows:,} rows")
-        return rows
+        rows = _rows(document, format_, columns, max_rows + 1)
     except (SyntaxError, ValueError) as error:
-        raise FetchError(f"<{document.iri}> answered with a malformed SPARQL result: {error}") from error
+        # Without its frames, which hold an iterator that must end in this thread.
+        raise FetchError(
+            f"<{document.iri}> answered with a malformed SPARQL result: {error}"
+        ) from error.with_traceback(None)
+    if len(rows) > max_rows:
+        raise LimitError(f"<{document.iri}> answered with more than {max_rows:,} rows")
+    return rows
+
+
+def _rows(
+    document: Fetched, format_: QueryResultsFormat, columns: tuple[str, ...], most: int
+) -> list[Solution]:
+    """The first solutions of an answer; Oxigraph's iterator over them ends with this call."""
+    found = parse_query_results(document.body, format_)
+    if not isinstance(found, QuerySolutions):
+        raise FetchError(f"<{document.iri}> answered with a boolean where solutions were asked for")
+    names = [variable.value for variable in found.variables]
+    places = [names.index(column) if column in names else None for column in columns]
+    return [
+        tuple(None if place is None else solution[place] for place in places)
+        for solution in islice(found, most)
+    ]
 
 
 def http_fetcher(

@@ -118,11 +118,11 @@ def test_the_machines_clocks_are_in_milliseconds() -> None:
 def test_a_stream_that_ticks_in_silence_fills_neither_memory_nor_journal(life: Life) -> None:
     life.register("closes")
     arrive(life, "a")
-    dispatcher = life.engine.parts.router
+    router = life.engine.parts.router
     for _ in range(300):
         life.clock.advance(10)
-        dispatcher.wait_ms(1_000)
-        dispatcher.look_at_clock(1_000)
+        router.timetable.wait_ms(1_000)
+        router.timetable.look(1_000)
         life.engine.parts.sequencer.drain()
     book = life.engine.parts.streams
     assert book.get(S).watermark == 10 * HOUR + 3_000
