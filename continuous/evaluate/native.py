@@ -191,6 +191,7 @@ class NativeEvaluator:
     def close(self) -> None:
         """The query has ended."""
         self._finalizer()
+        self.statics.close()
 
     @property
     def static_version(self) -> int:

@@ -139,7 +139,9 @@ class ReferenceEvaluator:
     def close(self) -> None:
         """The query has ended."""
         if self._finalizer is not None:
-            self._finalizer()
+            self._finalizer.detach()
+        if self.statics is not None:
+            self.statics.close()
 
     @property
     def static_version(self) -> int:

@@ -141,6 +141,7 @@ class QueryService:
             document["code"] = describe.code_text(document, None if plan is None else plan.code)
         text = describe.query_text(prepared.query)
         document["plan"] = describe.explain_text(document, document["algebra"], text)
+        evaluator.close()
         return document
 
     def describe(self, name: str) -> dict[str, Any]:

@@ -186,7 +186,7 @@ class Attachments:
             self._router.forget(running)
             self._streams.release(running.name)
             if running.statics is not None:
-                running.statics.abandon()
+                running.statics.close()
         if dropped:
             self._sources.read_by(entry.name, {})
             self._views.close(entry.name)

@@ -18,6 +18,7 @@ from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.engine import Registration
 from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import table
 from quadrill.continuous.static.static_inputs import StaticInputs
@@ -145,8 +146,6 @@ class Members:
     def close(self) -> None:
         for rows in self.rows:
             rows.close()
-        # What nobody reads any more goes in the next turn.
-        self.catalogue.advance(self.catalogue.version)
         self.catalogue.close()
 
 
@@ -239,7 +238,27 @@ def test_a_commit_is_worked_out_once_for_all_queries_of_a_kind(monkeypatch: pyte
         assert len(asked) == 2, "no query names the place"
         for name in ("q0", "q1", "q2", "q3", "same"):
             one.engine.drop(name)
-        one.store.apply(add=[located("a", "p2")])
+        assert statics.tables() == []
+
+
+def test_tables_go_with_the_last_query_that_reads_them_though_nothing_else_happens() -> None:
+    with bench() as one:
+        populate(one)
+        statics = one.engine.parts.statics
+        one.register("looked-up", near("p0"), static_tables="lookup")
+        for name in ("p1", "p2", "p3"):
+            one.register(name, near(name))
+        one.register("ordered", "SELECT ?x ?l WHERE { ?x :label ?l } ORDER BY ?l")
+        other = Registration.from_json({"query": PREFIX + near("p1")}, name="p3")
+        one.engine.register(other, replace=True)
+        assert len(statics.tables()) == 4
+        one.engine.drop("looked-up")
+        assert sorted(len(each.tables) for each in groups(statics)) == [1, 2]
+        for name in ("p1", "p2", "p3", "ordered"):
+            one.engine.drop(name)
+        assert statics.tables() == []
+        assert groups(statics) == set()
+        one.engine.validate(Registration.from_json({"query": PREFIX + near("p0")}))
         assert statics.tables() == []
 
 
