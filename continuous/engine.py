@@ -25,7 +25,6 @@ from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
 from .queries.evaluator_choice import reference_evaluator
 from .queries.registration import Registration
-from .recovery.reconcile import reconcile
 from .recovery.recovery import Recovery
 from .settings import EngineSettings
 
@@ -90,8 +89,8 @@ class Engine(StreamService, QueryService):
             self._thread.start()
         with parts.admin:
             if self.recovery is not None:
-                reconcile(parts, self.lifecycle, self.recovery.journal)
-                parts.sequencer.call(self.recovery.checkpoints.after_start)
+                self.recovery.reconcile()
+                parts.sequencer.call(self.recovery.checkpoints.write_news)
             else:
                 parts.begin_at(parts.store.version)
                 parts.streams.restore()

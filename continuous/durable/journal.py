@@ -4,18 +4,18 @@
         input/*.log         the journal's records (store/logs/input_log.py)
         results.sqlite      the events of the feeds (store/logs/result_log.py)
         tables.sqlite       rows of static parts (static/kept.py, store/shelf.py)
-        checkpoint          the state after some record (checkpoint.py)
+        checkpoint          the state after some record (recovery/checkpoint.py)
 
 A record is one line of JSON and N-Quads behind it. Kinds:
 
     input     an arrival, a heartbeat, a tick or an idle mark of a stream, with the stream's figures after it
     derived   an element of a stream that a query makes; replay computes it again, `start` reads it
     commit    a version of the store took its turn
-    attach, detach, state, registration, refresh, stream, unstream     what was asked of the engine
+    attach, reserve, unready, detach, state, registration, refresh, stream, unstream
+              what was asked of the engine, and what became of it
+    source    something was fetched from another server
     behind    the rows of a static part are not known from a version on
     swap      they were read anew at a version
-    static    a static part of a query is to be looked up, or held again
-    moved     it is, from that turn on
     seen      which version a refresh of static parts read, where that is not the last commit's
 """
 
@@ -46,25 +46,24 @@ class JournalRecord:
     body: bytes
 
 
+@dataclass(slots=True, eq=False)
 class Journal:
-    """The durable side of an engine. `note` is called under the ingest lock, so that order is one."""
+    """The durable side of an engine. `note` is called under the ingest lock, so that order is one.
 
-    def __init__(
-        self,
-        folder: Path,
-        log: SegmentedLog,
-        results: ResultLog,
-        *,
-        keep_bytes: int,
-        told: Callable[[str], None] | None = None,
-    ) -> None:
-        self.folder = folder
-        self.log = log
-        self.results = results
-        self.keep_bytes = keep_bytes
-        self.told = told
-        # While the past is replayed nothing is written.
-        self.silent = False
+    Attributes:
+        keep_bytes: what is kept for ``start`` beyond what recovery needs, at most.
+        copy_from: quads in windows from which a checkpoint is written by a copy of the process.
+        told: gets the name of each step; for tests of crashes.
+        silent: nothing is written, as the past is replayed.
+    """
+
+    folder: Path
+    log: SegmentedLog
+    results: ResultLog
+    keep_bytes: int
+    copy_from: int
+    told: Callable[[str], None] | None
+    silent: bool = False
 
     @classmethod
     def open(
@@ -75,30 +74,18 @@ class Journal:
         interval_ms: int = 2,
         keep_bytes: int = 256 * 1024 * 1024,
         segment_bytes: int = 16 * 1024 * 1024,
+        copy_from: int = 5_000,
         reached: Callable[[str], None] | None = None,
     ) -> Journal:
-        """Open or make the journal of a data folder.
-
-        Args:
-            folder: the folder of the engine's files.
-            sync: the fsync policy, see `SegmentedLog`.
-            interval_ms: of that policy.
-            keep_bytes: what is kept for ``start`` beyond what recovery needs, at most.
-            segment_bytes: size of one file.
-            reached: told the name of each step; for tests of crashes.
+        """Open or make the journal of a data folder; the first two and the size of one file are of the log.
 
         Raises:
             StoreUnwritableError, StoreFormatError: the folder cannot be used.
         """
         log = SegmentedLog(
-            folder / "input",
-            sync=sync,
-            interval_ms=interval_ms,
-            segment_bytes=segment_bytes,
-            reached=reached,
+            folder / "input", sync=sync, interval_ms=interval_ms, segment_bytes=segment_bytes, reached=reached
         )
-        results = ResultLog(folder / "results.sqlite")
-        return cls(folder, log, results, keep_bytes=keep_bytes, told=reached)
+        return cls(folder, log, ResultLog(folder / "results.sqlite"), keep_bytes, copy_from, reached)
 
     def reached(self, point: str) -> None:
         """Tell a test of crashes, if there is one, that this step is reached."""
@@ -150,21 +137,19 @@ class Journal:
         if members is not None:
             head.update(members)
         text = json.dumps(head, ensure_ascii=False, separators=(",", ":"))
-        lines = b"" if not quads else serialize(quads, format=RdfFormat.N_QUADS)
-        assert lines is not None
-        return self.log.append(text.encode() + b"\n" + lines)
+        return self.log.append(text.encode() + b"\n" + to_lines(quads))
 
-    def wait(self, number: int | None = None) -> None:
-        """Return when the records up to a number (by default all) are durable.
+    def wait(self) -> None:
+        """Return when every record is durable.
 
         Raises:
             StoreUnwritableError: not now.
         """
-        self.log.wait(self.log.last if number is None else number)
+        self.log.wait(self.log.last)
 
-    def read(self, after: int = 0) -> Iterator[JournalRecord]:
-        """The records behind a number."""
-        for number, payload in self.log.read(after):
+    def read(self) -> Iterator[JournalRecord]:
+        """All records, oldest first."""
+        for number, payload in self.log.read():
             head, _, body = payload.partition(b"\n")
             members = json.loads(head)
             yield JournalRecord(number, members.pop("kind"), members, body)
@@ -209,16 +194,12 @@ def event_of(record: JournalRecord, elements: Sequence[Element]) -> StreamInput 
     members = record.members
     if "event" not in members:
         return None
-    after = _time(members["after"])
+    after = StreamTime(*members["after"])
     match members["event"]:
         case "arrival":
-            before = _time(members["before"])
+            before = StreamTime(*members["before"])
             return Arrival(members["stream"], tuple(elements), before, after, members["admit"])
         case "advance":
             return Advance(members["stream"], after)
         case _:
             return Idle(members["stream"], after)
-
-
-def _time(members: list[Any]) -> StreamTime:
-    return StreamTime(*members)

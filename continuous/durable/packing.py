@@ -36,31 +36,6 @@ class QuadNumbers(dict[Quad, int]):
     """A whole number for each of some quads."""
 
 
-class Table:
-    """The quads that a state refers to, each once. A term stands in it as the object of a quad.
-
-    A number is twice the place in the table, and one more where the object alone is meant.
-    """
-
-    def __init__(self) -> None:
-        self.quads: list[Quad] = []
-        self._numbers: dict[Quad | Term, int] = {}
-
-    def number(self, item: Quad | Term) -> int:
-        """The number of a quad or term."""
-        known = self._numbers.get(item)
-        if known is None:
-            is_quad = isinstance(item, Quad)
-            known = self._numbers[item] = len(self.quads) * 2 + (not is_quad)
-            self.quads.append(item if isinstance(item, Quad) else Quad(_CARRIER, _CARRIER, item))
-        return known
-
-    def numbers(self, quads: Iterable[Quad]) -> bytes:
-        """The numbers of some quads."""
-        number = self.number
-        return array("Q", [number(quad) for quad in quads]).tobytes()
-
-
 def pack(state: Any, records: Records) -> tuple[bytes, list[Quad]]:
     """A state as bytes and the quads that they refer to.
 
@@ -70,7 +45,7 @@ def pack(state: Any, records: Records) -> tuple[bytes, list[Quad]]:
     file = io.BytesIO()
     writer = _Writer(file, records)
     writer.dump(state)
-    return file.getvalue(), writer.table.quads
+    return file.getvalue(), writer.quads
 
 
 def unpack(data: bytes | memoryview, quads: list[Quad], records: Records) -> Any:
@@ -83,16 +58,22 @@ def unpack(data: bytes | memoryview, quads: list[Quad], records: Records) -> Any
 
 
 class _Writer(pickle.Pickler):
+    """Collects the quads that a state refers to, each once. A term stands there as the object of a quad.
+
+    Its number is twice the place there, and one more where the object alone is meant.
+    """
+
     def __init__(self, file: io.BytesIO, records: Records) -> None:
         super().__init__(file, protocol=5)
-        self.table = Table()
+        self.quads: list[Quad] = []
+        self._numbers: dict[Quad | Term, int] = {}
         self._names = {made: name for name, made in _makers(records).items()}
         self._values = {record: _values_of(record) for record in records}
 
     def persistent_id(self, item: Any) -> int | str | None:
         kind = type(item)
         if kind in _TABLED:
-            return self.table.number(item)
+            return self._number(item)
         if item is _QUADS:
             return _QUADS_NUMBER
         return self._names[item] if kind is type or kind is _FUNCTION else None
@@ -100,11 +81,11 @@ class _Writer(pickle.Pickler):
     def reducer_override(self, item: Any) -> tuple[Any, ...]:
         kind = type(item)
         if kind is QuadNumbers:
-            return numbers_of, (_QUADS, self.table.numbers(item), _whole(item.values()))
+            return numbers_of, (_QUADS, self._array_of(item), _whole(item.values()))
         if kind is deque:
             return elements_of, (
                 _QUADS,
-                self.table.numbers(quad for element in item for quad in element.quads),
+                self._array_of(quad for element in item for quad in element.quads),
                 _whole(len(element.quads) for element in item),
                 _whole(element.event_time for element in item),
                 _whole(element.seq for element in item),
@@ -112,6 +93,17 @@ class _Writer(pickle.Pickler):
         if kind not in self._values:
             raise pickle.PicklingError(f"{kind.__name__} does not belong into a checkpoint")
         return kind, self._values[kind](item)
+
+    def _number(self, item: Quad | Term) -> int:
+        known = self._numbers.get(item)
+        if known is None:
+            is_quad = isinstance(item, Quad)
+            known = self._numbers[item] = len(self.quads) * 2 + (not is_quad)
+            self.quads.append(item if isinstance(item, Quad) else Quad(_CARRIER, _CARRIER, item))
+        return known
+
+    def _array_of(self, quads: Iterable[Quad]) -> bytes:
+        return array("Q", map(self._number, quads)).tobytes()
 
 
 class _Reader(pickle.Unpickler):
@@ -153,7 +145,7 @@ def tabled(quads: list[Quad], number: int) -> Any:
 
 def numbers_of(quads: list[Quad], numbers: bytes, values: bytes) -> QuadNumbers:
     """Numbers of quads from their arrays."""
-    return QuadNumbers(zip(_found(quads, numbers), _array("q", values), strict=True))
+    return QuadNumbers(zip(_found(quads, numbers), array("q", values), strict=True))
 
 
 def elements_of(quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, seqs: bytes) -> deque[Element]:
@@ -161,7 +153,7 @@ def elements_of(quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, s
     found = _found(quads, numbers)
     elements: deque[Element] = deque()
     place = 0
-    rows = zip(_array("q", sizes), _array("q", times), _array("q", seqs), strict=True)
+    rows = zip(array("q", sizes), array("q", times), array("q", seqs), strict=True)
     for size, event_time, seq in rows:
         elements.append(Element(tuple(found[place : place + size]), event_time, seq))
         place += size
@@ -169,19 +161,11 @@ def elements_of(quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, s
 
 
 def _found(quads: list[Quad], numbers: bytes) -> list[Quad]:
-    return [quads[number >> 1] for number in _array("Q", numbers)]
+    return [quads[number >> 1] for number in array("Q", numbers)]
 
 
 def _whole(numbers: Iterable[int]) -> bytes:
     return array("q", numbers).tobytes()
 
 
-def _array(kind: str, data: bytes) -> array[int]:
-    numbers: array[int] = array(kind)
-    numbers.frombytes(data)
-    return numbers
-
-
 _FUNCTION = type(numbers_of)
-
-__all__ = ["QuadNumbers", "Records", "elements_of", "numbers_of", "pack", "tabled", "unpack"]

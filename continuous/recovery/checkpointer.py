@@ -20,7 +20,6 @@ from pathlib import Path
 
 from quadrill.store.errors import StoreUnwritableError
 
-from ..durable.checkpoint import publish
 from ..durable.journal import Journal
 from ..durable.process_copy import COPIES, Copy
 from ..durable.turns import CallTurn
@@ -33,12 +32,11 @@ from ..remote.source_registry import SourceMoment
 from ..streams.stream import MemoryLog, StreamState
 from ..windows.snapshots import TimelineSnapshot
 from ..windows.timeline import QueryTimeline
-from .state import EngineSnapshot, EntrySnapshot, StreamSnapshot, write_state
+from .checkpoint import publish, write_state
+from .state import EngineSnapshot, EntrySnapshot, StreamSnapshot
 
 log = logging.getLogger("quadrill.continuous")
 
-COPY_FROM = 5_000
-"""Quads in windows from which the state is written by a copy of the process."""
 _PAUSES = 20
 """A checkpoint that stops the queries for a second is made every 20 seconds at most,"""
 _WRITES = 4
@@ -100,61 +98,27 @@ class Checkpointer:
         self._processed = self._parts.turns.processed
         self._next_s = time.monotonic() + self._parts.settings.checkpoint_ms / 1000
 
-    def after_start(self) -> None:
-        """Write what a replay has led to, so that the next start does not replay it again."""
+    def write_news(self) -> None:
+        """Write the state if something happened since the last checkpoint and none is being written."""
         if self._parts.turns.processed != self._processed and self._waiting is None:
-            self._begin()
+            self._write(beside=True)
 
     def when_due(self) -> None:
         """Write the state when it is time and something happened."""
         turns = self._parts.turns
-        if (
-            time.monotonic() >= self._next_s
-            and turns.processed != self._processed
-            and turns.trouble is None
-            and self._journal.log.failure is None
-            and self._waiting is None
-        ):
-            self._begin()
+        if time.monotonic() >= self._next_s and turns.trouble is None and self._journal.log.failure is None:
+            self.write_news()
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, at_end: bool = False) -> None:
         """Write the state after the last turn here and now, and let the logs forget what is needless then.
 
-        Not while rows of static parts are read anew: the journal has what leads to the swap and behind it.
+        Args:
+            at_end: nothing comes behind it: the static parts are on disk, too, when this returns.
         """
         self.stop()
-        if self._is_reading:
-            log.info("no checkpoint while rows of static parts are read")
-            return
-        began = time.monotonic()
-        try:
-            self._parts.sequencer.settle()
-            with self._parts.turns.lock:
-                moment = self._moment()
-                # Whoever pushes meanwhile changes the figures of streams: they are read under the lock.
-                state = self._state(moment)
-            self._publish(moment, self._draft(), state)
-        except StoreUnwritableError as error:
-            log.warning("no checkpoint: %s", error.message)
-        else:
-            self._forget(moment)
-            self._keep_tables()
-        self._note_pause(began)
-
-    def at_end(self) -> None:
-        """The last checkpoint, and the static parts with it, on disk when this returns."""
-        self.checkpoint()
-        self._keep_tables(at_end=True)
-
-    def _keep_tables(self, *, at_end: bool = False) -> None:
-        running = [entry.running for entry in self._parts.catalogue.entries()]
-        evaluated = {each.name: each.static.evaluated_version for each in running if each is not None}
-        self._parts.statics.keep(evaluated, at_end=at_end)
-
-    @property
-    def _is_reading(self) -> bool:
-        """The journal has what leads to rows that are read anew, and what is kept for queries that wait."""
-        return self._parts.statics.is_behind or bool(self._parts.router.pending)
+        self._write(beside=False)
+        if at_end:
+            self._keep_tables(at_end=True)
 
     def stop(self) -> None:
         """Give up the one that is being written, if any."""
@@ -171,7 +135,6 @@ class Checkpointer:
     def _moment(self) -> _Moment:
         parts = self._parts
         logs = [each.log for each in parts.streams if isinstance(each.log, MemoryLog)]
-        queries = [each.running for each in parts.catalogue.entries() if each.running is not None]
         retained = [order for each in logs if (order := each.earliest_order) is not None]
         return _Moment(
             parts.turns.processed,
@@ -179,7 +142,7 @@ class Checkpointer:
             parts.turns.version,
             min([parts.turns.processed + 1, *retained]),
             parts.sources.moment(),
-            [digest for each in queries for _, _, digest in each.prepared.pins().values()],
+            [digest for each in parts.running() for _, _, digest in each.prepared.pins().values()],
             parts.catalogue.entries(),
             list(parts.streams),
         )
@@ -200,66 +163,85 @@ class Checkpointer:
             [_entry_snapshot(entry, timelines) for entry in moment.entries],
         )
 
-    def _draft(self) -> Path:
-        return self.path.with_name(f"checkpoint.{os.getpid()}.new")
+    # --- writing it -----------------------------------------------------------------------------
 
-    # --- here and now ---------------------------------------------------------------------------
+    def _write(self, *, beside: bool) -> None:
+        """Write the state after the last turn; ``beside``: by a copy of the process where that is worth it.
 
-    def _begin(self) -> None:
-        """Write the state, by a copy where that is worth it."""
-        if self._is_reading:
+        Not while rows of static parts are read anew, or inputs are kept for queries that wait for them: the
+        journal has what leads there.
+        """
+        parts = self._parts
+        if parts.statics.is_behind or parts.router.pending:
+            log.info("no checkpoint while rows of static parts are read")
             return
-        size = self._parts.catalogue.state_size()
-        if not COPIES or size < COPY_FROM or not self._parts.sequencer.threaded:
-            self.checkpoint()
-            return
+        large = parts.catalogue.state_size() >= self._journal.copy_from
+        beside = beside and large and COPIES and parts.sequencer.threaded
+        draft = self.path.with_name(f"checkpoint.{os.getpid()}.new")
         began = time.monotonic()
         try:
-            self._parts.sequencer.settle()
-        except StoreUnwritableError as error:
-            log.warning("no checkpoint: %s", error.message)
-            return
-        draft = self._draft()
-        with self._parts.turns.lock:
-            moment = self._moment()
-            try:
-                self._copy = Copy(lambda: write_state(draft, self._state(moment)))
-            except OSError as error:
-                log.warning("the process cannot be copied for a checkpoint: %s", error.strerror)
-        if self._copy is None:
-            self.checkpoint()
-            return
-        self._waiting = threading.Thread(
-            target=self._finish_copy,
-            args=(self._copy, moment, draft, began),
-            name="quadrill-checkpoint",
-            daemon=True,
-        )
-        self._waiting.start()
-        self._keep_tables()
-        self._note_pause(began)
+            parts.sequencer.settle()
+            # Whoever pushes meanwhile changes the figures of streams: they are read under the lock.
+            with parts.turns.lock:
+                moment = self._moment()
+                self._copy = self._copied(moment, draft) if beside else None
+                state = self._state(moment) if self._copy is None else None
+            if state is not None:
+                self.size = write_state(draft, state)
+                self._publish(moment, draft, began)
+                self._forget(moment)
+            elif self._copy is not None:
+                self._waiting = threading.Thread(
+                    target=self._finish_copy,
+                    args=(self._copy, moment, draft, began),
+                    name="quadrill-checkpoint",
+                    daemon=True,
+                )
+                self._waiting.start()
+            self._keep_tables()
+        except (OSError, StoreUnwritableError) as error:
+            draft.unlink(missing_ok=True)
+            log.warning("no checkpoint: %s", _reason(error))
+        self.stopped_s = time.monotonic() - began
+        self._not_before(max(parts.settings.checkpoint_ms / 1000, _PAUSES * self.stopped_s))
 
-    def _publish(self, moment: _Moment, draft: Path, state: EngineSnapshot | None) -> None:
+    def _copied(self, moment: _Moment, draft: Path) -> Copy | None:
+        try:
+            return Copy(lambda: write_state(draft, self._state(moment)))
+        except OSError as error:
+            log.warning("the process cannot be copied for a checkpoint: %s", error.strerror)
+            return None
+
+    def _finish_copy(self, copy: Copy, moment: _Moment, draft: Path, began: float) -> None:
+        """In a thread of its own: wait for the copy, then publish what it wrote."""
+        try:
+            self._journal.reached("during-checkpoint")
+            self.size = copy.wait(_LONGEST_S)
+            self._publish(moment, draft, began)
+            self._parts.turns.put(CallTurn(lambda: self._forget(moment)))
+        except (OSError, StoreUnwritableError) as error:
+            if not self._stopping:
+                log.warning("no checkpoint: %s", _reason(error))
+        except EngineStoppedError:
+            pass  # the last checkpoint lets the logs forget
+        finally:
+            draft.unlink(missing_ok=True)
+            self._not_before(_WRITES * (time.monotonic() - began))
+            self._copy = None
+            self._waiting = None
+
+    def _publish(self, moment: _Moment, draft: Path, began: float) -> None:
         """Sync the logs that the checkpoint relies on, then let it take its place."""
         journal = self._journal
-        began = time.monotonic()
         journal.log.sync()
         journal.results.sync()
         journal.reached("before-checkpoint")
-        try:
-            if state is not None:
-                self.size = write_state(draft, state)
-            publish(draft, self.path)
-        except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise StoreUnwritableError(
-                f"the checkpoint {self.path} cannot be written: {error.strerror}"
-            ) from error
+        publish(draft, self.path)
         journal.reached("after-checkpoint")
         self._processed = moment.processed
         self.made += 1
-        self.took_s = time.monotonic() - began
         self.written_at = time.monotonic()
+        self.took_s = self.written_at - began
 
     def _forget(self, moment: _Moment) -> None:
         """Let the input log forget what neither recovery nor a stream's retention needs."""
@@ -276,35 +258,16 @@ class Checkpointer:
                     each.log.forget_before(journal.log.earliest)
         journal.reached("after-trim")
 
-    def _note_pause(self, began: float) -> None:
-        self.stopped_s = time.monotonic() - began
-        self._not_before(max(self._parts.settings.checkpoint_ms / 1000, _PAUSES * self.stopped_s))
+    def _keep_tables(self, *, at_end: bool = False) -> None:
+        evaluated = {each.name: each.static.evaluated_version for each in self._parts.running()}
+        self._parts.statics.keep(evaluated, at_end=at_end)
 
     def _not_before(self, seconds: float) -> None:
         self._next_s = max(self._next_s, time.monotonic() + seconds)
 
-    # --- by a copy ------------------------------------------------------------------------------
 
-    def _finish_copy(self, copy: Copy, moment: _Moment, draft: Path, began: float) -> None:
-        """In a thread of its own: wait for the copy, then publish what it wrote."""
-        try:
-            self._journal.reached("during-checkpoint")
-            self.size = copy.wait(_LONGEST_S)
-            self._publish(moment, draft, None)
-            self.took_s = time.monotonic() - began
-            self._parts.turns.put(CallTurn(lambda: self._forget(moment)))
-        except OSError as error:
-            if not self._stopping:
-                log.warning("no checkpoint: %s", error.strerror)
-        except StoreUnwritableError as error:
-            log.warning("no checkpoint: %s", error.message)
-        except EngineStoppedError:
-            pass  # the last checkpoint lets the logs forget
-        finally:
-            draft.unlink(missing_ok=True)
-            self._not_before(_WRITES * (time.monotonic() - began))
-            self._copy = None
-            self._waiting = None
+def _reason(error: OSError | StoreUnwritableError) -> str | None:
+    return error.message if isinstance(error, StoreUnwritableError) else error.strerror
 
 
 def _entry_snapshot(entry: Entry, timelines: dict[QueryTimeline, TimelineSnapshot]) -> EntrySnapshot:

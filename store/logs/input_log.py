@@ -166,13 +166,6 @@ class SegmentedLog:
         if self._sync == "off":
             os.fdatasync(self._file)
 
-    def require_writable(self) -> None:
-        """Raise StoreUnwritableError while the log cannot be written."""
-        if self.failure is not None:
-            raise StoreUnwritableError(
-                self.failure, hint=SPACE
-            )
-
     def _write_group(self) -> None:
         """Only one thread at a time is here."""
         pause = self._synced_at + self._interval_s - time.monotonic()
@@ -182,7 +175,8 @@ class SegmentedLog:
             group, self._waiting = self._waiting, []
             last = self.last
         try:
-            self._cut_torn()
+            if self._torn:
+                self._cut_torn()
             if self._reached is not None:
                 self._reached("before-write")
             self._torn = True
@@ -198,12 +192,11 @@ class SegmentedLog:
             with self._state:
                 self._waiting[:0] = group
             # What cannot be cut away now is cut away before the next write.
-            with contextlib.suppress(OSError):
-                self._cut_torn()
+            if self._torn:
+                with contextlib.suppress(OSError):
+                    self._cut_torn()
             self.failure = f"the input log cannot be written: {error.strerror}"
-            raise StoreUnwritableError(
-                self.failure, hint=SPACE
-            ) from error
+            raise StoreUnwritableError(self.failure, hint=SPACE) from error
         self._synced_at = time.monotonic()
         written = sum(map(len, group))
         self._length += written
@@ -216,9 +209,8 @@ class SegmentedLog:
 
     def _cut_torn(self) -> None:
         """Leave the file as it was before a write that failed; its pages may be anything then."""
-        if self._torn:
-            os.ftruncate(self._file, self._length)
-            self._torn = False
+        os.ftruncate(self._file, self._length)
+        self._torn = False
 
     def _begin_segment(self, first: int) -> None:
         path = self._path(first)

@@ -16,7 +16,6 @@ from quadrill.app.config import Settings
 from quadrill.app.running import serve
 from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.language import warm_up
-from quadrill.continuous.recovery import checkpointer
 
 warm_up()  # what a server does at its start, and what takes longest
 
@@ -33,7 +32,6 @@ def main(ready: Connection, folder: Path, port: int, point: str, passes: int, co
         copy_from: from how many quads on a copy of the process writes the checkpoints.
     """
     left = [passes]
-    checkpointer.COPY_FROM = copy_from
 
     def reached(name: str) -> None:
         if name == point:
@@ -44,7 +42,7 @@ def main(ready: Connection, folder: Path, port: int, point: str, passes: int, co
     original = Journal.open
 
     def opened(path: Path, **options: Any) -> Journal:
-        return original(path, **options, reached=reached, segment_bytes=8192)
+        return original(path, **options, reached=reached, segment_bytes=8192, copy_from=copy_from)
 
     Journal.open = opened  # type: ignore[method-assign]
     settings = Settings(

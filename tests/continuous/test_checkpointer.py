@@ -17,9 +17,9 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.durable.process_copy import COPIES, Copy
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.recovery import checkpointer
+from quadrill.continuous.recovery.checkpoint import read_state
 from quadrill.continuous.recovery.checkpointer import Checkpointer
-from quadrill.continuous.recovery.state import EngineSnapshot, read_state
+from quadrill.continuous.recovery.state import EngineSnapshot
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
@@ -41,7 +41,7 @@ class Server:
         folder.mkdir(exist_ok=True)
         self.store = QuadStore.open(folder)
         self.registry = Registry.open(default_url(folder))
-        self.journal = Journal.open(folder / "engine", sync="off", reached=self._reached)
+        self.journal = Journal.open(folder / "engine", sync="off", copy_from=1, reached=self._reached)
         self.engine = Engine(
             self.store,
             self.registry,
@@ -91,8 +91,7 @@ class Server:
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(checkpointer, "COPY_FROM", 1)
+def server(tmp_path: Path) -> Iterator[Server]:
     started = Server(tmp_path / "d")
     started.engine.register(Registration.from_json({"query": SEEN}, name="seen"))
     yield started
@@ -148,7 +147,7 @@ def test_while_one_is_written_no_other_begins(server: Server) -> None:
     waiting = server.checkpoints._waiting
     server.push(1_500, "b")
     server.begin()
-    server.engine.parts.sequencer.call(server.checkpoints.after_start)
+    server.engine.parts.sequencer.call(server.checkpoints.write_news)
     assert server.checkpoints._waiting is waiting is not None
     server.points["during-checkpoint"].set()
     server.written(made + 1)
@@ -205,10 +204,10 @@ def test_a_full_disk_is_told_and_the_logs_forget_nothing(
 ) -> None:
     server.push(1_000, "a")
 
-    def full(draft: Path, state: EngineSnapshot) -> int:
+    def full(file: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpointer, "write_state", full)
+    monkeypatch.setattr(os, "fsync", full)
     made, earliest = server.checkpoints.made, server.journal.log.earliest
     with caplog.at_level(logging.WARNING):
         server.begin()

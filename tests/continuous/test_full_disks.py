@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import event
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.durable import checkpoint
+from quadrill.continuous.recovery import checkpoint
 from quadrill.store.errors import StoreError, StoreUnwritableError
 from tests.continuous.test_recovery import E, Life, P
 

@@ -1,7 +1,7 @@
 """Reads checkpoints of format 6, which releases up to November 2026 wrote: pickled objects of these releases.
 
-Plain stand-ins take the place of their classes, whatever modules they stood in, and are then written as the
-snapshots of now. Nothing else knows this format.
+Plain stand-ins take the place of their classes, whatever modules they stood in, and become the snapshots of
+now. Nothing else knows this format.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from typing import Any
 
 from pyoxigraph import Quad
 
-from ..durable.packing import QuadNumbers, elements_of, numbers_of, tabled
-from ..element import Element
-from ..inputs import StreamTime
-from ..output.emission import EmissionCounts
-from ..queries.snapshot import AnswerSnapshot, CountsSnapshot, QuerySnapshot
-from ..streams.dead_letters import DeadLetter
-from ..windows.operator import Interval
-from ..windows.reports import Evaluation
-from ..windows.snapshots import (
+from quadrill.continuous.durable.packing import QuadNumbers, elements_of, numbers_of, tabled
+from quadrill.continuous.element import Element
+from quadrill.continuous.inputs import StreamTime
+from quadrill.continuous.output.emission import EmissionCounts
+from quadrill.continuous.queries.snapshot import AnswerSnapshot, CountsSnapshot, QuerySnapshot
+from quadrill.continuous.recovery.state import EngineSnapshot, EntrySnapshot, StreamSnapshot
+from quadrill.continuous.streams.dead_letters import DeadLetter
+from quadrill.continuous.windows.operator import Interval
+from quadrill.continuous.windows.reports import Evaluation
+from quadrill.continuous.windows.snapshots import (
     AllSnapshot,
     BatchSnapshot,
     ContentSnapshot,
@@ -41,17 +42,30 @@ from ..windows.snapshots import (
 FORMAT = 6
 
 
-def read(pickled: bytes, quads: list[Quad]) -> dict[str, Any]:
-    """The state of a checkpoint as a dictionary of that time, its queries as snapshots.
+def read(pickled: memoryview, quads: list[Quad]) -> EngineSnapshot:
+    """The state of a checkpoint.
 
     Raises:
         Exception: it has something that no release wrote.
     """
-    state: dict[str, Any] = _Reader(io.BytesIO(pickled), quads).load()
-    for each in state["queries"]:
-        if each["query"] is not None:
-            each["query"] = _query(each["query"])
-    return state
+    state: Mapping[str, Any] = _Reader(io.BytesIO(pickled), quads).load()
+    streams = {
+        iri: StreamSnapshot(each["created"], each["figures"], each["dead_letters"])
+        for iri, each in state["streams"].items()
+    }
+    queries = [
+        EntrySnapshot(
+            {name: each[name] for name in ("name", "text", "dialect", "options", "created", "sources")},
+            each["state"],
+            each["error"],
+            each["feed"],
+            None if each["query"] is None else _query(each["query"]),
+        )
+        for each in state["queries"]
+    ]
+    return EngineSnapshot(
+        state["processed"], state["last"], state["version"], state["keys"], streams, state["sources"], queries
+    )
 
 
 class _Object:

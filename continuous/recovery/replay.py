@@ -1,0 +1,252 @@
+"""The replay of a journal: its records take their turns again, behind the state of a checkpoint.
+
+A replay publishes what it published before the crash: those events are in the result log and only compared;
+later ones are new and written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from quadrill.store.changes.commit import Commit
+from quadrill.store.errors import GoneError, QuadrillError
+
+from ..durable.journal import Journal, JournalRecord
+from ..durable.turns import CallTurn, InputTurn, NewStreamTurn, Turn
+from ..evaluate.evaluator import Evaluator
+from ..lifecycle.lifecycle import QueryLifecycle, sentence_of
+from ..lifecycle.parts import EngineParts
+from ..queries.catalogue import Entry
+from ..queries.prepare import PreparedQuery
+from ..queries.registration import Registration
+from ..scheduler.turns import (
+    AttachTurn,
+    CommitTurn,
+    DetachTurn,
+    RefreshTurn,
+    RegistrationTurn,
+    ReserveTurn,
+    StateTurn,
+    SwapAgainTurn,
+    UnreadyTurn,
+)
+from ..static.replay import Past
+from ..streams.accept import replay_derived
+from ..streams.stream import MemoryLog
+
+log = logging.getLogger("quadrill.continuous")
+
+
+class Replay:
+    """One replay; ``past`` tells where tables fell behind and were read anew before the crash."""
+
+    def __init__(self, parts: EngineParts, lifecycle: QueryLifecycle, journal: Journal) -> None:
+        self._parts = parts
+        self._lifecycle = lifecycle
+        self._journal = journal
+        self.past = Past()
+        # The versions that refreshes of static parts read, by turn and query.
+        self._seen: dict[tuple[int, str], int] = {}
+
+    def read(self, processed: int, last: int, *, usable: bool) -> list[JournalRecord]:
+        """Fill streams with what they retain; the records that have to take their turns again.
+
+        Args:
+            processed: the record up to which the checkpoint holds everything.
+            last: the record up to which it holds the figures of streams.
+            usable: False when records are missing before this: no turn can be taken again.
+        """
+        parts, rest = self._parts, []
+        for record in self._journal.read():
+            members = record.members
+            stream = parts.streams.find(members["stream"]) if "stream" in members else None
+            match record.kind:
+                case "seen":
+                    self._seen[members["turn"], members["query"]] = members["version"]
+                case "behind":
+                    if record.number > processed:
+                        self.past.behind.update(_tables_of(members))
+                case "moved" | "static":
+                    # Earlier releases moved static parts in and out of memory, which changes no answer.
+                    pass
+                case "derived":
+                    if record.number <= last:
+                        replay_derived(record, stream)
+                case "input" if record.number <= processed or not usable:
+                    parts.acceptor.replay(record, stream, counted=record.number <= last)
+                case "unstream" if record.number <= processed or not usable:
+                    self._drop_stream(members)
+                case _ if record.number > processed:
+                    if record.kind == "swap":
+                        self.past.swaps.update(_tables_of(members))
+                    rest.append(record)
+        return rest
+
+    def take(self, record: JournalRecord, *, counted: bool) -> None:
+        """One record takes its turn again; ``counted``: figures of streams hold it already."""
+        self._journal.reached("in-replay")
+        try:
+            turn = self._turn_of(record, record.members, counted=counted)
+            if turn is not None:
+                self._run(turn, record.number, record.members.get("now", 0))
+        except QuadrillError as error:
+            log.error("record %d of the journal (%s) failed: %s", record.number, record.kind, error.message)
+
+    def take_commits(self) -> None:
+        """Commits that were durable before anybody noted their turn take it now, one by one."""
+        parts, store = self._parts, self._parts.store
+        for version in range(parts.turns.version + 1, store.logged_version + 1):
+            store.forward(version)
+            try:
+                at = next(store.commits_after(version - 1, 1)).at_ms
+            except (GoneError, StopIteration):
+                at = parts.clock.now_ms()
+            number = parts.turns.note("commit", now=at, version=version, at=at)
+            self._run(CommitTurn(Commit(version, at)), number, at)
+
+    def before_refresh(self, name: str) -> None:
+        """A query of the replay is about to refresh its static parts: it reads the version of then."""
+        turns = self._parts.turns
+        self._parts.store.forward(self._seen.get((turns.number, name), turns.version))
+
+    def evaluator(
+        self, members: Mapping[str, Any], looked_up: dict[Any, Any] | None, pins: Mapping[str, list[Any]]
+    ) -> tuple[PreparedQuery, Evaluator]:
+        """A query of a record or checkpoint, and what computes its answers.
+
+        Args:
+            members: those of the record.
+            looked_up: the static parts that were looked up; None of a journal that does not say.
+            pins: the contents of sources that it reflected.
+        """
+        prepared = self._prepared(members)
+        if looked_up is not None:
+            # Earlier releases wrote how many rows there were and since when, too.
+            places = {int(at): left[-1] if isinstance(left, list) else left for at, left in looked_up.items()}
+            prepared = replace(prepared, looked_up=places)
+        with self._parts.sources.pinned(pins):
+            return prepared, self._lifecycle.evaluator(prepared)
+
+    def _prepared(self, members: Mapping[str, Any]) -> PreparedQuery:
+        prepared = self._lifecycle.prepare(registration_of(members)).under_name(members["name"])
+        return self._lifecycle.with_sources(prepared, members["sources"])
+
+    # --- records --------------------------------------------------------------------------------
+
+    def _run(self, turn: Turn, number: int, at: int) -> None:
+        turn.number, turn.at = number, at
+        self._parts.sequencer.run(turn)
+        if turn.error is not None:
+            raise turn.error
+
+    def _turn_of(self, record: JournalRecord, members: dict[str, Any], *, counted: bool) -> Turn | None:
+        """The turn of a record; None where nothing has to be done again."""
+        parts = self._parts
+        match record.kind:
+            case "input":
+                event = parts.acceptor.replay(record, parts.streams.find(members["stream"]), counted=counted)
+                return None if event is None else InputTurn(event)
+            case "commit":
+                parts.store.forward(members["version"])
+                return CommitTurn(Commit(members["version"], members["at"]))
+            case "stream":
+                return NewStreamTurn(members["stream"])
+            case "unstream":
+                self._drop_stream(members)
+                return None
+            case "reserve":
+                entry = self._entry_of(record)
+                entry.pending = parts.attachments.pending(entry.name, self._prepared(members))
+                return ReserveTurn(entry, entry.pending)
+            case "attach":
+                return self._attach(record)
+            case "source":
+                key, changed = parts.sources.replay(members)
+                if not changed:
+                    return None
+                return CallTurn(lambda: parts.router.sources_changed(key, members.get("now", 0)))
+            case "swap":
+                return SwapAgainTurn([name for name, _ in _tables_of(members)], members["version"])
+        existing = parts.catalogue.find(members["name"])
+        return None if existing is None else self._turn_of_query(record.kind, members, existing)
+
+    def _turn_of_query(self, kind: str, members: dict[str, Any], entry: Entry) -> Turn | None:
+        """The turn of a record of a query that has begun, or has its place."""
+        running = entry.running
+        match kind:
+            case "detach":
+                entry.running = None
+                if members["dropped"]:
+                    self._parts.catalogue.discard(entry)
+                return DetachTurn(entry, running, members["dropped"])
+            case "unready":
+                return UnreadyTurn(entry, members["error"], members["code"])
+            case "refresh":
+                return RefreshTurn(entry.name, members["cause"])
+            case "state" if running is not None:
+                entry.state = members["state"]
+                return StateTurn(running, members["state"])
+            case "registration" if running is not None:
+                before = entry.registration
+                text = {"query": before.query, "dialect": before.dialect}
+                entry.registration = Registration.from_json(text | members["options"], name=entry.name)
+                return RegistrationTurn(running, entry.registration)
+        return None
+
+    def _entry_of(self, record: JournalRecord) -> Entry:
+        """A query that begins, or has its place kept."""
+        parts, members = self._parts, record.members
+        existing = parts.catalogue.find(members["name"])
+        if existing is not None and existing.pending is not None and record.kind == "attach":
+            return existing
+        if existing is not None and members["reset"]:
+            feed = existing.feed
+        else:
+            feed = self._lifecycle.new_feed(members["name"])
+            feed.restore([record.number, 0, 0, 0, 0], self._journal.results.events(record.number))
+            if parts.outbox is not None:
+                parts.outbox.keep_name(feed)
+        entry = Entry(members["name"], registration_of(members), feed, members["created"])
+        if existing is not None:
+            entry.restarts = existing.restarts
+        parts.catalogue.add(entry)
+        return entry
+
+    def _attach(self, record: JournalRecord) -> AttachTurn | None:
+        parts, members = self._parts, record.members
+        entry = self._entry_of(record)
+        try:
+            made = self.evaluator(members, members.get("looked_up"), {})
+        except Exception as error:
+            parts.router.forget_name(entry.name)
+            parts.attachments.end_waiting(entry.name)
+            parts.catalogue.set_state(entry, "failed", sentence_of(error))
+            return None
+        running = self._lifecycle.make_running(entry, *made, paused=members["paused"])
+        return AttachTurn(running, members["reset"], members.get("from"))
+
+    def _drop_stream(self, members: Mapping[str, Any]) -> None:
+        """A stream was dropped; the one of that IRI now, if any, was declared later."""
+        self._parts.acceptor.receipts.forget(members["stream"])
+        stream = self._parts.streams.find(members["stream"])
+        if stream is None:
+            return
+        stream.forget_figures()
+        stream.dead_letters.clear()
+        if isinstance(stream.log, MemoryLog):
+            stream.log.clear()
+
+
+def registration_of(members: Mapping[str, Any]) -> Registration:
+    """The registration that a record or a checkpoint holds."""
+    document = {"query": members["text"], "dialect": members["dialect"], **members["options"]}
+    return Registration.from_json(document, name=members["name"])
+
+
+def _tables_of(members: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """The tables that a record names, each with its version; older journals have one a record."""
+    names = members["tables"] if "tables" in members else [members["table"]]
+    return [(name, members["version"]) for name in names]
