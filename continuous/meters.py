@@ -32,12 +32,11 @@ class Meter:
             self.marks.append((second, self.total))
         self.total += number
 
-    def follow(self, other: Meter, more: int) -> None:
-        """Another one has counted ``more`` for this one, too, and knows at which rate."""
-        self.total += more
-        ahead = self.total - other.total
-        self.second = other.second
-        self.marks = deque([(second, before + ahead) for second, before in other.marks], self.marks.maxlen)
+    def copy(self) -> Meter:
+        """One that has counted the same."""
+        other = Meter()
+        other.total, other.second, other.marks = self.total, self.second, self.marks.copy()
+        return other
 
     def per_second(self, now_ms: int) -> float:
         """The rate over the last ten seconds."""

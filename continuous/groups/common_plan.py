@@ -3,19 +3,83 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..evaluate.answer import AnswerChange
+from ..evaluate.native import NativeEvaluator
 from ..output.feed import Outbox
 from ..plan.plan_state import Encoded
+from ..queries.running import RunningQuery
 from ..static.steps import StaticStep
 from ..windows.reports import Evaluation
 from .labelled_plan import LabelledPlan, label_of
-from .membership import Failures, Member, Record, Seat
 
 log = logging.getLogger("quadrill.continuous")
+
+Failures = list[tuple[RunningQuery, Exception]]
+"""The queries that failed in a group; whoever works with groups ends them."""
+
+
+class Record(NamedTuple):
+    """A plan's newest evaluation: how many there were, its step, and the version whose turn had come."""
+
+    number: int
+    step: Evaluation
+    passed: int
+
+
+class Seat:
+    """A query in a common plan. Nothing is done for it at an evaluation that gives it no rows.
+
+    Whatever the evaluation would have left behind is worked out by `settle`, when somebody asks or before
+    anything that it depends on changes.
+    """
+
+    def __init__(self, plan: CommonPlan, label: int, running: RunningQuery) -> None:
+        self.plan = plan
+        self.label = label
+        self.running = running
+        self.native = native_of(running)
+        self.seen = plan.record.number
+        # The last evaluation here, once it is evaluated elsewhere.
+        self._last: tuple[Evaluation, int] | None = None
+
+    def settle(self) -> None:
+        """Bring the query's figures to the plan's newest evaluation."""
+        record, running = self.plan.record, self.running
+        if record.number > self.seen:
+            running.evaluations += record.number - self.seen
+            running.last_step, running.last_answer_id = record.step, None
+            running.last_version = self.native.statics.version_when(record.passed)
+            self.seen = record.number
+
+    def end(self) -> None:
+        """The plan evaluates the query no longer."""
+        self.settle()
+        if self.running.last_step is not None:
+            self._last = (self.running.last_step, self.running.last_version)
+
+    def shown_after(self, number: int) -> tuple[Evaluation, int] | None:
+        """The newest evaluation that may be shown and its version, if later than that of a number.
+
+        Called in any thread.
+        """
+        if self._last is not None:
+            return self._last
+        record = self.plan.shown
+        if record.number <= number:
+            return None
+        return record.step, self.native.statics.version_when(record.passed)
+
+    def describe(self) -> dict[str, Any]:
+        """How many queries are evaluated together, and this one's constants where they differ."""
+        constants = self.native.skeleton.constants
+        return {
+            "members": len(self.plan.seats),
+            "constants": [str(constants[place]) for place in self.plan.varying],
+        }
 
 
 class CommonPlan:
@@ -25,37 +89,54 @@ class CommonPlan:
     Static parts that are the same tables for the first members must be so for all later ones.
 
     Attributes:
+        template: equal for all members.
         record: the newest evaluation of all members.
         shown: the newest one that is durable.
-        members: by their labels.
+        seats: those of the members, by their labels.
     """
 
-    def __init__(self, members: Sequence[Member], contents: Encoded, outbox: Outbox | None) -> None:
+    def __init__(
+        self,
+        template: Hashable,
+        members: Sequence[RunningQuery],
+        contents: Encoded,
+        outbox: Outbox | None,
+        failures: Failures,
+    ) -> None:
         """Make the plan for these, who have all been evaluated at the same instant; `add` lets them in.
 
         Args:
+            template: of its members.
             members: two or more that differ in constants alone.
             contents: the windows as they were then.
             outbox: where results wait until they are durable; None where they need not be.
+            failures: takes the members that cannot be told what follows.
 
         Raises:
             QuadrillError: it cannot be planned.
         """
-        self._sample = members[0].native
+        self.template = template
+        self._sample = native_of(members[0])
         assert members[0].last_step is not None
         self.record = self.shown = Record(0, members[0].last_step, self._sample.statics.passed)
-        self.members: dict[int, Member] = {}
+        self.seats: dict[int, Seat] = {}
         self._count = count(1)
-        self._everybody = members[0].output == "rstream"
+        self._everybody = members[0].prepared.output == "rstream"
         self._outbox = outbox
+        self._failures = failures
         self._announced = False
         self._plan = self._planned(self._differing(members), _labelled(members), contents)
 
+    @property
+    def varying(self) -> tuple[int, ...]:
+        """The places of the constants in which members differ."""
+        return self._plan.varying
+
     # --- members ----------------------------------------------------------------------------------
 
-    def fits(self, running: Member) -> bool:
+    def fits(self, running: RunningQuery) -> bool:
         """True when a query of the template was evaluated when these were and has the same common tables."""
-        mine, theirs = self._sample.statics, running.native.statics
+        mine, theirs = self._sample.statics, native_of(running).statics
         return (
             running.last_step is not None
             and running.last_step.at == self.record.step.at
@@ -66,53 +147,47 @@ class CommonPlan:
             )
         )
 
-    def add(self, joining: Sequence[Member], contents: Encoded) -> bool:
-        """Queries that fit join; False when their answers would not be those that they had alone."""
+    def add(self, joining: Sequence[RunningQuery], contents: Encoded) -> Sequence[Seat]:
+        """Queries that fit join; nobody does when their answers would not be those that they had alone."""
         varying = self._differing(joining)
-        if not varying <= set(self._plan.varying):
+        if not varying <= set(self.varying):
             self._widen(varying, contents)
-        new = {label_of(next(self._count)): running for running in joining}
-        natives = {label: running.native for label, running in new.items()}
-        self._plan.add(self.record.step.at, natives)
-        if not all(self._plan.agrees(label, native) for label, native in natives.items()):
+        seats = [Seat(self, label_of(next(self._count)), running) for running in joining]
+        natives = {seat.label: seat.native for seat in seats}
+        self._plan.enter(self.record.step.at, natives)
+        if not all(self._plan.answers[seat.label].equals(seat.native.own_answer) for seat in seats):
             log.error("queries that differ in constants stay alone: together they would answer otherwise")
-            self._plan.remove(self.record.step.at, natives)
-            return False
-        for label, running in new.items():
-            self.members[label] = running
-            running.sleep(Seat(self, label, running), self._plan.unchanged(label))
-        return True
+            self._plan.leave(self.record.step.at, natives)
+            return ()
+        for seat in seats:
+            self.seats[seat.label] = seat
+            seat.running.seat = seat
+            seat.native.sleep()
+            seat.running.answered_by(self._plan.answer(seat.label))
+        return seats
 
-    def remove(self, running: Member) -> None:
+    def remove(self, seat: Seat) -> None:
         """A member leaves; when this fails the plan is of no use any more."""
-        seat = running.seat
-        assert seat is not None
-        del self.members[seat.label]
+        del self.seats[seat.label]
         seat.end()
-        self._plan.remove(self.record.step.at, {seat.label: running.native})
+        self._plan.leave(self.record.step.at, {seat.label: seat.native})
         # One stands for all: who ends lets go of its static parts.
-        self._sample = next((other.native for other in self.members.values()), self._sample)
+        self._sample = next((other.native for other in self.seats.values()), self._sample)
 
-    def behind(self) -> list[Member]:
+    def behind(self) -> list[RunningQuery]:
         """The members that cannot take steps of common static parts when the others do.
 
         Where all wait alike, as queries do whose tables are read anew together, all take them together.
         """
         if not self._common:
             return []
-        statics = {running: running.native.statics for running in self.members.values()}
+        statics = {seat.running: seat.native.statics for seat in self.seats.values()}
         found = [running for running, each in statics.items() if each.behind - self._common]
         return found if found and len({each.steps.gaps for each in statics.values()}) > 1 else []
 
     def close(self) -> None:
         """Let go of the plan: its last member has left."""
         self._plan.close()
-
-    def describe(self, running: Member) -> dict[str, Any]:
-        """How many queries are evaluated together, and a member's constants where they differ."""
-        constants = running.native.skeleton.constants
-        own = [str(constants[place]) for place in self._plan.varying]
-        return {"members": len(self.members), "constants": own}
 
     def explain(self, *, analyze: bool = False) -> str:
         """The operators, as text."""
@@ -132,78 +207,69 @@ class CommonPlan:
         """The places of static parts whose rows are there once for all members."""
         return set(range(len(self._sample.statics.parts))) - self._plan.labelled
 
-    def _differing(self, members: Sequence[Member]) -> set[int]:
+    def _differing(self, members: Sequence[RunningQuery]) -> set[int]:
         """The places of constants in which some of these differ from those that are there."""
         mine = self._sample.skeleton.constants
-        others = [running.native.skeleton.constants for running in members]
+        others = [native_of(running).skeleton.constants for running in members]
         return {place for place, term in enumerate(mine) if any(each[place] != term for each in others)}
 
     def _widen(self, more: Collection[int], contents: Encoded) -> None:
         """Constants that were the same so far differ: all members get a plan that knows."""
         old = self._plan
         self._plan = self._planned({*old.varying, *more}, old.labelled, contents)
-        self._plan.add(
-            self.record.step.at, {label: running.native for label, running in self.members.items()}
-        )
-        for label, running in self.members.items():
-            running.answered_by(self._plan.unchanged(label))
+        self._plan.enter(self.record.step.at, {label: seat.native for label, seat in self.seats.items()})
+        for label, seat in self.seats.items():
+            seat.running.answered_by(self._plan.answer(label))
         old.end()
 
     def _planned(
         self, varying: Collection[int], labelled: Collection[int], contents: Encoded
     ) -> LabelledPlan:
-        plan = LabelledPlan(self._sample, varying, labelled)
-        plan.begin(self.record.step.at, contents, self._sample)
-        return plan
+        return LabelledPlan(self._sample, varying, labelled, self.record.step.at, contents)
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def evaluate(self, step: Evaluation, now_ms: int, contents: Encoded) -> Failures:
+    def evaluate(self, step: Evaluation, now_ms: int, contents: Encoded) -> None:
         """One evaluation of all members; the plan is of no use any more when this fails."""
         told: Mapping[int, AnswerChange | None] = self._plan.step(step.at, contents)
         if self._everybody:
-            told = {**dict.fromkeys(self.members), **told}
-        failures = self._tell(told, step, now_ms, self.record.number + 1)
+            told = {**dict.fromkeys(self.seats), **told}
+        self._tell(told, step, now_ms, self.record.number + 1)
         self.record = Record(self.record.number + 1, step, self._sample.statics.passed)
-        if not self._announced:
+        if self._outbox is None:
+            self._show()
+        elif not self._announced:
             self._announced = True
-            if self._outbox is None:
-                self._show()
-            else:
-                self._outbox.when_shown(self._show)
-        return failures
+            self._outbox.when_shown(self._show)
 
-    def take_steps(self, steps: Mapping[Member, StaticStep], at: int, now_ms: int) -> Failures:
+    def take_steps(self, steps: Mapping[Seat, StaticStep], at: int, now_ms: int) -> None:
         """Static parts of some members move to one version; no use any more when this fails."""
-        changed: list[tuple[int, Member]] = []
+        changed: list[Seat] = []
         common = True
-        for running, step in steps.items():
-            assert running.seat is not None
-            label = running.seat.label
-            if self._plan.take(label, running.native, step.changes, common=common):
-                changed.append((label, running))
+        for seat, step in steps.items():
+            if self._plan.take(seat.label, seat.native, step.changes, common=common):
+                changed.append(seat)
             common = False
         if not changed:
-            return []
+            return
         told = self._plan.step(at, ())
-        for _, running in changed:
-            running.note_step(now_ms)
-        changes = {label: told.get(label) for label, _ in changed}
-        return self._tell(changes, Evaluation(at, "tick"), now_ms, self.record.number)
+        for seat in changed:
+            seat.running.static.note(now_ms, "trigger", changed=True)
+        changes = {seat.label: told.get(seat.label) for seat in changed}
+        self._tell(changes, Evaluation(at, "tick"), now_ms, self.record.number)
 
     def _tell(
         self, told: Mapping[int, AnswerChange | None], step: Evaluation, now_ms: int, number: int
-    ) -> Failures:
+    ) -> None:
         """Tell members of an evaluation: that of all with a number, or one of their own behind it."""
-        failures: Failures = []
         for label, change in told.items():
-            running = self.members[label]
+            seat = self.seats[label]
             try:
-                running.settle(number)
-                running.tell(step, self._plan.unchanged(label) if change is None else change, now_ms)
+                seat.settle()
+                seat.seen = number
+                seat.running.tell(step, self._plan.answer(label) if change is None else change, now_ms)
             except Exception as error:
-                failures.append((running, error))
-        return failures
+                self._failures.append((seat.running, error))
 
     def _show(self) -> None:
         """Let members show what was evaluated, which is durable now."""
@@ -211,9 +277,15 @@ class CommonPlan:
         self.shown = self.record
 
 
-def _labelled(members: Sequence[Member]) -> set[int]:
+def native_of(running: RunningQuery) -> NativeEvaluator:
+    """The evaluator of a query that is in a group, or may be."""
+    assert isinstance(running.evaluator, NativeEvaluator)
+    return running.evaluator
+
+
+def _labelled(members: Sequence[RunningQuery]) -> set[int]:
     """The places of static parts that are not the same for all."""
-    first, *others = (running.native.statics for running in members)
+    first, *others = (native_of(running).statics for running in members)
     return {
         place
         for place, table in enumerate(first.tables)

@@ -28,13 +28,22 @@ class LabelledPlan:
     but answers are read in other threads.
     """
 
-    def __init__(self, sample: NativeEvaluator, varying: Collection[int], labelled: Collection[int]) -> None:
-        """Make the plan; `begin` gives it its first rows.
+    def __init__(
+        self,
+        sample: NativeEvaluator,
+        varying: Collection[int],
+        labelled: Collection[int],
+        at: int,
+        contents: Encoded,
+    ) -> None:
+        """Make the plan and let it take its first step.
 
         Args:
             sample: the evaluator of one of the members, which need not become one.
             varying: the places of the constants (see `plan.template.skeleton`) that differ.
             labelled: the places of the static parts that do.
+            at: the last evaluation.
+            contents: the windows as they were then.
         """
         self._ask, self._vars = sample.query.form == "ask", sample.vars
         self.varying = tuple(sorted(varying))
@@ -43,12 +52,9 @@ class LabelledPlan:
         self.answers: dict[int, IncrementalAnswer] = {}
         self._terms = sample.terms
         self._constants: dict[int, IdRow] = {}
-        self._columns = {
-            place: tuple(sorted(var.name for var in part.vars))
-            for place, part in enumerate(sample.statics.parts)
-        }
-        names = [part.name for part in sample.statics.parts]
-        self._names = names
+        parts = sample.statics.parts
+        self._columns = [tuple(sorted(var.name for var in part.vars)) for part in parts]
+        self._names = names = [part.name for part in parts]
         lifted = lift(sample.rest, self.varying, [names[place] for place in labelled])
         columns = (MEMBER.name, *(var.name for var in lifted.parameters))
         tables = dict(sample.tables)
@@ -62,50 +68,38 @@ class LabelledPlan:
             release = self._terms.dictionary.hold(weakly(self._held_rows))
         (self._member,) = self.running.places([MEMBER.name])
         self.close = weakref.finalize(self, _let_go, release, self.running.close)
+        for place, change in sample.statics.as_taken().items():
+            if place not in self.labelled:
+                self.running.take(names[place], change.delta)
+        self.step(at, [(key, self.running.copy_of(content)) for key, content in contents])
 
     # --- members ----------------------------------------------------------------------------------
 
-    def begin(self, at: int, contents: Encoded, sample: NativeEvaluator) -> None:
-        """The first step: what windows held at the last evaluation, and the rows of common static parts."""
-        for place, change in sample.statics.as_taken().items():
-            if place not in self.labelled:
-                self.running.take(self._names[place], change.delta)
-        self.step(at, [(key, self.running.copy_of(content)) for key, content in contents])
-
-    def add(self, at: int, members: Mapping[int, NativeEvaluator]) -> None:
+    def enter(self, at: int, members: Mapping[int, NativeEvaluator]) -> None:
         """Queries join under labels (see `label_of`); nobody is told the rows that they have."""
-        rows: Delta = {}
         for label, evaluator in members.items():
             constants = [canonical(evaluator.skeleton.constants[place]) for place in self.varying]
             # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
             with self._terms.planning:
-                ids = tuple(self._terms.dictionary.ids[term] for term in constants)
-                self._constants[label] = ids
-            answer = IncrementalAnswer(self.running, self._vars, ask=self._ask, ordered=False)
-            self.answers[label] = answer
-            rows[(label, *ids)] = 1
-            for place, change in evaluator.statics.as_taken().items():
-                if place in self.labelled:
-                    self._take_labelled(place, label, evaluator, change.delta)
-        self.running.take(PARAMETERS, rows)
-        self.step(at, ())
+                self._constants[label] = tuple(self._terms.dictionary.ids[term] for term in constants)
+            self.answers[label] = IncrementalAnswer(self.running, self._vars, ask=self._ask, ordered=False)
+        self._take_members(at, members, 1)
 
-    def remove(self, at: int, members: Mapping[int, NativeEvaluator]) -> None:
+    def leave(self, at: int, members: Mapping[int, NativeEvaluator]) -> None:
         """Take members out of the plan."""
-        rows: Delta = {}
+        self._take_members(at, members, -1)
+        for label in members:
+            del self.answers[label], self._constants[label]
+
+    def _take_members(self, at: int, members: Mapping[int, NativeEvaluator], weight: int) -> None:
+        """A step in which the rows of members come or go."""
         for label, evaluator in members.items():
-            rows[(label, *self._constants.pop(label))] = -1
             for place, change in evaluator.statics.as_taken().items():
                 if place in self.labelled:
-                    self._take_labelled(place, label, evaluator, negate(change.delta))
-        self.running.take(PARAMETERS, rows)
+                    delta = change.delta if weight > 0 else negate(change.delta)
+                    self._take_labelled(place, label, evaluator, delta)
+        self.running.take(PARAMETERS, {(label, *self._constants[label]): weight for label in members})
         self.step(at, ())
-        for label in members:
-            del self.answers[label]
-
-    def agrees(self, label: int, evaluator: NativeEvaluator) -> bool:
-        """True when a new member's answer is the one that it had alone."""
-        return self.answers[label].equals(evaluator.own_answer)
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -131,31 +125,23 @@ class LabelledPlan:
         changes: dict[int, Delta] = {}
         place = self._member
         for row, weight in delta.items():
-            label = row[place]
-            mine = changes.get(label)
-            if mine is None:
-                changes[label] = {row: weight}
-            else:
-                mine[row] = weight
-        told = {label: self._change(label, mine) for label, mine in changes.items()}
+            changes.setdefault(row[place], {})[row] = weight
+        told = {label: self.answer(label, mine) for label, mine in changes.items()}
         if self._terms.dictionary.due:
             self._terms.tidy()
         return told
 
-    def unchanged(self, label: int) -> AnswerChange:
-        """The answer change of a member for a step that changes nothing."""
-        return self._change(label, EMPTY)
+    def answer(self, label: int, delta: Delta = EMPTY) -> AnswerChange:
+        """The answer of a member, behind a step that changed it so."""
+        answer = self.answers[label]
+        with answer.reading:
+            return answer.step(delta, told=True)
 
     def end(self) -> None:
         """Detach the answers that were given out: the plan takes no more steps."""
         for answer in self.answers.values():
             answer.settle()
         self.close()
-
-    def _change(self, label: int, delta: Delta) -> AnswerChange:
-        answer = self.answers[label]
-        with answer.reading:
-            return answer.step(delta, told=True)
 
     def _take_labelled(self, place: int, label: int, evaluator: NativeEvaluator, delta: Delta) -> bool:
         names = [var.name for var in evaluator.statics.parts[place].vars]

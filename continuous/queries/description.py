@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -21,6 +22,8 @@ from .running import RunningQuery
 from .view_reads import reads_of
 
 FindStream = Callable[[str], StreamState | None]
+_MOST_NAMES = 20
+"""Of queries that are evaluated by one plan at most so many are named."""
 
 
 def describe_stream(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:
@@ -175,8 +178,8 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         last_refresh=query.static.last_refresh,
         view=None if query.view is None else query.view.describe(),
         sources=[] if sources is None else sources.describe(),
-        sharing_group=query.sharing_group,
-        template=None if query.seat is None else query.seat.plan.describe(query),
+        sharing_group=_sharing_group(query),
+        template=None if query.seat is None else query.seat.describe(),
         state_size=timeline.state_size(),
         counters={
             "elements": taken,
@@ -204,6 +207,13 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         waiting_for=_waiting_for(query, static_parts, find),
     )
     return document
+
+
+def _sharing_group(query: RunningQuery) -> list[str] | None:
+    """The queries that share windows with this one, itself included; None when none does."""
+    if query.companions is None or len(query.companions) == 1:
+        return None
+    return sorted(each.name for each in islice(query.companions, None if query.seat is None else _MOST_NAMES))
 
 
 def _stream_of(query: RunningQuery, iri: str, find: FindStream) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
 from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
@@ -14,11 +14,16 @@ from quadrill.store.errors import LimitError, QuadrillError
 from ..element import Solution
 from ..evaluate.answer import Answer
 from ..evaluate.evaluator import Evaluator, Explained, Windows
-from ..evaluate.native import NativeEvaluator
-from ..groups.membership import Membership, Seat
 from ..inputs import StreamInput
 from ..meters import Meter
-from ..output.emission import ChangedAnswer, CurrentAnswer, EmitElement, Moment, emission_of
+from ..output.emission import (
+    ChangedAnswer,
+    CurrentAnswer,
+    EmitElement,
+    Moment,
+    SharedEvaluations,
+    emission_of,
+)
 from ..output.feed import Feed
 from ..output.view_registry import View
 from ..results import one_line
@@ -31,8 +36,23 @@ from .prepare import PreparedQuery
 from .static_state import RefreshNotes, StaticState
 
 State = OneOf["running", "paused", "failed"]
-_MOST_NAMES = 20
-"""Of a template's members at most so many are named."""
+
+
+class CommonSeat(SharedEvaluations, Protocol):
+    """The place of a query in a plan of several, which evaluates it (`groups`)."""
+
+    @property
+    def plan(self) -> Explained:
+        """The plan."""
+        ...
+
+    def settle(self) -> None:
+        """Bring the query's figures to the plan's newest evaluation."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """How many queries are evaluated together, and this one's constants where they differ."""
+        ...
 
 
 class RunningQuery:
@@ -46,9 +66,10 @@ class RunningQuery:
         emission: what it tells of each evaluation.
         view: the graph of the store that is kept equal to the answer.
         repeats: True while retained elements are evaluated once more.
-        timeline: its time, which it may share with a group of queries.
-        membership: its part in that group.
-        seat: its part in a plan of some of these, while that evaluates it.
+        timeline: its time, which it may share with others.
+        companions: the queries that share it, itself included; None where none does.
+        ahead: how many elements more it has taken, had late and had behind than its timeline counts.
+        seat: its place in a plan of some of these, while that evaluates it.
         last_step: the last evaluation; ``last_version`` is the version of the dataset that it reflected.
         last_answer_id: the id of the last event that it gave, None where it gave none.
     """
@@ -78,8 +99,9 @@ class RunningQuery:
         )
         self.view: View | None = None
         self.repeats = False
-        self.membership: Membership | None = None
-        self.seat: Seat | None = None
+        self.companions: Collection[RunningQuery] | None = None
+        self.ahead = (0, 0, 0)
+        self.seat: CommonSeat | None = None
         self.last_step: Evaluation | None = None
         self.last_version = 0
         self.evaluations = 0
@@ -173,14 +195,10 @@ class RunningQuery:
         """Static parts move to a version."""
         if not self.static.take(step):
             return
-        self.note_step(now_ms)
-        if self._on_commit and self.state == "running":
-            self._evaluate_now(step.at_ms, now_ms)
-
-    def note_step(self, now_ms: int) -> None:
-        """The rows of static parts have changed with a commit."""
         self.static.note(now_ms, "trigger", changed=True)
         self._read_bound_streams()
+        if self._on_commit and self.state == "running":
+            self._evaluate_now(step.at_ms, now_ms)
 
     def absorb_steps(self) -> None:
         """Take the steps that there are without an evaluation: the next one tells what follows."""
@@ -216,103 +234,36 @@ class RunningQuery:
         document = {"at": self.timeline.instant, "error": message, "code": code}
         self.feed.publish([("error", one_line(document))])
 
-    # --- evaluated with others ------------------------------------------------------------------
+    # --- with others of the same windows --------------------------------------------------------
 
-    @property
-    def sharing_group(self) -> list[str] | None:
-        """The queries that share windows with this one, itself included; None when none does."""
-        if self.membership is None:
-            return None
-        names = self.membership.group.names(None if self.seat is None else _MOST_NAMES)
-        return names if len(names) > 1 else None
-
-    @property
-    def native(self) -> NativeEvaluator:
-        """The evaluator of one that has a `shape`."""
-        assert isinstance(self.evaluator, NativeEvaluator)
-        return self.evaluator
-
-    @property
-    def output(self) -> str:
-        """The emission of the query: relation to stream."""
-        return self.prepared.output
-
-    @property
-    def shape(self) -> Hashable | None:
-        """Equal for queries whose timelines can be one; None for one that stays alone."""
-        if (
-            not isinstance(self.evaluator, NativeEvaluator)
-            or self.state != "running"
-            or self.prepared.registration.memory is not None
-            or self.prepared.makes_stream
-        ):
-            return None
-        return self.timeline.shape()
-
-    @property
-    def template(self) -> Hashable | None:
-        """Equal for queries of a shape that differ in constants alone; None for one with an own plan."""
-        prepared = self.prepared
-        if (
-            self.view is not None
-            or prepared.sources is not None
-            or prepared.query.form not in ("select", "ask")
-            or prepared.refresh != "trigger"
-            or (template := self.native.template) is None
-        ):
-            return None
-        return template, prepared.output, prepared.non_empty
-
-    @property
-    def is_settled(self) -> bool:
-        """True when nothing is in hand that a common plan would not know of."""
-        return self.last_step is not None and self.static.settled
-
-    def enter_group(self, membership: Membership) -> None:
-        """Its timeline is that of the group from now on."""
-        self.membership, self.timeline = membership, membership.group.timeline
+    def enter_group(
+        self, companions: Collection[RunningQuery], timeline: QueryTimeline, inputs: Meter
+    ) -> None:
+        """Its time and its rate are those of others from now on."""
+        taken, late, behind = self.counts()
+        shared = timeline.inputs
+        self.ahead = (taken - shared.taken, late - shared.late, behind - shared.behind)
+        self.companions, self.timeline, self.inputs = companions, timeline, inputs
 
     def leave_group(self, timeline: QueryTimeline) -> None:
         """Give the query a timeline of its own from now on."""
-        self.membership, self.seat, self.timeline = None, None, timeline
-
-    def sleep(self, seat: Seat, answer: ChangedAnswer) -> None:
-        """A common plan evaluates it from now on; ``answer`` is the present one, as that has it."""
-        self.seat = seat
-        self.native.sleep()
-        self.answered_by(answer)
-
-    def wake(self, windows: Windows) -> None:
-        """Evaluate it by its own plan again, from the last evaluation."""
-        self.seat = None
-        assert self.last_step is not None
-        self.native.wake()
-        self.answered_by(self.native.go_on(self.last_step.at, windows))
+        self.companions, self.seat, self.timeline, self.ahead = None, None, timeline, (0, 0, 0)
+        self.inputs = self.inputs.copy()
 
     def answered_by(self, answer: ChangedAnswer) -> None:
         """The answer is the same as it was, and known here from now on."""
         assert self.last_step is not None
         self.feed.publish([], self._current(self.last_step, self.last_version, answer))
 
-    def settle(self, told: int | None = None) -> None:
-        """Bring its figures to the newest evaluation; the common one numbered ``told`` is told next."""
-        if self.membership is not None:
-            self.membership.settle()
+    def settle(self) -> None:
+        """Bring its figures to the newest evaluation."""
         if self.seat is not None:
             self.seat.settle()
-            self.seat.seen = self.seat.seen if told is None else told
-
-    def settled(self, evaluations: int, step: Evaluation, version: int) -> None:
-        """Count evaluations that gave the query no rows, the last one at this step and version."""
-        self.evaluations += evaluations
-        self.last_step, self.last_version, self.last_answer_id = step, version, None
 
     def counts(self) -> tuple[int, int, int]:
         """Elements taken, late, and behind other streams, since it began."""
-        inputs = self.timeline.inputs
-        if self.membership is not None:
-            return self.membership.counts()
-        return inputs.taken, inputs.late, inputs.behind
+        inputs, (taken, late, behind) = self.timeline.inputs, self.ahead
+        return inputs.taken + taken, inputs.late + late, inputs.behind + behind
 
     # --- what others ask ------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
             running.evaluations,
             emission.counts,
             static.refreshes,
-            running.inputs.total,
+            taken,
             running.results.total,
         ),
         running.last_step,
@@ -122,7 +122,7 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot) -> None:
         emission.told = answer.boolean
     emission.counts = snapshot.counts.emitted
     running.evaluations, static.refreshes = snapshot.counts.evaluations, snapshot.counts.refreshes
-    running.inputs.total, running.results.total = snapshot.counts.inputs, snapshot.counts.results
+    running.results.total = snapshot.counts.results
     running.last_step, running.last_version = snapshot.last_step, snapshot.last_version
     running.last_result, running.last_answer_id = snapshot.last_result, answer.last_id
     static.last_refresh = snapshot.last_refresh

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 from pyoxigraph import NamedNode
 
@@ -15,7 +15,6 @@ from quadrill.store.registry.records import QueryState
 
 from ..durable.turns import TurnQueue
 from ..groups.group import Group
-from ..groups.membership import Failures, SharedTime
 from ..groups.registry import GroupRegistry
 from ..inputs import Arrival, StreamInput
 from ..output.feed import Outbox
@@ -250,8 +249,8 @@ class Router:
 
     def part(self, running: RunningQuery) -> None:
         """Set a query apart from its common plan: what comes next is for it alone."""
-        if running.membership is not None:
-            self._fail_all(running.membership.group.set_apart(running))
+        self._groups.set_apart(running)
+        self._fail_members()
 
     def change(self, running: RunningQuery, prepared: PreparedQuery) -> None:
         """Let a query have other settings, which may make it fit for a group or not any more."""
@@ -266,25 +265,28 @@ class Router:
         """A query takes inputs by itself, if any more."""
         attached = self._attached.get(running.name) is running
         # Of one that has failed people ask where it stood.
-        left, failures = self._groups.leave(running, ended=not attached and running.state != "failed")
+        left = self._groups.leave(running, ended=not attached and running.state != "failed")
         if left is not None:
             del self._readers[left.stream][left]
         if attached:
             self._index(running)
-        self._fail_all(failures)
+        self._fail_members()
 
     def _join_groups(self, stream: str, mark: int) -> None:
         """Queries get inputs with others from now on."""
         readers = self._readers[stream]
-        for group, joined, failures in self._groups.join(stream, mark):
+        for group, joined in self._groups.join(stream, mark):
             for running in joined:
-                readers.pop(cast(RunningQuery, running), None)
+                readers.pop(running, None)
             readers[group] = None
-            self._fail_all(failures)
+        self._fail_members()
 
-    def _fail_all(self, failures: Failures, event: StreamInput | None = None) -> None:
+    def _fail_members(self, event: StreamInput | None = None) -> None:
+        """What failed in a group stops alone."""
+        failures = self._groups.failures.copy()
+        self._groups.failures.clear()
         for running, error in failures:
-            self.fail(cast(RunningQuery, running), error, event)
+            self.fail(running, error, event)
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -297,7 +299,8 @@ class Router:
                 pending.take(event)
             for reader in list(self._readers.get(stream, ())):
                 if isinstance(reader, Group):
-                    self._fail_all(_handle_together(reader, event, now), event)
+                    reader.handle(event, now)
+                    self._fail_members(event)
                     continue
                 if reader.state != "failed":
                     try:
@@ -349,14 +352,9 @@ class Router:
         moved = [self._attached[name] for name in names]
         if len(moved) > 1:
             moved.sort(key=lambda running: self._places[running.name])
-        groups: dict[SharedTime, list[RunningQuery]] = {}
-        for running in moved:
-            if running.membership is not None and running.seat is not None:
-                groups.setdefault(running.membership.group, []).append(running)
-        for group, members in groups.items():
-            self._fail_all(group.take_steps(members, now))
-        together = {running for members in groups.values() for running in members}
-        return [running for running in moved if running not in together] if together else moved
+        alone = self._groups.take_steps(moved, now)
+        self._fail_members()
+        return alone
 
     def refresh(self, name: str, cause: str, now: int) -> None:
         """Refresh a query's static parts and tell what follows; nothing once it has ended."""
@@ -393,7 +391,7 @@ class Router:
 
     def _index(self, running: RunningQuery) -> None:
         """Enter a query as a reader of its streams, those of variables as static data binds them now."""
-        if running.state == "failed" or running.membership is not None:
+        if running.state == "failed" or running.companions is not None:
             return
         if running.timeline.windows.reads_every_stream:
             for state in self._streams:
@@ -410,7 +408,7 @@ class Router:
 
 def _queries(reader: RunningQuery | Group) -> list[RunningQuery]:
     """A query itself, or the members of a group."""
-    return cast(list[RunningQuery], reader.members) if isinstance(reader, Group) else [reader]
+    return list(reader.members) if isinstance(reader, Group) else [reader]
 
 
 def _wait_for(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:
@@ -419,15 +417,6 @@ def _wait_for(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> No
         if isinstance(window.stream, NamedNode):
             lateness = max(window.lateness_ms or 0, prepared.registration.lateness)
             streams.wait_for(window.stream.value, name, lateness)
-
-
-def _handle_together(group: Group, event: StreamInput, now: int) -> Failures:
-    """Give an input to all members of a group; when it fails, all do."""
-    try:
-        return group.handle(event, now)
-    except Exception as error:
-        log.exception("the queries %s ... failed together", ", ".join(group.names(3)))
-        return [(running, error) for running in group.members]
 
 
 def _derive_time(acceptor: Acceptor, running: RunningQuery, output: StreamState | None) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadrill.continuous.groups.group import Group
 from quadrill.continuous.groups.registry import GroupRegistry
+from quadrill.continuous.queries.running import RunningQuery
 
 from .engines import Bench, E, bench, sweep_always
 
@@ -72,14 +72,15 @@ def run(events: list[Any], late: str, lateness: int) -> tuple[list[Any], int]:
         return told, most
 
 
-def groups(b: Bench) -> list[Group]:
+def sharing(b: Bench) -> list[RunningQuery]:
+    """The queries that are in groups."""
     running = [entry.running for entry in b.engine.parts.catalogue.entries() if entry.running is not None]
-    return [each.membership.group for each in running if each.membership is not None]
+    return [each for each in running if each.companions is not None]
 
 
 def shared(b: Bench) -> int:
     """How many queries are in groups."""
-    return len(groups(b))
+    return len(sharing(b))
 
 
 def test_feeds_are_those_of_queries_that_share_nothing() -> None:
@@ -129,12 +130,12 @@ def test_the_content_of_a_shared_window_is_there_once() -> None:
             b.register(f"q{number}", TEXTS[number % 2])
         for at in range(5):
             b.push(at, "a", "b")
-        (group,) = set(groups(b))
-        (window,) = group.timeline.windows.operators.values()
-        assert len(window.content) == 2 and len(group.members) == 5
+        (timeline,) = {running.timeline for running in sharing(b)}
+        (window,) = timeline.windows.operators.values()
+        assert len(window.content) == 2 and shared(b) == 5
         b.engine.drop("q0")
         b.push(20, "c")
-        assert b.told("q1")[-1] == ("insert", 20, "c") and len(group.members) == 4
+        assert b.told("q1")[-1] == ("insert", 20, "c") and shared(b) == 4
         assert b.engine.describe("q1")["state_size"] == 1
 
 

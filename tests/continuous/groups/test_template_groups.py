@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadrill.continuous.engine import Engine
+from quadrill.continuous.evaluate.native import NativeEvaluator
 
 from ..engines import Bench, E, bench
 
@@ -203,7 +204,8 @@ def test_queries_without_windows_are_evaluated_alone() -> None:
             assert sorted(row["x"]["value"] for row in found) == [E + each for each in rows]
         for entry in b.engine.parts.catalogue.entries():
             assert entry.running is not None
-            assert entry.running.native.template is None
+            assert isinstance(entry.running.evaluator, NativeEvaluator)
+            assert entry.running.evaluator.template is None
 
 
 def test_a_count_over_other_rows_of_a_static_part_falls_to_zero_for_one_member() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.groups.labelled_plan import LabelledPlan
 
 from ..engines import E, bench, sweep_always
@@ -187,7 +188,8 @@ def test_an_earlier_answer_is_known_when_its_evaluator_sleeps_and_when_it_wakes(
         b.register("q", "SELECT ?x WHERE { STREAM :s [RANGE 10ms] { ?x :seen ?v } }")
         running = b.engine.parts.catalogue.get("q").running
         assert running is not None
-        evaluator, changes = running.native, []
+        evaluator, changes = running.evaluator, []
+        assert isinstance(evaluator, NativeEvaluator)
         advance = evaluator.advance
 
         def noted(*arguments: Any) -> Any:
