@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 IdRow: TypeAlias = tuple[int, ...]
 Delta: TypeAlias = dict[IdRow, int]
+K = TypeVar("K")
 
 EMPTY: Delta = {}
 """The delta of nothing. Operators return it as it is; nobody changes a delta that was handed over."""
@@ -45,8 +46,8 @@ def merge(into: Delta, change: Delta) -> Delta:
     return into
 
 
-def add(delta: Delta, row: IdRow, weight: int) -> None:
-    """Add one row to a delta in place."""
+def add(delta: dict[K, int], row: K, weight: int) -> None:
+    """Add one row, or whatever else is counted, to a delta in place."""
     total = delta.get(row, 0) + weight
     if total:
         delta[row] = total

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
-from functools import lru_cache
+from functools import lru_cache, total_ordering
 from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
@@ -150,6 +150,54 @@ def _duration_key(found: re.Match[str]) -> tuple[Decimal, int]:
         + Decimal(found[7] or 0)
     )
     return (months * Decimal("2629746") + seconds, months)
+
+
+# --- the other way round -----------------------------------------------------------------------
+
+
+def falling(key: Key) -> Key:
+    """A key that sorts the other way round: numbers change their sign, which compares without any Python.
+
+    Keys differ in length only behind a part in which they differ, so none is the beginning of another.
+
+    >>> sorted([(3, "a"), (3, "b"), (1, "c")], key=falling)
+    [(3, 'b'), (3, 'a'), (1, 'c')]
+    """
+    return tuple([_opposite(part) for part in key])
+
+
+def _opposite(part: Any) -> Any:
+    if isinstance(part, tuple):
+        return falling(part)
+    if isinstance(part, Decimal):
+        # Its sign alone: the operator would round.
+        return part.copy_negate()
+    return -part if isinstance(part, int) else _descending(part)
+
+
+@lru_cache(maxsize=4096)
+def _descending(text: str) -> Descending:
+    """One object for equal texts: names of datatypes are then the same at a glance."""
+    return Descending(text)
+
+
+@total_ordering
+class Descending:
+    """Part of a key that sorts the other way round: what has no opposite."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+    def __lt__(self, other: Descending) -> bool:
+        return bool(other.key < self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Descending) and bool(self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
 
 # --- the same orders as text, for engines that sort strings -----------------------------------

@@ -302,7 +302,7 @@ FUNCTIONS: dict[str, SetFunction] = {
 }
 """The set functions but COUNT, which the store and every engine counts by itself.
 
-One from outside has its IRI in angle brackets as its name (`quadrill.continuous.operators.aggregates`).
+One from outside has its IRI in angle brackets as its name (`quadrill.continuous.expressions.aggregates`).
 """
 
 

@@ -1,4 +1,4 @@
-"""RDF terms as Python values: what expressions compute with.
+"""RDF terms as Python values: what expressions compute with, and by what rows are ordered.
 
     xsd:integer   int            xsd:string    str          everything else: the pyoxigraph term itself
     xsd:decimal   Decimal18      xsd:boolean   bool         (IRIs, blank nodes, triples, language strings,
@@ -22,6 +22,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 from quadrill.store.dictionary import TermDictionary, decimal_id, inline_decimal, integer_id
 from quadrill.store.terms import Term
 
+from ..algebra.order import Key, falling, total_key, value_key
 from ..algebra.set_functions import double_text, single_text
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
@@ -157,6 +158,42 @@ class ValueTable(dict[int, Maybe]):
         """Forget everything that can be computed again."""
         super().clear()
         self[0] = None
+
+
+class OrderKeys:
+    """Keys by term id under SPARQL's order and under the total order; forgotten with their ids."""
+
+    def __init__(self, terms: TermDictionary) -> None:
+        self._terms = terms
+        self._value: dict[int, Key] = {}
+        self._falling: dict[int, Key] = {}
+        self._total: dict[int, Key] = {}
+        terms.forget_with(self._value)
+        terms.forget_with(self._falling)
+        terms.forget_with(self._total)
+
+    def value(self, term_id: int) -> Key:
+        """The key of ORDER BY: terms of equal value tie."""
+        key = self._value.get(term_id)
+        if key is None:
+            key = self._value[term_id] = value_key(self._terms.decode(term_id))
+        return key
+
+    def falling(self, term_id: int) -> Key:
+        """The key of ORDER BY DESC."""
+        key = self._falling.get(term_id)
+        if key is None:
+            key = self._falling[term_id] = falling(self.value(term_id))
+        return key
+
+    def total(self, term_id: int) -> Key:
+        """The key of the total order: only the same term ties."""
+        key = self._total.get(term_id)
+        if key is None:
+            # Unbound comes first; its key must compare with those of terms.
+            key = total_key(self._terms.decode(term_id)) if term_id else (value_key(None), "")
+            self._total[term_id] = key
+        return key
 
 
 def _id_of_decimal(scaled: int) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ..expressions.aggregates import Accumulator
 from ..expressions.compile import ValueFunction
 from ..expressions.values import ValueTable
 from ..rows import EMPTY, Delta, IdRow, Schema
-from .accumulators import Accumulator
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,10 @@ class Aggregate:
         return out or EMPTY
 
     def held(self) -> Iterator[IdRow]:
-        """Keys and results; accumulators that keep ids add theirs."""
+        """Keys and results, and the ids that accumulators keep."""
         for group in list(self.groups.values()):
             for each in group.accumulators:
-                if hasattr(each, "ids"):
-                    yield tuple(each.ids())
+                yield tuple(each.ids())
             if group.shown is not None:
                 yield group.shown
 

@@ -24,10 +24,10 @@ from ..algebra.nodes import (
     Var,
 )
 from ..algebra.variables import expression_variables, in_scope
+from ..expressions.aggregates import Tools, accumulator_factory
 from ..expressions.compile import compile_condition, compile_value
 from ..expressions.oxigraph import canonical
 from ..operators import linear
-from ..operators.aggregates import Tools, accumulator_factory
 from ..operators.grouping import Aggregate, Aggregation
 from ..operators.join import Join
 from ..operators.matching import Match

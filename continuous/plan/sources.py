@@ -15,8 +15,8 @@ from ..algebra.query import WindowDeclaration
 from ..algebra.static import MERGED_PART
 from ..algebra.volatile import CLOCK
 from ..expressions.compile import ExpressionContext
+from ..expressions.values import OrderKeys
 from ..operators.merge import TRIPLE, Merge, TimedMerge
-from ..operators.ordering import OrderKeys
 from ..operators.scan import Select
 from ..rows import Schema
 from .plan import CLOCK_KEY, Built, PlanBuilder, source_key

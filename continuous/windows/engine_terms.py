@@ -6,8 +6,7 @@ import threading
 
 from quadrill.store.dictionary import TermDictionary
 
-from ..expressions.values import ValueTable
-from ..operators.ordering import OrderKeys
+from ..expressions.values import OrderKeys, ValueTable
 from .encoded import ElementCoder
 
 

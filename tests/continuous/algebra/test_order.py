@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, QuerySolutions, Store, Triple
 
 from quadrill.continuous.algebra.nodes import Term
-from quadrill.continuous.algebra.order import XSD, total_key, total_text, value_key, value_text
+from quadrill.continuous.algebra.order import XSD, falling, total_key, total_text, value_key, value_text
 from quadrill.continuous.algebra.set_functions import double_text, number_literal, set_function
-from quadrill.continuous.operators.ordering import falling
 
 
 def typed(text: str, name: str) -> Literal:

@@ -14,17 +14,17 @@ from benchmarks.policies import route
 from quadrill.continuous.algebra.nodes import Aggregate as AggregateNode
 from quadrill.continuous.algebra.nodes import Constant as ConstantNode
 from quadrill.continuous.algebra.nodes import TermPattern, TripleTerm, Var
-from quadrill.continuous.algebra.order import total_key
+from quadrill.continuous.algebra.order import Descending, total_key
 from quadrill.continuous.algebra.set_functions import set_function
-from quadrill.continuous.expressions.values import ValueTable
-from quadrill.continuous.operators.aggregates import Tools, accumulator_factory
+from quadrill.continuous.expressions.aggregates import Tools, accumulator_factory
+from quadrill.continuous.expressions.values import OrderKeys, ValueTable
 from quadrill.continuous.operators.closure import Closure
 from quadrill.continuous.operators.grouping import Aggregate, Aggregation
 from quadrill.continuous.operators.join import Join
 from quadrill.continuous.operators.linear import Constant, Distinct, Extend, Filter, Project, Union
 from quadrill.continuous.operators.matching import Match, Mode
 from quadrill.continuous.operators.merge import Merge, TimedMerge
-from quadrill.continuous.operators.ordering import Descending, First, OrderKeys, TopK, TopKEach
+from quadrill.continuous.operators.ordering import First, TopK, TopKEach
 from quadrill.continuous.operators.scan import Scan, Select, Star, excludes
 from quadrill.continuous.rows import Delta, IdRow, Schema, add
 from quadrill.store.dictionary import Pins, TermDictionary
