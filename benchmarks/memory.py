@@ -18,7 +18,6 @@ from pathlib import Path
 
 from quadrill.app.config import Settings
 from quadrill.app.wiring import Services, open_services
-from quadrill.continuous.queries.evaluator_choice import EvaluatorChoice
 from quadrill.continuous.queries.registration import Registration
 
 from .results import keep
@@ -55,8 +54,7 @@ def body(first: int) -> bytes:
 def figures(services: Services, folder: Path, elements: int, begin: float) -> tuple[float, ...]:
     """One line of the table."""
     parts = services.engine.parts
-    assert isinstance(parts.make_evaluator, EvaluatorChoice)
-    terms = parts.make_evaluator.terms.dictionary
+    terms = parts.statics.terms.dictionary
     stream = parts.streams.find(STREAM)
     retained = stream.log.retained()[0] if stream is not None else 0
     disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

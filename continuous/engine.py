@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
 
 from .clock import Clock
@@ -23,7 +24,7 @@ from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
-from .queries.evaluator_choice import reference_evaluator
+from .queries.prepare import reference_evaluator
 from .queries.registration import Registration
 from .recovery.recovery import Recovery
 from .settings import EngineSettings
@@ -139,7 +140,7 @@ class Engine(StreamService, QueryService):
         for entry in parts.catalogue.entries():
             if entry.pending is not None and entry.pending.making is not None:
                 entry.pending.call_off()
-                entry.pending.making.wait(_SETTLE_S)
+                wait([entry.pending.making.evaluator], _SETTLE_S)
         parts.sources.stop()
         parts.sequencer.stop()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -149,7 +149,7 @@ def _shape(running: RunningQuery) -> Hashable | None:
         not isinstance(running.evaluator, NativeEvaluator)
         or running.state != "running"
         or prepared.registration.memory is not None
-        or prepared.makes_stream
+        or prepared.made_stream is not None
     ):
         return None
     return running.timeline.shape()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,9 +21,8 @@ from ..evaluate.evaluator import Evaluator
 from ..output.feed import Feed
 from ..output.view_content import ViewContent
 from ..output.view_registry import View
-from ..queries.catalogue import Entry
-from ..queries.pending_registration import Making, Pending
-from ..queries.prepare import PreparedQuery, prepare, streams_read
+from ..queries.catalogue import Entry, Making, Pending, start_making
+from ..queries.prepare import PreparedQuery, prepare
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..remote.query import QuerySources
@@ -96,9 +96,9 @@ class QueryLifecycle:
         """What a query reads and makes must be possible."""
         self.parts.catalogue.refuse_solution_streams(prepared)
         self.parts.catalogue.refuse_cycles(prepared)
-        if prepared.makes_stream and prepared.result_iri is not None:
-            self.parts.streams.check_output(prepared.result_iri, prepared.name)
-        self.parts.streams.require_known(streams_read(prepared.query))
+        if prepared.made_stream is not None:
+            self.parts.streams.check_output(prepared.made_stream, prepared.name)
+        self.parts.streams.require_known(prepared.streams)
 
     def run(
         self,
@@ -144,8 +144,8 @@ class QueryLifecycle:
         """A query that is not attached yet, as its entry's."""
         self.parts.catalogue.note_result(prepared)
         emit = None
-        if prepared.makes_stream and prepared.result_iri is not None:
-            output = self.parts.streams.open_output(prepared.result_iri, entry.name)
+        if prepared.made_stream is not None:
+            output = self.parts.streams.open_output(prepared.made_stream, entry.name)
             emit = partial(self.parts.acceptor.derive, output)
         running = RunningQuery(
             entry.name,
@@ -176,24 +176,22 @@ class QueryLifecycle:
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
         turn = self.parts.turns.submit(ReserveTurn(entry, pending), "reserve", **members)
         self.parts.sequencer.finish(turn)
-        making.then(lambda: self._made(entry, pending, reset=reset))
+        making.evaluator.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
     def make(self, entry: Entry, pending: Pending) -> None:
         """A replay has found a query that still waits: its static parts are read again."""
-        pending.making = making = Making(
-            self.evaluator_maker(pending.prepared), threaded=self.parts.settings.threaded
-        )
-        making.then(lambda: self._made(entry, pending, reset=entry.feed.last_id > 0))
+        maker, reset = self.evaluator_maker(pending.prepared), entry.feed.last_id > 0
+        pending.making = making = start_making(maker, threaded=self.parts.settings.threaded)
+        making.evaluator.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
-    def _made(self, entry: Entry, pending: Pending, *, reset: bool) -> None:
+    def _made(self, entry: Entry, pending: Pending, made: Future[Evaluator], *, reset: bool) -> None:
         """In the thread that made it, or failed to: the query begins, or has failed."""
-        assert pending.making is not None
         with self.parts.admin:
             if self.parts.catalogue.find(entry.name) is not entry or entry.pending is not pending:
                 return
             try:
                 try:
-                    self.run(entry, pending.prepared, pending.making.result(), reset=reset)
+                    self.run(entry, pending.prepared, made.result(), reset=reset)
                 except EngineStoppedError:
                     raise
                 except Exception as error:
@@ -211,7 +209,7 @@ class QueryLifecycle:
         self.parts.sequencer.finish(turn)
 
     def _open_streams(self, prepared: PreparedQuery) -> None:
-        for state in self.parts.streams.open_all(streams_read(prepared.query)):
+        for state in self.parts.streams.open_all(prepared.streams):
             self.tell_new_stream(state)
 
     def tell_new_stream(self, state: StreamState) -> None:
@@ -249,11 +247,11 @@ class QueryLifecycle:
         if before is not None:
             number, place, last_id = before
             feed.restore([number, last_id, place, place, last_id], [])
-        entry, registration = self.parts.catalogue.restored(record, feed)
-        if registration is None or record.state == "failed":
+        entry = self.parts.catalogue.restored(record, feed)
+        if entry.state == "failed":
             return
         try:
-            prepared = self.with_sources(self.prepare(registration).under_name(record.name))
+            prepared = self.with_sources(self.prepare(entry.registration).under_name(record.name))
             self.check_streams(prepared)
             evaluator = self.evaluator(prepared)
             self.run(entry, prepared, evaluator, paused=record.state == "paused", reset=reset)

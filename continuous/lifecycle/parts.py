@@ -24,8 +24,7 @@ from ..evaluate.evaluator import Evaluator
 from ..output.feed import Outbox
 from ..output.view_registry import ViewRegistry
 from ..queries.catalogue import QueryCatalogue
-from ..queries.evaluator_choice import EvaluatorChoice
-from ..queries.prepare import PreparedQuery
+from ..queries.prepare import EvaluatorChoice, PreparedQuery
 from ..queries.running import RunningQuery
 from ..remote.source_registry import SourceRegistry
 from ..scheduler.attachments import Attachments

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import wait
 from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
 
+from ..algebra.show import show
 from ..errors import FeedGoneError
+from ..language.write import write
 from ..output.feed import Feed
 from ..queries import description as describe
-from ..queries.catalogue import Entry
-from ..queries.pending_registration import Making, describe_pending
+from ..queries.catalogue import Entry, start_making
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
@@ -80,12 +82,12 @@ class QueryService:
             return self.describe(name), True
 
     def _begin(self, prepared: PreparedQuery, name: str, existing: Entry | None) -> None:
-        making = Making(
-            self.lifecycle.evaluator_maker(prepared), threaded=self.parts.settings.threaded, limited=True
-        )
+        maker = self.lifecycle.evaluator_maker(prepared)
+        making = start_making(maker, threaded=self.parts.settings.threaded, limited=True)
         # The graph of a view is claimed until its query begins, so that it is waited for.
         wait_s = None if prepared.into_graph else self.parts.settings.registration_wait_ms / 1000
-        evaluator = making.result() if making.wait(wait_s) else None
+        made = wait([making.evaluator], wait_s).done
+        evaluator = making.evaluator.result() if made else None
         self.parts.turns.require_writable()
         # The registry first: it decides after a crash what there is.
         record = self.parts.catalogue.keep(name, prepared.registration, replacing=existing is not None)
@@ -129,18 +131,16 @@ class QueryService:
             self.parts.settings,
             created_ms=self.parts.clock.now_ms(),
         )
-        document = describe.describe_prepared(prepared, self.parts.streams.find)
+        document = describe.describe_prepared(prepared)
         shown = describe.describe_running(trial, self.parts.streams.find, self.parts.clock.now_ms())
-        for member in ("engine", "streams", "windows", "version"):
+        for member in ("engine", "streams", "windows", "version", "static_parts"):
             document[member] = shown[member]
-        document["static_parts"] = shown["static_parts"]
-        document["algebra"] = describe.algebra_text(prepared.query)
+        document["algebra"] = show(prepared.query.root)
         plan = trial.explained
         document["plan"] = None if plan is None else plan.explain()
         if code:
             document["code"] = describe.code_text(document, None if plan is None else plan.code)
-        text = describe.query_text(prepared.query)
-        document["plan"] = describe.explain_text(document, document["algebra"], text)
+        document["plan"] = describe.explain_text(document, document["algebra"], write(prepared.query))
         evaluator.close()
         return document
 
@@ -156,7 +156,7 @@ class QueryService:
             with self.parts.admin:
                 document = self._describe_now(name)
         if document is None:
-            document = self.parts.catalogue.describe_failed(self.parts.catalogue.get(name))
+            document = describe.describe_failed(self.parts.catalogue.get(name))
         return document
 
     def _describe_now(self, name: str) -> dict[str, Any] | None:
@@ -168,10 +168,9 @@ class QueryService:
         pending, running = entry.pending, entry.running
         now = self.parts.clock.now_ms()
         if pending is not None:
-            document = describe.describe_prepared(pending.prepared, self.parts.streams.find)
-            return describe_pending(pending, document, entry.created_ms)
+            return describe.describe_pending(pending, entry.created_ms)
         if running is None:
-            return self.parts.catalogue.describe_failed(entry) if entry.state == "failed" else None
+            return describe.describe_failed(entry) if entry.state == "failed" else None
         with self.parts.sequencer.pause():
             if entry.running is not running:
                 return None
@@ -212,8 +211,7 @@ class QueryService:
                 document |= none if plan is None else plan.measured()
                 source = None if plan is None else plan.code
         if running is not None:
-            query = running.prepared.query
-            algebra, text = describe.algebra_text(query), describe.query_text(query)
+            algebra, text = show(running.prepared.query.root), write(running.prepared.query)
         generated = describe.code_text(document, source)
         if analyze if as_json is None else as_json:
             found = describe.explain_document(document, algebra, analyze=analyze)

@@ -8,14 +8,13 @@ from typing import Any
 from quadrill.store.errors import ConflictError, NotFoundError
 
 from ..durable.turns import Turn
-from ..queries import description as describe
-from ..queries.pending_registration import is_awaited
+from ..queries.catalogue import is_awaited
 from ..settings import EngineSettings
 from ..streams.accept import PushReceipt, fingerprint_of
 from ..streams.dead_letters import DeadLetter, LetterWatcher
 from ..streams.decode import DecodeOptions, decode
 from ..streams.stream import StreamState
-from ..streams.times import GREATEST_MS, LEAST_MS, instant_ms
+from ..streams.times import GREATEST_MS, LEAST_MS, instant_ms, show_duration
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 
@@ -84,7 +83,7 @@ class StreamService:
         """
         state = self.parts.streams.get(name_or_iri)
         with self.parts.turns.lock:
-            return describe.describe_stream(state, self._reader_names(state.iri), self.parts.clock.now_ms())
+            return _describe(state, self._reader_names(state.iri), self.parts.clock.now_ms())
 
     def streams(self) -> list[dict[str, Any]]:
         """The descriptions of all streams, by name."""
@@ -100,7 +99,7 @@ class StreamService:
         """The late elements kept of a stream, and those at which a query failed, oldest first."""
         state = self.parts.streams.get(name_or_iri)
         with self.parts.turns.lock:
-            return describe.describe_dead_letters(state)
+            return [letter.to_json() for letter in state.dead_letters]
 
     def watch_dead_letters(self, name_or_iri: str) -> LetterWatcher:
         """Follow the dead letters of a stream, beginning with those that are kept.
@@ -295,3 +294,38 @@ class StreamService:
 
     def _reader_names(self, iri: str) -> list[str]:
         return [running.name for running in self.parts.router.readers(iri)]
+
+
+def _describe(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:
+    """One stream: settings as they can be declared, time and counts."""
+    retained, oldest = stream.log.retained()
+    record = stream.record
+    return {
+        "name": stream.name,
+        "iri": stream.iri,
+        "declared": record.declared,
+        "derived_from": stream.derived_from,
+        "watermark": stream.watermark,
+        "newest": stream.seen,
+        "idle": stream.idle,
+        "lateness": show_duration(record.lateness_ms),
+        "lateness_ms": stream.lateness_ms,
+        "late": record.late,
+        "idle_timeout": show_duration(stream.idle_timeout_ms),
+        "idle_timeout_ms": stream.idle_timeout_ms,
+        "retention": show_duration(stream.retention_ms),
+        "retention_ms": stream.retention_ms,
+        "timestamp_property": stream.timestamp_property,
+        "stamping": record.stamping,
+        "quoted_asserted": record.quoted_asserted,
+        "accepted": stream.accepted,
+        "elements": stream.accepted,
+        "last_seq": stream.next_seq - 1 if stream.next_seq > 1 else None,
+        "late_count": stream.late,
+        "late_counts": {"late": stream.late, "dropped": stream.dropped, "refused": stream.refused},
+        "retained": retained,
+        "oldest_retained": oldest,
+        "silent_ms": None if stream.last_input_ms is None else max(0, now_ms - stream.last_input_ms),
+        "readers": readers,
+        "created": record.created_ms,
+    }

@@ -1,28 +1,145 @@
-"""The registered queries by name, in memory and in the registry."""
+"""The registered queries by name, in memory and in the registry: running, failed, or waiting to begin.
+
+A query whose static parts take long to read is registered at once, and what arrives for it is kept:
+
+    register ── a moment ──► attached, running
+        └─ longer ─► "reserve" takes its turn: state `materialising`, inputs are collected
+                         └─ tables there ─► "attach" takes its turn: the collected inputs come first
+
+The reading is done by a thread of its own, so neither other queries nor other registrations wait for it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from pyoxigraph import NamedNode
+
 from quadrill.store.errors import ConflictError, LimitError, NotFoundError, QuadrillError
 from quadrill.store.registry.records import QueryRecord, QueryState
+from quadrill.store.sparql.big_stack import start_with_big_stack
 
 from ..clock import Clock
 from ..errors import InputError
+from ..evaluate.evaluator import Evaluator
+from ..inputs import Arrival, StreamInput
 from ..output.feed import Feed
 from ..settings import EngineSettings
-from .pending_registration import Pending
-from .prepare import PreparedQuery, refuse_solution_stream, streams_read
+from ..static.progress import Progress, entered
+from ..streams.stream import LogRecord
+from .prepare import PreparedQuery, Reads, refuse_solution_stream
 from .registration import Registration
 from .running import RunningQuery
-from .view_reads import cycle
 
 if TYPE_CHECKING:
     from quadrill.store.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """An evaluator that is being made, and how far the tables of its static parts are."""
+
+    progress: Progress
+    evaluator: Future[Evaluator]
+
+
+def start_making(make: Callable[[], Evaluator], *, threaded: bool, limited: bool = False) -> Making:
+    """Begin to make the evaluator of a query.
+
+    Args:
+        make: makes it, which takes as long as its static parts are read.
+        threaded: in a thread of its own; else here and now.
+        limited: its tables must keep to the limits, see `Progress`.
+    """
+    making = Making(Progress(limited=limited), Future())
+
+    def run() -> None:
+        try:
+            with entered(making.progress):
+                evaluator = make()
+        except BaseException as error:
+            making.evaluator.set_exception(error)
+        else:
+            making.evaluator.set_result(evaluator)
+
+    if threaded:
+        start_with_big_stack(run, "quadrill-materialise")
+    else:
+        run()
+    return making
+
+
+@dataclass(eq=False)
+class Pending:
+    """A query that waits for its static parts.
+
+    Attributes:
+        most: elements that it keeps at most.
+        collects: inputs are kept; False for ``start: when-ready``.
+        kept: with ``start: {"from": ...}``, what its streams retained when it was registered.
+        making: what makes its tables; None until somebody does, as in a replay.
+        inputs: what arrived since its registration.
+        elements: how many elements these have.
+        problem: why it cannot begin.
+        running: the query itself, where it only waits for a table that is read anew.
+        start: the event time from which retained elements come first.
+        repeats: they were evaluated before.
+    """
+
+    name: str
+    prepared: PreparedQuery
+    most: int
+    collects: bool = True
+    kept: dict[str, list[LogRecord]] = field(default_factory=dict)
+    making: Making | None = None
+    inputs: list[StreamInput] = field(default_factory=list)
+    elements: int = 0
+    problem: LimitError | None = None
+    running: RunningQuery | None = None
+    start: int | None = None
+    repeats: bool = False
+    since: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        fixed = all(isinstance(window.stream, NamedNode) for window in self.prepared.windows)
+        self._streams = frozenset(self.prepared.streams) if fixed else None
+
+    def reads(self, stream: str) -> bool:
+        """True when the query reads a stream, or may: a stream variable is bound by what is being read."""
+        return self._streams is None or stream in self._streams
+
+    def take(self, event: StreamInput) -> None:
+        """Keep an input, in its turn."""
+        if not self.collects or self.problem is not None or not self.reads(event.stream):
+            return
+        self.inputs.append(event)
+        if isinstance(event, Arrival):
+            self.elements += len(event.elements)
+        if self.elements > self.most:
+            self.problem = LimitError(
+                f"more than {self.most} elements arrived while the static parts of {self.name} were read",
+                limit=self.most,
+                hint='Raise the setting max_waiting_elements, or register with "start": "when-ready"',
+            )
+            self.inputs.clear()
+            self.call_off()
+
+    def call_off(self) -> None:
+        """Its tables are not wanted any more."""
+        if self.making is not None:
+            self.making.progress.call_off()
+
+
+def is_awaited(stream: str, pending: Mapping[str, Pending]) -> bool:
+    """True while inputs of a stream are kept for a query that cannot begin yet. In any thread."""
+    return any(each.collects and each.reads(stream) for each in list(pending.values()))
 
 
 @dataclass(slots=True, eq=False)
@@ -96,9 +213,7 @@ class QueryCatalogue:
 
     def was_dropped(self, name: str) -> bool:
         """True when the name was used and its query dropped."""
-        if self._registry is not None:
-            return self._registry.was_dropped(name)
-        return name in self._dropped
+        return name in self._dropped if self._registry is None else self._registry.was_dropped(name)
 
     def free_name(self) -> str:
         """A generated name: q-1, q-2 ..."""
@@ -106,6 +221,8 @@ class QueryCatalogue:
         while f"q-{number}" in self._entries or self.was_dropped(f"q-{number}"):
             number += 1
         return f"q-{number}"
+
+    # --- what may be registered -------------------------------------------------------------------
 
     def check_room(self, existing: Entry | None) -> None:
         """Raises LimitError when there are as many queries as allowed."""
@@ -116,122 +233,51 @@ class QueryCatalogue:
     def require_same(self, entry: Entry, registration: Registration) -> None:
         """Raises ConflictError when the entry's text or options differ."""
         if entry.registration != registration:
-            what = "text" if entry.registration.query != registration.query else "options"
             raise ConflictError(
-                f"a query named {entry.name} is registered with another {what}"
-                if what == "text"
+                f"a query named {entry.name} is registered with another text"
+                if entry.registration.query != registration.query
                 else f"the query {entry.name} is registered with other options",
                 code="query-exists",
                 hint="Choose another name, drop the query, or PUT with ?replace=true",
             )
 
-    def add(self, entry: Entry) -> None:
-        """Enter a query; one that is replaced goes to the end."""
-        with self._lock:
-            self._entries.pop(entry.name, None)
-            self._entries[entry.name] = entry
-            self._dropped.discard(entry.name)
+    def note_result(self, prepared: PreparedQuery) -> None:
+        """A query is about to run, or to wait: what it makes has a name."""
+        if prepared.result_iri is not None:
+            self._result_iris.add(prepared.result_iri)
 
-    def keep(self, name: str, registration: Registration, *, replacing: bool) -> QueryRecord:
-        """Write a registration to the registry."""
-        record = QueryRecord(
-            name=name,
-            text=registration.query,
-            dialect=registration.dialect,
-            options=registration.options(),
-            created_ms=self._clock.now_ms(),
-        )
-        if self._registry is not None:
-            if replacing:
-                self._registry.replace_query(record)
-            else:
-                self._registry.add_query(record)
-        return record
+    def refuse_solution_streams(self, prepared: PreparedQuery) -> None:
+        """Raises QueryTextError when a window reads the feed of a SELECT."""
+        for iri in prepared.streams:
+            for entry in self.entries() if iri in self._result_iris else ():
+                other = entry.prepared
+                if other is not None and other.result_iri == iri and other.query.form != "construct":
+                    raise refuse_solution_stream(iri, entry.name)
+            if prepared.result_iri == iri and prepared.query.form != "construct":
+                raise refuse_solution_stream(iri, prepared.name or "itself")
 
-    def update(self, entry: Entry) -> None:
-        """Write changed options."""
-        if self._registry is not None:
-            self._registry.update_query(entry.name, options=entry.registration.options())
-
-    def set_state(self, entry: Entry, state: QueryState, error: str | None) -> None:
-        """Remember a state over restarts."""
-        entry.state, entry.error = state, error
-        if self._registry is not None:
-            try:
-                self._registry.update_query(entry.name, state=state, error=error)
-            except NotFoundError:
-                return
-
-    def note_failed(self, name: str, error: str | None) -> None:
-        """In a turn: a query has failed; it begins anew between two turns where the settings say so."""
-        entry = self.find(name)
-        if entry is not None:
-            self.set_state(entry, "failed", error)
-            if self._settings.restart_failed:
-                self.failed.append(entry)
-
-    def remove(self, entry: Entry) -> None:
-        """Forget a query, not that there was one."""
-        if self._registry is not None:
-            self._registry.remove_query(entry.name)
-        with self._lock:
-            self._entries.pop(entry.name, None)
-            self._dropped.add(entry.name)
-
-    def discard(self, entry: Entry) -> None:
-        """Forget a query that the registry has no more."""
-        with self._lock:
-            self._entries.pop(entry.name, None)
-            self._dropped.add(entry.name)
-
-    def stored(self) -> list[QueryRecord]:
-        """What the registry holds, in the order of registration."""
-        return [] if self._registry is None else self._registry.list_queries()
-
-    def restored(self, record: QueryRecord, feed: Feed) -> tuple[Entry, Registration | None]:
-        """Enter a query of the registry; no registration when its options cannot be read any more."""
-        document = {"query": record.text, "dialect": record.dialect, **record.options}
-        registration: Registration | None
-        try:
-            registration = Registration.from_json(document, name=record.name)
-        except QuadrillError as error:
-            registration = None
-            entry = Entry(record.name, Registration(record.text, record.name), feed, record.created_ms)
-            self.add(entry)
-            self.set_state(entry, "failed", error.message)
-            return entry, None
-        entry = Entry(
-            record.name, registration, feed, record.created_ms, state=record.state, error=record.error
-        )
-        self.add(entry)
-        return entry, registration
-
-    def describe_failed(self, entry: Entry) -> dict[str, Any]:
-        """The description of a query that does not run."""
-        registration = entry.registration
-        return {
-            "name": entry.name,
-            "query": registration.query,
-            "text": registration.query,
-            "dialect": registration.dialect,
-            "state": entry.state,
-            "error": entry.error,
-            "options": registration.options(),
-            "created": entry.created_ms,
-            "streams": [],
-            "windows": [],
-            "static_parts": [],
-            "warnings": [],
-            "waiting_for": [],
-            "last_result": None,
-            "counters": {},
-            "rates": {},
-            "profile": registration.profile,
-            "form": "select",
-            "report": registration.report,
-            "output": registration.output,
-            "engine": None,
-        }
+    def refuse_cycles(self, prepared: PreparedQuery) -> None:
+        """Raises InputError when a query would, over others perhaps, read a stream or graph that it makes."""
+        made = _made_by(prepared)
+        if not made:
+            return
+        own = prepared.reads()
+        others = [entry.prepared for entry in self.entries() if entry.name != prepared.name]
+        edges = [(other.reads(), _made_by(other)) for other in others if other is not None]
+        for start in made:
+            reached = [start]
+            for node in reached:
+                if _is_read(node, own):
+                    raise InputError(
+                        f"the query would read its own output: <{start[1]}> leads to <{node[1]}>",
+                        code="cycle",
+                        hint=None
+                        if node[0] == "stream"
+                        else "GRAPH ?g reads every graph; FROM NAMED names them",
+                    )
+                for reads, makes in edges:
+                    if _is_read(node, reads):
+                        reached += [each for each in makes if each not in reached]
 
     def changed(self, entry: Entry, changes: dict[str, Any]) -> tuple[str | None, Registration]:
         """The state asked for and the registration with changed settings.
@@ -251,46 +297,95 @@ class QueryCatalogue:
             raise InputError(f"state is {state!r}, it must be running or paused")
         if state == "paused" and entry.state == "failed":
             raise ConflictError(f"the query {entry.name} has failed, it cannot pause", code="query-failed")
-        document = {"query": "-", **{key: value for key, value in changes.items() if key != "state"}}
-        read = Registration.from_json(document)
-        registration = entry.registration
-        if "refresh" in changes:
-            registration = replace(registration, refresh=read.refresh)
-        if "memory" in changes:
-            registration = replace(registration, memory=read.memory)
-        return state, registration
+        settings = {key: value for key, value in changes.items() if key != "state"}
+        read = Registration.from_json({"query": "-", **settings})
+        return state, replace(entry.registration, **{key: getattr(read, key) for key in settings})
 
-    # --- what may read what ---------------------------------------------------------------------
+    # --- entering and leaving ---------------------------------------------------------------------
 
-    def note_result(self, prepared: PreparedQuery) -> None:
-        """A query is about to run, or to wait: what it makes has a name."""
-        if prepared.result_iri is not None:
-            self._result_iris.add(prepared.result_iri)
+    def add(self, entry: Entry) -> None:
+        """Enter a query; one that is replaced goes to the end."""
+        with self._lock:
+            self._entries.pop(entry.name, None)
+            self._entries[entry.name] = entry
+            self._dropped.discard(entry.name)
 
-    def refuse_solution_streams(self, prepared: PreparedQuery) -> None:
-        """Raises QueryTextError when a window reads the feed of a SELECT."""
-        for iri in streams_read(prepared.query):
-            for entry in self.entries() if iri in self._result_iris else ():
-                other = entry.prepared
-                if other is not None and other.result_iri == iri and other.query.form != "construct":
-                    raise refuse_solution_stream(iri, entry.name)
-            if prepared.result_iri == iri and prepared.query.form != "construct":
-                raise refuse_solution_stream(iri, prepared.name or "itself")
+    def keep(self, name: str, registration: Registration, *, replacing: bool) -> QueryRecord:
+        """Write a registration to the registry."""
+        record = QueryRecord(
+            name=name,
+            text=registration.query,
+            dialect=registration.dialect,
+            options=registration.options(),
+            created_ms=self._clock.now_ms(),
+        )
+        if self._registry is not None:
+            (self._registry.replace_query if replacing else self._registry.add_query)(record)
+        return record
 
-    def refuse_cycles(self, prepared: PreparedQuery) -> None:
-        """Raises InputError when a query would, over others perhaps, read a stream or graph that it makes."""
-        found = cycle(prepared, self._others(prepared))
-        if found is not None:
-            made, read = found
-            raise InputError(
-                f"the query would read its own output: {made} leads to {read}",
-                code="cycle",
-                hint=None if read.kind == "stream" else "GRAPH ?g reads every graph; FROM NAMED names them",
-            )
+    def update(self, entry: Entry) -> None:
+        """Write changed options."""
+        if self._registry is not None:
+            self._registry.update_query(entry.name, options=entry.registration.options())
 
-    def _others(self, prepared: PreparedQuery) -> Iterator[PreparedQuery]:
-        """The queries that run or wait, but for one; they are looked at when somebody asks for the first."""
-        for entry in self.entries():
-            other = entry.prepared
-            if other is not None and entry.name != prepared.name:
-                yield other
+    def set_state(self, entry: Entry, state: QueryState, error: str | None) -> None:
+        """Remember a state over restarts."""
+        entry.state, entry.error = state, error
+        if self._registry is not None:
+            with contextlib.suppress(NotFoundError):
+                self._registry.update_query(entry.name, state=state, error=error)
+
+    def note_failed(self, name: str, error: str | None) -> None:
+        """In a turn: a query has failed; it begins anew between two turns where the settings say so."""
+        entry = self.find(name)
+        if entry is not None:
+            self.set_state(entry, "failed", error)
+            if self._settings.restart_failed:
+                self.failed.append(entry)
+
+    def remove(self, entry: Entry) -> None:
+        """Forget a query, not that there was one."""
+        if self._registry is not None:
+            self._registry.remove_query(entry.name)
+        self.discard(entry)
+
+    def discard(self, entry: Entry) -> None:
+        """Forget a query that the registry has no more."""
+        with self._lock:
+            self._entries.pop(entry.name, None)
+            self._dropped.add(entry.name)
+
+    def stored(self) -> list[QueryRecord]:
+        """What the registry holds, in the order of registration."""
+        return [] if self._registry is None else self._registry.list_queries()
+
+    def restored(self, record: QueryRecord, feed: Feed) -> Entry:
+        """Enter a query of the registry; it has failed when its options cannot be read any more."""
+        registration = Registration(record.text, record.name)
+        entry = Entry(
+            record.name, registration, feed, record.created_ms, state=record.state, error=record.error
+        )
+        self.add(entry)
+        document = {"query": record.text, "dialect": record.dialect, **record.options}
+        try:
+            entry.registration = Registration.from_json(document, name=record.name)
+        except QuadrillError as error:
+            self.set_state(entry, "failed", error.message)
+        return entry
+
+
+Made = tuple[str, str]
+"""``stream`` or ``graph``, and its IRI."""
+
+
+def _made_by(prepared: PreparedQuery) -> list[Made]:
+    """The stream and the graph that a query makes."""
+    stream, graph = prepared.made_stream, prepared.into_graph
+    found = [] if stream is None else [("stream", stream)]
+    return found if graph is None else [*found, ("graph", graph.value)]
+
+
+def _is_read(made: Made, reads: Reads) -> bool:
+    """True when what is made there can change the answer of a query that reads this."""
+    kind, iri = made
+    return iri in reads.streams if kind == "stream" else reads.every or iri in reads.graphs

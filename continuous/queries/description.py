@@ -1,8 +1,10 @@
-"""Descriptions of queries and streams as JSON, and EXPLAIN as text."""
+"""Descriptions of queries as JSON, and EXPLAIN as text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -11,57 +13,42 @@ from pyoxigraph import NamedNode
 from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.quads.rates import ChangeRates
 
-from ..algebra.query import ContinuousQuery, WindowDeclaration
-from ..static.facts import LookupFacts
+from ..algebra.query import WindowDeclaration
+from ..static.facts import LookupFacts, StaticPart
+from ..static.progress import Progress
 from ..streams.stream import StreamState
 from ..streams.times import format_instant, show_duration
 from ..windows.kinds import kind_of, show_window
 from ..windows.reports import Report
+from .catalogue import Entry, Pending
 from .prepare import PreparedQuery
 from .running import RunningQuery
-from .view_reads import reads_of
 
 FindStream = Callable[[str], StreamState | None]
 _MOST_NAMES = 20
 """Of queries that are evaluated by one plan at most so many are named."""
+_PART_NOTES = {
+    "looked_up_because": "looked up, not held: {}",
+    "anew_because": "last read anew: {}",
+    "held_because": "held, not looked up: {}",
+    "engine_reason": "read by {1}: {0}",
+    "shared_with": "shared with {}",
+    "behind_since": "read anew since version {}, old rows serve",
+}
+"""What EXPLAIN says of the members of a static part that have a value."""
+_NOT_RUNNING: dict[str, Any] = {
+    "engine": None,
+    "streams": [],
+    "windows": [],
+    "static_parts": [],
+    "counters": {},
+    "rates": {},
+    "last_result": None,
+    "waiting_for": [],
+}
 
 
-def describe_stream(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:
-    """One stream: settings as they can be declared, time and counts."""
-    retained, oldest = stream.log.retained()
-    record = stream.record
-    return {
-        "name": stream.name,
-        "iri": stream.iri,
-        "declared": record.declared,
-        "derived_from": stream.derived_from,
-        "watermark": stream.watermark,
-        "newest": stream.seen,
-        "idle": stream.idle,
-        "lateness": show_duration(record.lateness_ms),
-        "lateness_ms": stream.lateness_ms,
-        "late": record.late,
-        "idle_timeout": show_duration(stream.idle_timeout_ms),
-        "idle_timeout_ms": stream.idle_timeout_ms,
-        "retention": show_duration(stream.retention_ms),
-        "retention_ms": stream.retention_ms,
-        "timestamp_property": stream.timestamp_property,
-        "stamping": record.stamping,
-        "quoted_asserted": record.quoted_asserted,
-        "accepted": stream.accepted,
-        "elements": stream.accepted,
-        "last_seq": stream.next_seq - 1 if stream.next_seq > 1 else None,
-        "late_count": stream.late,
-        "late_counts": {"late": stream.late, "dropped": stream.dropped, "refused": stream.refused},
-        "retained": retained,
-        "oldest_retained": oldest,
-        "silent_ms": None if stream.last_input_ms is None else max(0, now_ms - stream.last_input_ms),
-        "readers": readers,
-        "created": record.created_ms,
-    }
-
-
-def describe_prepared(prepared: PreparedQuery, find: FindStream) -> dict[str, Any]:
+def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
     """What a registration means before it runs: also the answer of validation."""
     query = prepared.query
     return {
@@ -78,63 +65,99 @@ def describe_prepared(prepared: PreparedQuery, find: FindStream) -> dict[str, An
         "options": prepared.registration.options(),
         "result_iri": prepared.result_iri,
         "into_graph": None if prepared.into_graph is None else prepared.into_graph.value,
-        "result_stream": prepared.result_iri if prepared.makes_stream else None,
+        "result_stream": prepared.made_stream,
         "sharing_group": None,
         "template": None,
         "warnings": list(prepared.warnings),
     }
 
 
-def describe_static(
-    parts: list[Any], last_refresh: dict[str, Any] | None, now_ms: int
-) -> list[dict[str, Any]]:
-    """The static parts: rows, version and age."""
-    return [
-        {
-            "name": part.name,
-            "pattern": part.pattern,
-            "variables": list(part.variables),
-            "rows": part.rows,
-            "version": part.version,
-            "age_ms": None if last_refresh is None else max(0, now_ms - last_refresh["at"]),
-            "last_refresh": None if last_refresh is None else last_refresh["at"],
-            "cause": None if last_refresh is None else last_refresh["cause"],
-            "engine": "oxigraph" if part.facts.choice is None else part.facts.choice.engine,
-            "engine_reason": None if part.facts.choice is None else part.facts.choice.reason,
-            "follows": part.facts.follows,
-            "shared_with": list(part.facts.shared_with),
-            "behind_since": part.facts.behind,
-            "problem": part.facts.problem,
-            "origin": "evaluated"
-            if part.facts.from_disk is None
-            else f"read from disk at version {part.facts.from_disk}",
-            "lookup": _lookup(part.facts.lookup),
-            "held_because": part.facts.held_because,
-            "looked_up_because": part.facts.looked_up_because,
-            "anew_because": part.facts.anew_because,
-            "read_ms": None if part.facts.took_s is None else round(part.facts.took_s * 1000, 3),
-        }
-        for part in parts
-    ]
-
-
-def _lookup(facts: LookupFacts | None) -> dict[str, Any] | None:
-    """How a part that is not held does."""
-    if facts is None:
-        return None
-    rate = round(facts.found / facts.asked, 4) if facts.asked else None
-    return {
-        "keys": facts.keys,
-        "rows": facts.rows,
-        "asked": facts.asked,
-        "found": facts.found,
-        "hit_rate": rate,
+def describe_failed(entry: Entry) -> dict[str, Any]:
+    """A query that does not run."""
+    registration = entry.registration
+    return _NOT_RUNNING | {
+        "name": entry.name,
+        "query": registration.query,
+        "text": registration.query,
+        "dialect": registration.dialect,
+        "state": entry.state,
+        "error": entry.error,
+        "options": registration.options(),
+        "created": entry.created_ms,
+        "warnings": [],
+        "profile": registration.profile,
+        "form": "select",
+        "report": registration.report,
+        "output": registration.output,
     }
+
+
+def describe_pending(pending: Pending, created_ms: int) -> dict[str, Any]:
+    """A query that waits for its static parts, and how far these are."""
+    made = Progress() if pending.making is None else pending.making.progress
+    return _NOT_RUNNING | describe_prepared(pending.prepared) | {
+        "name": pending.name,
+        "state": "materialising",
+        "error": None,
+        "created": created_ms,
+        "progress": {
+            "parts": made.parts,
+            "ready": made.ready,
+            "rows": made.rows,
+            "elapsed_ms": round((time.monotonic() - pending.since) * 1000),
+            "waiting_elements": pending.elements,
+        },
+        "version": None,
+        "instant": None,
+        "watermark": None,
+        "static_age_ms": None,
+        "last_refresh": None,
+        "state_size": 0,
+        "counters": {"waiting": pending.elements},
+        "waiting_for": [
+            f"its static parts are being read: {made.ready} of {made.parts} are ready, "
+            f"{made.rows} rows read so far"
+        ],
+    }
+
+
+def _static_part(part: StaticPart, last_refresh: dict[str, Any] | None, now_ms: int) -> dict[str, Any]:
+    """One static part: rows, version and age."""
+    facts = part.facts
+    at = None if last_refresh is None else last_refresh["at"]
+    disk = facts.from_disk
+    return {
+        "name": part.name,
+        "pattern": part.pattern,
+        "variables": list(part.variables),
+        "rows": facts.rows,
+        "version": facts.version,
+        "age_ms": None if at is None else max(0, now_ms - at),
+        "last_refresh": at,
+        "cause": None if last_refresh is None else last_refresh["cause"],
+        "engine": "oxigraph" if facts.choice is None else facts.choice.engine,
+        "engine_reason": None if facts.choice is None else facts.choice.reason,
+        "follows": facts.follows,
+        "shared_with": list(facts.shared_with),
+        "behind_since": facts.behind,
+        "problem": facts.problem,
+        "origin": "evaluated" if disk is None else f"read from disk at version {disk}",
+        "lookup": None if facts.lookup is None else _lookup(facts.lookup),
+        "held_because": facts.held_because,
+        "looked_up_because": facts.looked_up_because,
+        "anew_because": facts.anew_because,
+        "read_ms": None if facts.took_s is None else round(facts.took_s * 1000, 3),
+    }
+
+
+def _lookup(facts: LookupFacts) -> dict[str, Any]:
+    """How a part that is not held does."""
+    return asdict(facts) | {"hit_rate": round(facts.found / facts.asked, 4) if facts.asked else None}
 
 
 def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) -> list[dict[str, Any]]:
     """The graphs of the store that a query reads, as far as they are named, and how often they change."""
-    reads = reads_of(prepared)
+    reads = prepared.reads()
     fetched = {spec.iri for spec in prepared.source_specs}
     keys = ([DEFAULT_GRAPH_KEY] if reads.default_graph else []) + sorted(reads.graphs - fetched)
     found = []
@@ -156,11 +179,11 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
     timeline = query.timeline
     query.settle()
     taken, late, behind = query.counts()
-    static_parts = list(query.evaluator.static_parts())
-    parts = describe_static(static_parts, query.static.last_refresh, now_ms)
-    refresh = query.prepared.refresh
-    sources = query.prepared.sources
-    document = describe_prepared(query.prepared, find)
+    static_parts = query.evaluator.static_parts()
+    parts = [_static_part(part, query.static.last_refresh, now_ms) for part in static_parts]
+    refresh, sources = query.prepared.refresh, query.prepared.sources
+    emitted = query.emission.counts
+    document = describe_prepared(query.prepared)
     document.update(
         name=query.name,
         engine=query.evaluator.engine,
@@ -189,10 +212,8 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
             "evaluations": query.evaluations,
             "refreshes": query.static.refreshes,
             "events": query.feed.last_id,
-            "rows": query.emission.counts.rows_inserted + query.emission.counts.rows_deleted,
-            "rows_inserted": query.emission.counts.rows_inserted,
-            "rows_deleted": query.emission.counts.rows_deleted,
-            "answers": query.emission.counts.answers,
+            "rows": emitted.rows_inserted + emitted.rows_deleted,
+            **asdict(emitted),
         },
         rates={
             "elements_per_second": query.inputs.per_second(now_ms),
@@ -204,7 +225,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
             "subscribers": query.feed.subscribers,
         },
         last_result=query.last_result,
-        waiting_for=_waiting_for(query, static_parts, find),
+        waiting_for=_waiting_for(query, static_parts),
     )
     return document
 
@@ -251,7 +272,7 @@ def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]
     }
 
 
-def _waiting_for(query: RunningQuery, static_parts: list[Any], find: FindStream) -> list[str]:
+def _waiting_for(query: RunningQuery, static_parts: Sequence[StaticPart]) -> list[str]:
     """Why there is no result yet, in sentences; empty once there was one or when nothing is waited for."""
     if query.state == "paused":
         return ["the query is paused"]
@@ -264,11 +285,11 @@ def _waiting_for(query: RunningQuery, static_parts: list[Any], find: FindStream)
     silent = [iri for iri in timeline.inputs.streams if timeline.inputs.lag_of(iri) is None]
     found.extend(f"no element of <{iri}> has come since registration" for iri in silent)
     if timeline.inputs:
-        found.append(_slowest(query, find))
+        found.append(_slowest(query))
     elif timeline.instant is not None and query.prepared.report.kind != "on-content-change":
         due = timeline.next_due()
         if due is not None:
-            found.append(f"the next report is at {format_instant(due)}; {_slowest(query, find)}")
+            found.append(f"the next report is at {format_instant(due)}; {_slowest(query)}")
     found.extend(
         f"the static part {part.name} is read anew since version {part.facts.behind}, old rows serve"
         + (f": {part.facts.problem}" if part.facts.problem else "")
@@ -278,7 +299,7 @@ def _waiting_for(query: RunningQuery, static_parts: list[Any], find: FindStream)
     found.extend(
         f"the static part {part.name} ({' '.join('?' + v for v in part.variables)}) has no rows"
         for part in static_parts
-        if part.rows == 0 and part.facts.lookup is None
+        if part.facts.rows == 0 and part.facts.lookup is None
     )
     sources = [] if query.prepared.sources is None else query.prepared.sources.describe()
     found.extend(
@@ -291,7 +312,7 @@ def _waiting_for(query: RunningQuery, static_parts: list[Any], find: FindStream)
     return found
 
 
-def _slowest(query: RunningQuery, find: FindStream) -> str:
+def _slowest(query: RunningQuery) -> str:
     """Which stream's watermark holds the query back."""
     inputs = query.timeline.inputs
     marks = [(mark, iri) for iri in inputs.streams if (mark := inputs.lag_of(iri)) is not None]
@@ -309,11 +330,13 @@ def show_report(report: Report) -> Any:
 
 def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
     """EXPLAIN for people; ``text`` is the query as `language.write` writes it."""
+    report = document["report"]
+    when = f"every {report['periodic']}" if isinstance(report, dict) else report
     lines = [
         f"query    {document['name'] or '(no name)'}",
         *(f"           {line}" for line in text.splitlines()),
         f"dialect  {document['dialect']}, profile {document['profile']}, {document['form'].upper()}",
-        f"report   {_plain(document['report'])}, output {document['output']}",
+        f"report   {when}, output {document['output']}",
         f"engine   {document['engine'] or 'chosen once the static parts are read'}",
     ]
     if document.get("result_iri"):
@@ -322,7 +345,8 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
         lines.append(f"into     <{document['into_graph']}>")
     lines.extend(f"stream   <{stream['iri']}>" for stream in document.get("streams", []))
     for window in document.get("windows", []):
-        lines.append(f"window   <{window['name']}> on {_shown_stream(window['stream'])} {window['window']}")
+        stream = window["stream"] if window["stream"].startswith("?") else f"<{window['stream']}>"
+        lines.append(f"window   <{window['name']}> on {stream} {window['window']}")
     if document.get("sharing_group"):
         lines.append(f"sharing  windows are shared by {', '.join(document['sharing_group'])}")
     if document.get("template"):
@@ -330,29 +354,7 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
         here = " ".join(template["constants"]) or "other rows of static parts"
         lines.append(f"template {template['members']} queries are evaluated by one plan, here for {here}")
     for part in document.get("static_parts", []):
-        names = " ".join("?" + name for name in part["variables"])
-        version = part["version"]
-        lookup = part.get("lookup")
-        how = f"{part['rows']} rows of" if lookup is None else "looked up by key:"
-        lines.append(f"static   {part['name']}: {how} ({names}) at version {version}")
-        if lookup is not None:
-            lines.append(
-                f"           {lookup['rows']} rows of {lookup['keys']} keys remembered, "
-                f"{lookup['found']} of {lookup['asked']} look-ups found there"
-            )
-        if part.get("looked_up_because"):
-            lines.append(f"           looked up, not held: {part['looked_up_because']}")
-        if part.get("anew_because"):
-            lines.append(f"           last read anew: {part['anew_because']}")
-        if part.get("held_because"):
-            lines.append(f"           held, not looked up: {part['held_because']}")
-        if part["engine_reason"]:
-            lines.append(f"           read by {part['engine']}: {part['engine_reason']}")
-        if part.get("shared_with"):
-            lines.append(f"           shared with {', '.join(part['shared_with'])}")
-        if part.get("behind_since") is not None:
-            lines.append(f"           read anew since version {part['behind_since']}, old rows serve")
-        lines.extend(f"           {line}" for line in part["pattern"].splitlines())
+        lines.extend(_part_lines(part))
     lines.extend(_source_line(source) for source in document.get("sources", []))
     lines.extend(f"warning  {warning}" for warning in document["warnings"])
     if document.get("plan"):
@@ -361,6 +363,27 @@ def explain_text(document: dict[str, Any], algebra: str, text: str = "") -> str:
     lines.append("algebra")
     lines.extend(f"  {line}" for line in algebra.splitlines())
     return "\n".join(lines) + "\n"
+
+
+def _part_lines(part: dict[str, Any]) -> list[str]:
+    """One static part."""
+    lookup = part.get("lookup")
+    how = f"{part['rows']} rows of" if lookup is None else "looked up by key:"
+    names = " ".join("?" + name for name in part["variables"])
+    notes = []
+    if lookup is not None:
+        notes.append(
+            f"{lookup['rows']} rows of {lookup['keys']} keys remembered, "
+            f"{lookup['found']} of {lookup['asked']} look-ups found there"
+        )
+    for member, said in _PART_NOTES.items():
+        value = part.get(member)
+        if value not in (None, []):
+            shown = ", ".join(value) if isinstance(value, list) else value
+            notes.append(said.format(shown, part["engine"]))
+    notes += part["pattern"].splitlines()
+    first = f"static   {part['name']}: {how} ({names}) at version {part['version']}"
+    return [first, *(f"           {note}" for note in notes)]
 
 
 def _source_line(source: dict[str, Any]) -> str:
@@ -374,14 +397,6 @@ def _source_line(source: dict[str, Any]) -> str:
         None: "no running query reads it",
     }[source["every_by"]]
     return f"source   {source['kind']} <{source['source']}> is fetched {how}, {why}"
-
-
-def _plain(report: Any) -> str:
-    return f"every {report['periodic']}" if isinstance(report, dict) else str(report)
-
-
-def _shown_stream(stream: str) -> str:
-    return stream if stream.startswith("?") else f"<{stream}>"
 
 
 def explain_document(document: dict[str, Any], algebra: str, *, analyze: bool) -> dict[str, Any]:
@@ -404,22 +419,3 @@ def code_text(document: dict[str, Any], code: str | None) -> str:
         return f"# no generated source: the engine {document['engine']} recomputes the answer\n"
     plan = "".join(f"#   {line}\n" for line in (document.get("plan") or "").splitlines())
     return f"# {document['name'] or '(no name)'}\n{plan}{code}"
-
-
-def algebra_text(query: ContinuousQuery) -> str:
-    """The algebra of a query as an S-expression."""
-    from ..algebra.show import show
-
-    return show(query.root)
-
-
-def query_text(query: ContinuousQuery) -> str:
-    """The query as its dialect writes it, parameters bound."""
-    from ..language.write import write
-
-    return write(query)
-
-
-def describe_dead_letters(stream: StreamState) -> list[dict[str, Any]]:
-    """The dead letters as JSON, oldest first."""
-    return [letter.to_json() for letter in stream.dead_letters]

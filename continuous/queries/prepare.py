@@ -1,35 +1,53 @@
-"""What is decided about a registration before it runs: profile, report, output, the names of its results."""
+"""What is decided about a registration before it runs: profile, report, output, names, and its evaluator."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
+from ..algebra.columnar import ColumnarEngine
+from ..algebra.graphs import graphs_read
 from ..algebra.query import ContinuousQuery, Output, WindowDeclaration
+from ..algebra.static import StaticPattern
 from ..errors import InputError
+from ..evaluate.evaluator import Evaluator
+from ..evaluate.native import NativeEvaluator
+from ..evaluate.recomputing import ReferenceEvaluator
 from ..language.parser import parse
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
 from ..settings import EngineSettings
+from ..static.columnar_parts import ColumnarParts
+from ..static.options import EvaluationOptions
+from ..static.static_evaluator import StaticEvaluator
+from ..static.static_inputs import StaticInputs
+from ..static.table_registry import TableRegistry
 from ..streams.stream import last_segment
 from ..windows.kinds import kind_of, show_window
 from ..windows.reports import Report
 from .registration import Profile, Registration
 
-_PROFILE_OF = {"cqels": "cqels", "rspql": "rspql", "csparql": "csparql", "sparql": "cqels"}
-_OUTPUT_OF: dict[str, Output] = {"cqels": "istream", "rspql": "rstream", "csparql": "rstream"}
-# Kolibrie's REPORT words; PERIODIC needs a period, which COMPUTED EVERY or the registration gives.
-_REPORT_WORDS = {
-    "ON_WINDOW_CLOSE": "on-window-close",
-    "ON_CONTENT_CHANGE": "on-content-change",
-    "NON_EMPTY_CONTENT": "non-empty",
-    "PERIODIC": "periodic",
-}
+if TYPE_CHECKING:
+    from quadrill.store.quads.quad_store import QuadStore
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What can change the answer of a query (docs/semantics.md, section 1).
+
+    ``every``: all named graphs of the store; ``default_graph``: the store's own default graph.
+    """
+
+    streams: frozenset[str]
+    graphs: frozenset[str]
+    every: bool
+    default_graph: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +79,6 @@ class PreparedQuery:
         """What it reads from other servers."""
         return () if self.sources is None else self.sources.specs
 
-    def pins(self) -> dict[str, list[Any]]:
-        """Which contents of these its static parts reflect."""
-        return {} if self.sources is None else self.sources.pins()
-
     @property
     def refresh(self) -> str | int:
         """How static parts are refreshed: ``trigger``, ``manual`` or every so many milliseconds.
@@ -81,23 +95,10 @@ class PreparedQuery:
         return self.query.windows
 
     @property
-    def open_closed(self) -> bool:
-        """``bounds: open-closed``."""
-        return self.registration.bounds == "open-closed"
-
-    def under_name(self, name: str) -> PreparedQuery:
-        """The query under its final name, which also names the stream that a CONSTRUCT query makes.
-
-        A text or registration that names the stream itself goes before; a query never makes what it reads.
-        """
-        iri = self.result_iri
-        if (
-            iri is None
-            and self.query.form == "construct"
-            and self.base_iri + name not in streams_read(self.query)
-        ):
-            iri = self.base_iri + name
-        return replace(self, name=name, registration=self.registration.named(name), result_iri=iri)
+    def streams(self) -> tuple[str, ...]:
+        """The stream IRIs that the text names, in its order, each once."""
+        names = [w.stream.value for w in self.query.windows if isinstance(w.stream, NamedNode)]
+        return tuple(dict.fromkeys(names))
 
     @property
     def into_graph(self) -> NamedNode | None:
@@ -106,9 +107,52 @@ class PreparedQuery:
         return self.query.into_graph if asked is None else NamedNode(asked)
 
     @property
-    def makes_stream(self) -> bool:
-        """True when the output is a stream that windows may read."""
-        return self.query.form == "construct" and self.result_iri is not None
+    def made_stream(self) -> str | None:
+        """The IRI of the stream that its answers make, which windows may read; None where they make none."""
+        return self.result_iri if self.query.form == "construct" else None
+
+    def under_name(self, name: str) -> PreparedQuery:
+        """The query under its final name, which also names the stream that a CONSTRUCT query makes.
+
+        A text or registration that names the stream itself goes before; a query never makes what it reads.
+        """
+        iri, own = self.result_iri, self.base_iri + name
+        if iri is None and self.query.form == "construct" and own not in self.streams:
+            iri = own
+        return replace(self, name=name, registration=replace(self.registration, name=name), result_iri=iri)
+
+    def reads(self) -> Reads:
+        """What it reads, by its dataset clause."""
+        found, clause = graphs_read(self.query.root), self.query.dataset
+        lenient = self.query.dialect == "cqels" and not self.registration.strict_dataset
+        all_named = not clause.named and (lenient or not clause.default)
+        graphs = {name.value for name in found.names if all_named or name in clause.named}
+        if found.default:
+            graphs.update(graph.value for graph in clause.default)
+        if found.every:
+            graphs.update(graph.value for graph in clause.named)
+        own_default = found.default and not clause.default and (lenient or not clause.named)
+        return Reads(frozenset(self.streams), frozenset(graphs), found.every and all_named, own_default)
+
+    def options(
+        self, quoted_asserted: frozenset[NamedNode], columnar: ColumnarEngine | None = None
+    ) -> EvaluationOptions:
+        """What changes the meaning of the text, for an evaluator; see `EvaluatorChoice`."""
+        asked = self.registration
+        return EvaluationOptions(
+            name=self.name or "",
+            window_default_graph=asked.window_default_graph,
+            strict_dataset=asked.strict_dataset,
+            quoted_asserted=quoted_asserted,
+            base_iri=self.query.base_iri,
+            sources=self.sources,
+            columnar=None if columnar is None else ColumnarParts(columnar, asked.static_engine),
+            static_tables=asked.static_tables,
+            looked_up=self.looked_up,
+        )
+
+
+# --- from text and options -------------------------------------------------------------------------
 
 
 def prepare(registration: Registration, settings: EngineSettings) -> PreparedQuery:
@@ -127,8 +171,8 @@ def prepare(registration: Registration, settings: EngineSettings) -> PreparedQue
     )
     if query.form == "describe":
         raise UnsupportedError("DESCRIBE in a continuous query", hint="Use CONSTRUCT")
-    profile = registration.profile or cast(Profile, _PROFILE_OF[query.dialect])
-    output = _output(registration, query, profile)
+    profile: Profile = registration.profile or ("cqels" if query.dialect == "sparql" else query.dialect)
+    output = registration.output or query.output or _output(query, profile)
     if query.form == "construct" and output in ("dstream", "changes") and _has_blank_nodes(query):
         raise UnsupportedError(f"a CONSTRUCT template with blank nodes and output {output}")
     _check_bounds(registration, query)
@@ -152,15 +196,11 @@ def prepare(registration: Registration, settings: EngineSettings) -> PreparedQue
     )
 
 
-def _output(registration: Registration, query: ContinuousQuery, profile: Profile) -> Output:
-    if registration.output is not None:
-        return registration.output
-    if query.output is not None:
-        return query.output
+def _output(query: ContinuousQuery, profile: Profile) -> Output:
     # A plain SPARQL text that stays open tells its changes, whatever leaves or comes.
     if query.dialect == "sparql" and not query.windows:
         return "changes" if query.form != "construct" or not _has_blank_nodes(query) else "istream"
-    return _OUTPUT_OF[profile]
+    return "istream" if profile == "cqels" else "rstream"
 
 
 def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
@@ -204,23 +244,20 @@ def _report(
     registration: Registration, query: ContinuousQuery, profile: Profile, t0: int | None
 ) -> tuple[Report, bool]:
     """When to evaluate, and whether empty windows are left out."""
-    words = {_REPORT_WORDS.get(word.upper(), word) for word in (query.report or "").replace(",", " ").split()}
-    non_empty = registration.non_empty or "non-empty" in words
-    asked = registration.report
-    every = asked if isinstance(asked, int) else query.computed_every_ms
-    if isinstance(asked, int) or (asked is None and query.computed_every_ms is not None):
-        assert every is not None
-        return Report("periodic", every, t0 or 0, registration.strict), non_empty
-    kind = asked
-    if kind is None and "periodic" in words:
+    # Kolibrie's REPORT words; PERIODIC needs a period, which COMPUTED EVERY or the registration gives.
+    words = (query.report or "").lower().replace("_", "-").split()
+    non_empty = registration.non_empty or "non-empty-content" in words
+    asked = registration.report or query.computed_every_ms
+    if isinstance(asked, int):
+        return Report("periodic", asked, t0 or 0, registration.strict), non_empty
+    if asked is None and "periodic" in words:
         raise InputError(
             "REPORT PERIODIC needs its period",
             hint='Write COMPUTED EVERY PT10S or register with "report": {"periodic": "10s"}',
         )
-    if kind is None:
-        kind = next((word for word in ("on-window-close", "on-content-change") if word in words), None)
-    if kind is None:
-        kind = "on-content-change" if profile == "cqels" else "on-window-close"
+    own = "on-content-change" if profile == "cqels" else "on-window-close"
+    said = [word for word in ("on-window-close", "on-content-change") if word in words]
+    kind = asked or next(iter(said), own)
     if kind == "on-window-close" and query.windows and not any(kind_of(w.spec).closes for w in query.windows):
         shown = ", ".join(show_window(w.spec) for w in query.windows)
         raise InputError(
@@ -239,10 +276,55 @@ def _warnings(query: ContinuousQuery) -> list[str]:
     return [f"The window [ALL] on {stream} keeps everything: its state is unbounded." for stream in shown]
 
 
-def streams_read(query: ContinuousQuery) -> tuple[str, ...]:
-    """The stream IRIs that a text names, in its order, each once."""
-    names = [w.stream.value for w in query.windows if isinstance(w.stream, NamedNode)]
-    return tuple(dict.fromkeys(names))
+# --- the evaluator ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class EvaluatorChoice:
+    """Makes the evaluators of one engine: the native one where it can serve, else the one by definition.
+
+    A query that falls back says so: the word for its engine is ``reference (<the construct>)``. ``columnar``
+    evaluates static parts that are too large for the store.
+    """
+
+    statics: TableRegistry
+    columnar: ColumnarEngine | None = None
+
+    def __call__(
+        self, prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
+    ) -> Evaluator:
+        """The evaluator of a query; ``quoted_asserted`` are the streams with that option.
+
+        Raises QueryTextError or UnsupportedError for what neither evaluates.
+        """
+        query, sources = prepared.query, prepared.sources
+        options = prepared.options(quoted_asserted, self.columnar)
+        # Parts that look into fetched graphs and the store at once are read anew when either changes.
+        follows = sources is None or not sources.remote_graphs
+
+        def static_inputs(parts: Sequence[StaticPattern], whole: bool) -> StaticInputs:
+            background = partial(StaticEvaluator, query, store, options)
+            return StaticInputs(
+                options.name, parts, background, self.statics.terms, self.statics, whole=whole
+            )
+
+        try:
+            if not query.windows and sources is not None:
+                raise UnsupportedError("a query without windows that reads other servers")
+            shared = self.statics if follows else None
+            return NativeEvaluator(query, store, options, self.statics.terms, statics=shared)
+        except UnsupportedError as reason:
+            engine = f"reference (not native: {reason.construct})"
+            return ReferenceEvaluator(
+                query, store, options, static_inputs if follows else None, engine=engine
+            )
+
+
+def reference_evaluator(
+    prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
+) -> Evaluator:
+    """The evaluator by definition; ``quoted_asserted`` are the streams with that option."""
+    return ReferenceEvaluator(prepared.query, store, prepared.options(quoted_asserted))
 
 
 def refuse_solution_stream(iri: str, query_name: str) -> QueryTextError:

@@ -119,7 +119,7 @@ class RunningQuery:
             prepared.windows,
             prepared.report,
             t0_ms=prepared.t0_ms,
-            open_closed=prepared.open_closed,
+            open_closed=prepared.registration.bounds == "open-closed",
             non_empty=prepared.non_empty,
             max_empty_windows=self._settings.max_empty_windows,
             lateness_ms=prepared.registration.lateness,

@@ -103,7 +103,7 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
         static.seen,
         static.stale,
         static.evaluated_version,
-        running.prepared.pins(),
+        {} if running.prepared.sources is None else running.prepared.sources.pins(),
         static.looked_up(),
     )
 

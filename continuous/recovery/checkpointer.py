@@ -142,7 +142,12 @@ class Checkpointer:
             parts.turns.version,
             min([parts.turns.processed + 1, *retained]),
             parts.sources.moment(),
-            [digest for each in parts.running() for _, _, digest in each.prepared.pins().values()],
+            [
+                digest
+                for each in parts.running()
+                if each.prepared.sources is not None
+                for _, _, digest in each.prepared.sources.pins().values()
+            ],
             parts.catalogue.entries(),
             list(parts.streams),
         )

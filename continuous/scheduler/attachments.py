@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from ..inputs import StreamInput
 from ..output.feed import Outbox
 from ..output.view_registry import ViewRegistry
-from ..queries.catalogue import Entry, QueryCatalogue
-from ..queries.pending_registration import Pending
+from ..queries.catalogue import Entry, Pending, QueryCatalogue
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
@@ -126,7 +125,7 @@ class Attachments:
     def pending(self, name: str, prepared: PreparedQuery) -> Pending:
         """What keeps the inputs of a query whose static parts are still being read."""
         self._catalogue.note_result(prepared)
-        collects = not prepared.registration.when_ready
+        collects = prepared.registration.start != "when-ready"
         return Pending(name, prepared, self._settings.waiting_elements, collects)
 
     def begin_waiting(self, turn: ReserveTurn) -> None:

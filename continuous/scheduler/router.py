@@ -18,8 +18,7 @@ from ..groups.group import Group
 from ..groups.registry import GroupRegistry
 from ..inputs import Arrival, StreamInput
 from ..output.feed import Outbox
-from ..queries.catalogue import QueryCatalogue
-from ..queries.pending_registration import Pending
+from ..queries.catalogue import Pending, QueryCatalogue
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..settings import EngineSettings
@@ -205,8 +204,8 @@ class Router:
             self._unfollowing.add(running.name)
         else:
             self._following[running.statics] = running.name
-        iri = running.prepared.result_iri
-        output = self._streams.find(iri) if iri is not None and running.prepared.makes_stream else None
+        iri = running.prepared.made_stream
+        output = None if iri is None else self._streams.find(iri)
         if output is not None:
             self._outputs[running] = output
         _wait_for(self._streams, running.prepared, running.name)

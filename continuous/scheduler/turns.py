@@ -9,8 +9,7 @@ from quadrill.store.changes.commit import Commit
 from quadrill.store.registry.records import QueryState
 
 from ..durable.turns import Turn
-from ..queries.catalogue import Entry
-from ..queries.pending_registration import Pending
+from ..queries.catalogue import Entry, Pending
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..streams.stream import LogRecord

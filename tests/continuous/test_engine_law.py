@@ -14,8 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadrill.continuous.queries.evaluator_choice import EvaluatorChoice
-
 from .engines import Bench, E, S, all_held_is_known, bench, sweep_always
 
 NAMES = "abc"
@@ -164,9 +162,7 @@ def play(kind: str, events: list[Push | Beat | Place]) -> None:
                     verb = "INSERT" if there else "DELETE"
                     b.store.update(f"{verb} DATA {{ <{E}{name}> <{E}in> <{E}{room}> }}")
                     oracle.place(event)
-            choice = b.engine.parts.make_evaluator
-            assert isinstance(choice, EvaluatorChoice)
-            all_held_is_known(choice.terms.dictionary)
+            all_held_is_known(b.engine.parts.statics.terms.dictionary)
         assert said(b, "q") == oracle.said
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.errors import FeedGoneError
-from quadrill.continuous.queries.evaluator_choice import EvaluatorChoice
+from quadrill.continuous.queries.prepare import EvaluatorChoice
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.static.progress import active
 from quadrill.store.errors import ConflictError, QuadrillError

@@ -59,8 +59,7 @@ def test_a_dropped_query_lets_go_of_its_terms_at_once() -> None:
         with bench() as b:
             b.register("kept", RANGE)
             b.register("dropped", "SELECT ?x WHERE { STREAM :s [RANGE 10s] { ?x :seen :alone } }")
-            choice = b.engine.parts.make_evaluator
-            dictionary = choice.terms.dictionary  # type: ignore[attr-defined]
+            dictionary = b.engine.parts.statics.terms.dictionary
             assert NamedNode(E + "alone") in dictionary.ids
             b.engine.drop("dropped")
             dictionary.sweep()
