@@ -63,7 +63,7 @@ class FeedSource:
 
 
 class Relay:
-    """A feed's channel: a group to the feed, to which each event is offered once, a channel to the fan-out.
+    """A feed's channel: one subscriber to the feed, which offers each event once, a channel to the fan-out.
 
     The order in which the feed calls is that in which the writer gets the messages, so a member's first
     frames and what is published later neither overlap nor leave a gap.
@@ -80,7 +80,7 @@ class Relay:
     # --- called by the feed, under its lock -------------------------------------------------------
 
     def welcome(self, member: tuple[socket.socket, bytes], first: Sequence[FeedEvent], ended: bool) -> bool:
-        """A member is a socket and what it gets before its first events; see `Group`."""
+        """A member is a socket and what it gets before its first events; see `Subscriber`."""
         sock, head = member
         if self._ended:
             return False

@@ -19,8 +19,7 @@ from ..durable.turns import NewStreamTurn
 from ..errors import EngineStoppedError
 from ..evaluate.evaluator import Evaluator
 from ..output.feed import Feed
-from ..output.view_content import ViewContent
-from ..output.view_registry import View
+from ..output.views import View
 from ..queries.catalogue import Entry, Making, Pending, start_making
 from ..queries.prepare import PreparedQuery, prepare
 from ..queries.registration import Registration
@@ -159,8 +158,7 @@ class QueryLifecycle:
         )
         self.parts.attachments.read_sources(entry.name, prepared)
         if prepared.into_graph is not None:
-            content = ViewContent(prepared.into_graph, evaluator.construct)
-            running.view = View(entry.name, prepared.into_graph, content)
+            running.view = View(entry.name, prepared.into_graph, evaluator.construct)
         if paused:
             running.state = "paused"
         entry.running = running

@@ -22,7 +22,7 @@ from ..durable.turns import TurnQueue
 from ..errors import EngineStoppedError
 from ..evaluate.evaluator import Evaluator
 from ..output.feed import Outbox
-from ..output.view_registry import ViewRegistry
+from ..output.views import ViewRegistry
 from ..queries.catalogue import QueryCatalogue
 from ..queries.prepare import EvaluatorChoice, PreparedQuery
 from ..queries.running import RunningQuery

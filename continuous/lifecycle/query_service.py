@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import wait
+from contextlib import nullcontext
 from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
@@ -77,7 +78,8 @@ class QueryService:
                 return self.describe(name), False
             self.parts.catalogue.check_room(existing)
             self.lifecycle.check_streams(prepared)
-            with self.parts.views.claimed(prepared.into_graph, name):
+            graph, views = prepared.into_graph, self.parts.views
+            with nullcontext() if graph is None else views.claimed(graph, name):
                 self._begin(prepared, name, existing)
             return self.describe(name), True
 
@@ -311,7 +313,7 @@ class QueryService:
         with self.parts.admin:
             entry = self.parts.catalogue.get(name)
             self.parts.turns.require_writable()
-            view = self.parts.views.find(name)
+            view = self.parts.views.by_name.get(name)
             if view is not None:
                 self.parts.views.wait(time.monotonic() + _LAST_WRITE_S)
             self.parts.catalogue.remove(entry)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,47 +22,46 @@ class FeedEvent:
     data: str
 
 
-class Source(Protocol):
-    """What a subscriber is attached to: a feed."""
+class Subscriber(Protocol):
+    """One or many to whom a feed offers each event once, under the feed's lock; ``members``: how many."""
 
-    def leave(self, subscriber: Subscription) -> None:
-        """Detach a subscriber."""
+    members: int
+
+    def welcome(self, member: Any, first: Sequence[FeedEvent], ended: bool) -> bool:
+        """A new member gets ``first``, then what is offered later; False when this has ended."""
+        ...
+
+    def offer(self, events: Sequence[FeedEvent], *, first: bool = False) -> bool:
+        """Events for all members; False when they do not fit or this has ended. What is ``first`` fits."""
+        ...
+
+    def end(self) -> None:
+        """No more events."""
         ...
 
 
 class Subscription:
     """One subscriber's bounded queue of events.
 
-    Read it with `get` or by iterating in a thread of your own, or give `listen` a callback that wakes your
-    loop and drain with `take`. ``closed`` says that no event will be added; ``overflowed`` that the
-    subscriber was too slow.
+    Give `listen` a callback that wakes your thread or loop, and drain with `take`. ``closed`` says that no
+    event will be added; ``overflowed`` that the subscriber was too slow.
     """
 
     members = 1
 
-    def __init__(self, feed: Source, limit: int) -> None:
-        self._feed = feed
+    def __init__(self, leave: Callable[[Subscription], None], limit: int) -> None:
+        """Begin empty; ``leave`` detaches it from its feed, ``limit`` is how many events may wait."""
+        self._leave = leave
         self._limit = limit
         self._events: deque[FeedEvent] = deque()
-        self._ready = threading.Condition()
-        self._wake: Callable[[], None] | None = None
+        self._lock = threading.Lock()
+        self._wake: Callable[[], None] = lambda: None
         self.closed = False
         self.overflowed = False
 
-    def get(self, timeout: float | None = None) -> FeedEvent | None:
-        """The next event; None when there is none within ``timeout`` seconds or after the end."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._ready:
-            while not self._events and not self.closed:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    return None
-                self._ready.wait(left)
-            return self._events.popleft() if self._events else None
-
     def take(self) -> list[FeedEvent]:
-        """All waiting events, at once and without waiting."""
-        with self._ready:
+        """All waiting events, without waiting."""
+        with self._lock:
             events = list(self._events)
             self._events.clear()
             return events
@@ -73,7 +71,7 @@ class Subscription:
 
         It is called in the engine's thread and must only wake another one.
         """
-        with self._ready:
+        with self._lock:
             self._wake = callback
             pending = bool(self._events) or self.closed
         if pending:
@@ -81,65 +79,38 @@ class Subscription:
 
     def close(self) -> None:
         """Detach from the feed."""
-        self._feed.leave(self)
+        self._leave(self)
         self.end()
 
     @property
     def exhausted(self) -> bool:
         """True when the feed has ended and everything was read."""
-        with self._ready:
+        with self._lock:
             return self.closed and not self._events
-
-    def __iter__(self) -> Subscription:
-        return self
-
-    def __next__(self) -> FeedEvent:
-        event = self.get()
-        if event is None:
-            raise StopIteration
-        return event
 
     # --- called by the feed ---------------------------------------------------------------------
 
+    def welcome(self, member: None, first: Sequence[FeedEvent], ended: bool) -> bool:
+        """Add what the subscriber asked for at first."""
+        self.offer(first, first=True)
+        if ended:
+            self.end()
+        return True
+
     def offer(self, events: Sequence[FeedEvent], *, first: bool = False) -> bool:
-        """Add events; False when they do not fit. What the subscriber asked for at first always fits."""
-        with self._ready:
+        """Add events; False when they do not fit."""
+        with self._lock:
             if self.closed:
                 return False
             if not first and len(self._events) + len(events) > self._limit:
                 self.overflowed = True
                 return False
             self._events.extend(events)
-            self._ready.notify_all()
-            wake = self._wake
-        if wake is not None:
-            wake()
+        self._wake()
         return True
 
     def end(self) -> None:
         """No more events; those waiting can still be read."""
-        with self._ready:
+        with self._lock:
             self.closed = True
-            self._ready.notify_all()
-            wake = self._wake
-        if wake is not None:
-            wake()
-
-
-class Group(Protocol):
-    """Many subscribers who get the same events: a feed offers them once. Called under the feed's lock."""
-
-    members: int
-    """How many there are."""
-
-    def welcome(self, member: Any, first: Sequence[FeedEvent], ended: bool) -> bool:
-        """A new member gets ``first``, then what is offered later; False when the group has ended."""
-        ...
-
-    def offer(self, events: Sequence[FeedEvent], *, first: bool = False) -> bool:
-        """Events for all members; False when the group has ended."""
-        ...
-
-    def end(self) -> None:
-        """No more events."""
-        ...
+        self._wake()

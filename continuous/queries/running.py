@@ -25,7 +25,7 @@ from ..output.emission import (
     emission_of,
 )
 from ..output.feed import Feed
-from ..output.view_registry import View
+from ..output.views import View
 from ..results import one_line
 from ..settings import EngineSettings
 from ..static.static_inputs import StaticInputs
@@ -362,4 +362,4 @@ class RunningQuery:
         answer = self.evaluator.go_on(step.at, self.timeline.windows.contents, last)
         if self.view is not None:
             self.view.replace(answer.rows, step.at)
-        self.feed.answer_again(self._current(step, self.last_version, answer))
+        self.feed.publish([], self._current(step, self.last_version, answer))

@@ -206,9 +206,9 @@ class Replay:
             feed = existing.feed
         else:
             feed = self._lifecycle.new_feed(members["name"])
-            feed.restore([record.number, 0, 0, 0, 0], self._journal.results.events(record.number))
             if parts.outbox is not None:
-                parts.outbox.keep_name(feed)
+                parts.outbox.name(feed, record.number)
+            feed.restore([record.number, 0, 0, 0, 0], self._journal.results.events(record.number))
         entry = Entry(members["name"], registration_of(members), feed, members["created"])
         if existing is not None:
             entry.restarts = existing.restarts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..inputs import StreamInput
 from ..output.feed import Outbox
-from ..output.view_registry import ViewRegistry
+from ..output.views import ViewRegistry
 from ..queries.catalogue import Entry, Pending, QueryCatalogue
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
@@ -61,7 +61,8 @@ class Attachments:
         """A query begins, or waits on for its static parts; how many retained elements came first."""
         running, replay_from = turn.running, turn.replay_from
         self._router.forget_name(running.name)
-        self._views.adopt(running.name, running.view)
+        if running.view is not None or running.name in self._views.by_name:
+            self._views.adopt(running.name, running.view)
         if self._outbox is not None:
             self._outbox.name(running.feed, turn.number)
         if turn.reset:

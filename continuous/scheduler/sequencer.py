@@ -21,7 +21,7 @@ from quadrill.store.errors import StoreUnwritableError
 
 from ..durable.turns import AnyTurn, CallTurn, InputTurn, NewStreamTurn, Turn, TurnQueue
 from ..output.feed import Outbox
-from ..output.view_registry import ViewRegistry
+from ..output.views import ViewRegistry
 from ..remote.fetching import SourceTurn
 from ..remote.source_registry import SourceRegistry
 from ..static.recompute import SwapTurn

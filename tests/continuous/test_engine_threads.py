@@ -12,6 +12,7 @@ import pytest
 
 from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.output.subscription import FeedEvent
 from quadrill.store.errors import NotFoundError
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -162,10 +163,14 @@ def test_the_thread_looks_at_the_clock_by_itself() -> None:
     try:
         text = PREFIX + "SELECT ?x WHERE { STREAM :s [RANGE 20ms] { ?x :seen ?v } }"
         engine.register(Registration.from_json({"query": text, "output": "changes"}, name="q"))
-        subscription = engine.feed("q").subscribe()
+        subscription, woken = engine.feed("q").subscribe(), threading.Event()
+        subscription.listen(woken.set)
         engine.push(S, f'<{E}a> <{E}seen> "x" .'.encode(), "application/n-triples")
-        kinds = [subscription.get(20), subscription.get(20)]
-        assert [event.kind for event in kinds if event is not None] == ["insert", "delete"]
+        told: list[FeedEvent] = []
+        while len(told) < 2 and woken.wait(20):
+            woken.clear()
+            told += subscription.take()
+        assert [event.kind for event in told] == ["insert", "delete"]
     finally:
         engine.stop()
         store.close()
@@ -180,4 +185,4 @@ def test_stopping_works_off_what_was_accepted() -> None:
         for at in range(1, 40):
             b.push(at, f"y{at}")
     assert b_feed.last_id == 39
-    assert len(list(subscription)) == 39
+    assert len(subscription.take()) == 39

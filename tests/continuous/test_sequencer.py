@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from quadrill.continuous.durable.turns import CallTurn, TurnQueue
-from quadrill.continuous.output.view_registry import ViewRegistry
+from quadrill.continuous.output.views import ViewRegistry
 
 from .engines import bench
 

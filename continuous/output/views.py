@@ -1,4 +1,4 @@
-"""The views of an engine: which graphs they own, and the writing of what changed in them.
+"""The views of an engine: which graphs they own, what these have to hold, and the writing of what changed.
 
     a turn --> change of the content --> settled (inputs durable) --> outbox --> a commit, in another thread
                                                                                   |
@@ -14,18 +14,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.store.changes.commit import Commit, graph_key
 from quadrill.store.errors import ConflictError, QuadrillError
 
 from ..element import Solution
-from .view_content import ViewContent
+from ..streams.terms import TermForms
+from .emission import Construct
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
@@ -35,65 +37,104 @@ log = logging.getLogger("quadrill.continuous")
 _RETRY_S = 1.0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
+class _Write:
+    """What one commit of a view makes: changes (True for a quad that comes), or all its quads."""
+
+    changes: dict[Quad, bool] = field(default_factory=dict)
+    whole: dict[Quad, None] | None = None
+
+    def then(self, later: _Write) -> _Write:
+        """This one and a later one as one."""
+        if later.whole is not None:
+            return later
+        if self.whole is None:
+            return _Write(self.changes | later.changes)
+        whole = self.whole | {quad: None for quad, there in later.changes.items() if there}
+        return _Write({}, {quad: None for quad in whole if later.changes.get(quad, True)})
+
+
 class View:
-    """One view. ``content`` belongs to the engine's thread, the rest to the holder of the book's lock.
+    """One view: a graph that holds the quads of a query's answer, kept up to date by its changes.
+
+    Law: after any turns its quads are the set that the query's template gives for the whole answer.
+
+    They belong to the engine's thread, ``version`` and ``error`` to the holder of the registry's lock.
 
     Attributes:
         name: the query's.
         graph: what it owns.
-        content: what the graph has to hold after the present turn.
         whole: the graph has to be compared as a whole, not only changed.
         changes: quads to add (True) and to remove (False) since the last commit of the view.
         version: of the newest commit of the view, None before the first.
         error: why the last attempt to write failed.
     """
 
-    name: str
-    graph: NamedNode
-    content: ViewContent
-    whole: bool = True
-    changes: dict[Quad, bool] = field(default_factory=dict)
-    version: int | None = None
-    error: str | None = None
+    def __init__(self, name: str, graph: NamedNode, construct: Construct) -> None:
+        """Begin empty; ``construct`` is the query's template over rows at an instant."""
+        self.name = name
+        self.graph = graph
+        self.whole = True
+        self.changes: dict[Quad, bool] = {}
+        self.version: int | None = None
+        self.error: str | None = None
+        self._construct = construct
+        self._forms = TermForms()
+        # How many rows of the answer yield each quad.
+        self._weights: dict[Quad, int] = {}
 
-    def take(self, deleted: Sequence[Solution], inserted: Sequence[Solution], at_ms: int) -> None:
-        """In a turn: the answer changed."""
-        self._note(*self.content.change(deleted, inserted, at_ms))
+    def take(self, deleted: Iterable[Solution], inserted: Iterable[Solution], at_ms: int) -> None:
+        """In a turn: rows of the answer went and came."""
+        weights = Counter(self._quads(inserted, at_ms))
+        weights.subtract(self._quads(deleted, at_ms))
+        for quad, weight in weights.items():
+            before = self._weights.get(quad, 0)
+            after = before + weight
+            if after:
+                self._weights[quad] = after
+            elif before:
+                del self._weights[quad]
+            if bool(before) != bool(after):
+                self.changes[quad] = bool(after)
 
     def replace(self, rows: Sequence[Solution], at_ms: int) -> None:
         """In a turn: this is the answer."""
-        self._note(*self.content.replace(rows, at_ms))
+        before, self._weights = self._weights, Counter(self._quads(rows, at_ms))
+        self.changes.update({quad: False for quad in before if quad not in self._weights})
+        self.changes.update({quad: True for quad in self._weights if quad not in before})
 
-    def _note(self, gone: Sequence[Quad], come: Sequence[Quad]) -> None:
-        self.changes.update(dict.fromkeys(gone, False))
-        self.changes.update(dict.fromkeys(come, True))
+    def taken(self) -> _Write:
+        """What has to be written since the last call."""
+        write = _Write({}, dict.fromkeys(self._weights)) if self.whole else _Write(self.changes)
+        self.whole, self.changes = False, {}
+        return write
 
     def describe(self) -> dict[str, Any]:
         """For the query's description."""
         return {
             "graph": self.graph.value,
-            "quads": len(self.content),
+            "quads": len(self._weights),
             "version": self.version,
             "waiting": len(self.changes),
             "error": self.error,
         }
 
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    """What one commit of a view makes: all its quads, or changes."""
-
-    view: View
-    whole: list[Quad] | None
-    changes: dict[Quad, bool]
+    def _quads(self, rows: Iterable[Solution], at_ms: int) -> Iterator[Quad]:
+        """The quads of each row in the view's graph and in the store's form: equal there is equal here."""
+        for row in rows:
+            for quad in self._construct([row], at_ms):
+                object_ = quad.object
+                if isinstance(object_, Literal):
+                    object_ = self._forms.literal(object_)
+                assert quad.graph_name == DefaultGraph()
+                yield Quad(quad.subject, quad.predicate, object_, self.graph)
 
 
 class ViewRegistry:
     """The views of one engine, ``by_name`` those by the names of their queries."""
 
     def __init__(self, store: QuadStore, *, threaded: bool) -> None:
-        """Make an empty book.
+        """Make an empty registry.
 
         Args:
             store: whose graphs the views are.
@@ -133,15 +174,12 @@ class ViewRegistry:
             )
 
     @contextmanager
-    def claimed(self, graph: NamedNode | None, name: str) -> Iterator[None]:
+    def claimed(self, graph: NamedNode, name: str) -> Iterator[None]:
         """Own a graph while the query that makes its view is registered, and afterwards if it began.
 
         Raises:
             ConflictError: see `check`.
         """
-        if graph is None:
-            yield
-            return
         with self._lock:
             self.check(graph, name)
             self._store.own_graph(graph, name)
@@ -167,19 +205,13 @@ class ViewRegistry:
                 self._outbox.pop(name, None)
                 self._store.own_graph(view.graph, name)
 
-    def close(self, name: str) -> NamedNode | None:
-        """A query ends: its graph is everybody's, with the quads that it has. The graph, if there was one."""
+    def close(self, name: str) -> None:
+        """A query ends: its graph, if it has one, is everybody's, with the quads that are in it."""
         with self._lock:
             view = self.by_name.pop(name, None)
             self._outbox.pop(name, None)
-            if view is None:
-                return None
-            self._store.disown_graph(view.graph)
-            return view.graph
-
-    def find(self, name: str) -> View | None:
-        """The view of a query."""
-        return self.by_name.get(name)
+            if view is not None:
+                self._store.disown_graph(view.graph)
 
     # --- in the engine's thread -----------------------------------------------------------------
 
@@ -199,21 +231,11 @@ class ViewRegistry:
         with self._lock:
             for name, view in self.by_name.items():
                 if view.whole or view.changes:
-                    self._put(name, view)
+                    self._outbox[name] = self._outbox.get(name, _Write()).then(view.taken())
             if self._outbox and self._threaded:
                 self._lock.notify_all()
         if not self._threaded:
             self._write_all()
-
-    def _put(self, name: str, view: View) -> None:
-        """Put what changed behind what waits for the same view."""
-        before = self._outbox.get(name)
-        if view.whole or (before is not None and before.whole is not None):
-            write = _Write(view, view.content.quads(), {})
-        else:
-            write = _Write(view, None, {**(before.changes if before is not None else {}), **view.changes})
-        self._outbox[name] = write
-        view.whole, view.changes = False, {}
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -245,17 +267,13 @@ class ViewRegistry:
     def wait(self, deadline_s: float) -> bool:
         """True once everything that was settled is written; False at a time of the monotonic clock."""
         with self._lock:
-            while self._threaded and (self._outbox or self._writing):
-                left = deadline_s - time.monotonic()
-                if left <= 0 or not self._lock.wait(left):
-                    return not self._outbox and not self._writing
-            return True
+            left = deadline_s - time.monotonic()
+            return not self._threaded or self._lock.wait_for(lambda: self.idle, max(0.0, left))
 
     def _run(self) -> None:
         while True:
             with self._lock:
-                while not self._outbox and self._started:
-                    self._lock.wait()
+                self._lock.wait_for(lambda: self._outbox or not self._started)
                 if not self._outbox:
                     return
             if not self._write_all():
@@ -270,57 +288,40 @@ class ViewRegistry:
             with self._lock:
                 if not self._outbox:
                     return True
-                write = self._outbox.pop(next(iter(self._outbox)))
+                name, write = next(iter(self._outbox.items()))
+                del self._outbox[name]
+                view = self.by_name[name]
                 self._writing = True
+            commit, error = None, None
             try:
-                commit = self._write(write)
-            except QuadrillError as error:
-                log.warning("the view of %s could not be written: %s", write.view.name, error.message)
-                with self._lock:
-                    write.view.error = error.message
-                    self._put_back(write)
-                return False
-            else:
-                with self._lock:
-                    write.view.error = None
-                    if commit is not None and commit.changed:
-                        write.view.version = commit.version
+                commit = self._write(view, write)
+            except QuadrillError as failed:
+                error = failed.message
+                log.warning("the view of %s could not be written: %s", name, error)
             finally:
                 with self._lock:
                     self._writing = False
+                    view.error = error
+                    if commit is not None and commit.changed:
+                        view.version = commit.version
+                    if error is not None and self.by_name.get(name) is view:
+                        # What could not be written goes before what came meanwhile.
+                        self._outbox[name] = write.then(self._outbox.get(name, _Write()))
                     self._lock.notify_all()
+            if error is not None:
+                return False
 
-    def _write(self, write: _Write) -> Commit | None:
-        view, cause = write.view, f"view {write.view.name}"
+    def _write(self, view: View, write: _Write) -> Commit | None:
         if self.by_name.get(view.name) is not view:
             return None
-        if write.whole is not None:
-            if not write.whole and not self._store.graph_exists(view.graph):
-                return None
-            return self._store.put_graph(view.graph, write.whole, cause=cause, owner=view.name)
-        return self._store.apply(
-            add=[quad for quad, there in write.changes.items() if there],
-            remove=[quad for quad, there in write.changes.items() if not there],
-            cause=cause,
-            owner=view.name,
-        )
-
-    def _put_back(self, write: _Write) -> None:
-        """What could not be written goes before what came meanwhile."""
-        view = write.view
-        if self.by_name.get(view.name) is not view:
-            return
-        later = self._outbox.get(view.name)
-        if later is None:
-            self._outbox[view.name] = write
-        elif later.whole is None:
-            if write.whole is None:
-                self._outbox[view.name] = _Write(view, None, {**write.changes, **later.changes})
-            else:
-                quads = dict.fromkeys(write.whole)
-                for quad, there in later.changes.items():
-                    if there:
-                        quads[quad] = None
-                    else:
-                        quads.pop(quad, None)
-                self._outbox[view.name] = _Write(view, list(quads), {})
+        cause = f"view {view.name}"
+        if write.whole is None:
+            return self._store.apply(
+                add=[quad for quad, there in write.changes.items() if there],
+                remove=[quad for quad, there in write.changes.items() if not there],
+                cause=cause,
+                owner=view.name,
+            )
+        if not write.whole and not self._store.graph_exists(view.graph):
+            return None
+        return self._store.put_graph(view.graph, list(write.whole), cause=cause, owner=view.name)
