@@ -21,7 +21,10 @@ from ..algebra.nodes import Term
 from ..algebra.query import ContinuousQuery, Output
 from ..algebra.rewrites import has_order
 from ..element import Solution
+from ..remote.query import QuerySources
 from ..results import XSD_STRING, in_fixed_order, one_line, quads_text, term_json
+from ..windows.operator import Interval
+from ..windows.reports import Evaluation
 from .subscription import EventKind
 
 T = TypeVar("T", bound=Hashable)
@@ -30,37 +33,20 @@ Construct: TypeAlias = Callable[[Sequence[Solution], int], list[Quad]]
 EmitElement: TypeAlias = Callable[[int, list[Quad], bool], None]
 
 
-class Bounds(Protocol):
-    """The bounds of a window, in milliseconds of event time."""
-
-    @property
-    def open(self) -> int: ...  # noqa: D102
-    @property
-    def close(self) -> int: ...  # noqa: D102
-
-
 class ChangedAnswer(Protocol):
-    """An answer that knows what the last evaluation changed in it."""
+    """An answer that knows which rows went and came at the last evaluation, each as often as it did.
+
+    ``rows`` are all rows after the evaluation, ``boolean`` is the answer of ASK.
+    """
 
     @property
-    def deleted(self) -> Sequence[Solution]:
-        """The rows that went, as often as they did."""
-        ...
-
+    def deleted(self) -> Sequence[Solution]: ...  # noqa: D102
     @property
-    def inserted(self) -> Sequence[Solution]:
-        """The rows that came."""
-        ...
-
+    def inserted(self) -> Sequence[Solution]: ...  # noqa: D102
     @property
-    def rows(self) -> Sequence[Solution]:
-        """All rows after the evaluation."""
-        ...
-
+    def rows(self) -> Sequence[Solution]: ...  # noqa: D102
     @property
-    def boolean(self) -> bool | None:
-        """The answer of ASK."""
-        ...
+    def boolean(self) -> bool | None: ...  # noqa: D102
 
 
 class Moment(NamedTuple):
@@ -72,7 +58,7 @@ class Moment(NamedTuple):
 
     at: int
     version: int
-    window: Bounds | None = None
+    window: Interval | None = None
     revises: int | None = None
     sources: Any = None
     skipped: bool = False
@@ -190,17 +176,17 @@ class SelectEmission:
 
     def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
         """One event for each sign that has rows; RSTREAM tells an empty answer too."""
-        output = self.output
         found: list[Event] = []
-        signs: tuple[tuple[EventKind, Sequence[Solution]], ...]
-        if output == "rstream":
-            signs = (("answer", answer.rows),)
-        elif output == "istream":
-            signs = (("insert", answer.inserted),)
-        elif output == "dstream":
-            signs = (("delete", answer.deleted),)
-        else:
-            signs = (("delete", answer.deleted), ("insert", answer.inserted))
+        signs: list[tuple[EventKind, Sequence[Solution]]]
+        match self.output:
+            case "rstream":
+                signs = [("answer", answer.rows)]
+            case "istream":
+                signs = [("insert", answer.inserted)]
+            case "dstream":
+                signs = [("delete", answer.deleted)]
+            case _:
+                signs = [("delete", answer.deleted), ("insert", answer.inserted)]
         for kind, rows in signs:
             if rows or (kind == "answer" and not (moment.skipped or self.non_empty)):
                 self.counts.add(kind, len(rows))
@@ -303,65 +289,33 @@ class ConstructEmission:
         return f'{moment.head()},"quads":{one_line(quads_text(quads))}}}'
 
 
-class Evaluated(Protocol):
-    """An evaluation: its instant, and the window that closed."""
-
-    @property
-    def at(self) -> int: ...  # noqa: D102
-    @property
-    def window(self) -> Bounds | None: ...  # noqa: D102
-
-
-class SourceMarks(Protocol):
-    """What a query reads from other servers."""
-
-    def marks(self) -> Any:
-        """What the answer reflects of them."""
-        ...
-
-
-class SharedEvaluations(Protocol):
-    """The query's part in a plan of several."""
-
-    seen: int
-
-    def shown_after(self, number: int) -> tuple[Evaluated, int] | None:
-        """The newest evaluation that may be shown and its version, if later than that of a number."""
-        ...
-
-
+@dataclass(slots=True)
 class CurrentAnswer:
-    """The answer after one evaluation; its line is made when somebody asks, and kept."""
+    """The answer after an evaluation at a version; its line is made when somebody asks, and kept.
 
-    def __init__(
-        self,
-        emission: Emission,
-        sources: SourceMarks | None,
-        seat: SharedEvaluations | None,
-        step: Evaluated,
-        version: int,
-        answer: ChangedAnswer,
-    ) -> None:
-        self._emission = emission
-        self._sources = sources
-        self._told: tuple[Evaluated, int] = step, version
-        self._answer = answer
-        self._seat = seat
-        self._number = 0 if seat is None else seat.seen
-        self._made: tuple[tuple[Evaluated, int], str] | None = None
+    ``newer`` gives a later evaluation that may be shown and its version, where one left the answer as it is
+    without telling the query.
+    """
+
+    emission: Emission
+    sources: QuerySources | None
+    newer: Callable[[], tuple[Evaluation, int] | None] | None
+    step: Evaluation
+    version: int
+    answer: ChangedAnswer
+    made: tuple[tuple[Evaluation, int], str] | None = None
 
     def line(self) -> str:
         """The answer, at the newest evaluation that left it as it is. Called in any thread."""
-        told = self._told
-        if self._seat is not None:
-            # Evaluations of a common plan that gave this query no rows were not told here.
-            told = self._seat.shown_after(self._number) or told
-        made = self._made
+        told = self.step, self.version
+        if self.newer is not None:
+            told = self.newer() or told
+        made = self.made
         if made is None or made[0] != told:
             step, version = told
-            marks = None if self._sources is None else self._sources.marks()
+            marks = None if self.sources is None else self.sources.marks()
             moment = Moment(step.at, version, step.window, None, marks)
-            made = self._made = told, self._emission.current(moment, self._answer)
+            made = self.made = told, self.emission.current(moment, self.answer)
         return made[1]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, Protocol
 from typing import Literal as OneOf
 
@@ -16,14 +17,7 @@ from ..evaluate.answer import Answer
 from ..evaluate.evaluator import Evaluator, Explained, Windows
 from ..inputs import StreamInput
 from ..meters import Meter
-from ..output.emission import (
-    ChangedAnswer,
-    CurrentAnswer,
-    EmitElement,
-    Moment,
-    SharedEvaluations,
-    emission_of,
-)
+from ..output.emission import ChangedAnswer, CurrentAnswer, EmitElement, Moment, emission_of
 from ..output.feed import Feed
 from ..output.views import View
 from ..results import one_line
@@ -38,12 +32,18 @@ from .static_state import RefreshNotes, StaticState
 State = OneOf["running", "paused", "failed"]
 
 
-class CommonSeat(SharedEvaluations, Protocol):
+class CommonSeat(Protocol):
     """The place of a query in a plan of several, which evaluates it (`groups`)."""
+
+    seen: int
 
     @property
     def plan(self) -> Explained:
         """The plan."""
+        ...
+
+    def shown_after(self, number: int) -> tuple[Evaluation, int] | None:
+        """The newest evaluation that may be shown and its version, if later than that of a number."""
         ...
 
     def settle(self) -> None:
@@ -335,8 +335,10 @@ class RunningQuery:
 
     def _current(self, step: Evaluation, version: int, answer: ChangedAnswer) -> Callable[[], str]:
         """What writes the current answer, as it stands at an evaluation."""
-        sources, seat = self.prepared.sources, self.seat
-        return CurrentAnswer(self.emission, sources, seat, step, version, answer).line
+        seat = self.seat
+        # Evaluations of a common plan that gave this query no rows are not told here.
+        newer = None if seat is None else partial(seat.shown_after, seat.seen)
+        return CurrentAnswer(self.emission, self.prepared.sources, newer, step, version, answer).line
 
     def empty_answer(self) -> dict[str, Any]:
         """The current answer before the first evaluation."""
