@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from quadrill.continuous.clock import SystemClock
 from quadrill.continuous.streams.times import duration_ms
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.change_log import Retention
@@ -28,7 +27,7 @@ def open_store(settings: Settings, clock_ms: Callable[[], int] | None = None) ->
     return QuadStore.open(
         folder,
         durable=settings.durable,
-        clock_ms=clock_ms or SystemClock().now_ms,
+        clock_ms=clock_ms,
         limits=TextLimits(characters=settings.max_body_bytes, height=settings.max_nesting),
         retention=Retention(
             max_bytes=settings.change_log_bytes,

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 
 from quadrill.continuous.algebra.columnar import ColumnarEngine
-from quadrill.continuous.clock import Clock, SystemClock
+from quadrill.continuous.clock import Clock
 from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.language import warm_up
@@ -87,7 +87,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         StoreLockedError, StoreUnwritableError, StoreFormatError: the data folder cannot be used.
         RegistryError: the registry database cannot.
     """
-    clock = clock or SystemClock()
+    clock = clock or Clock()
     with contextlib.ExitStack() as undo:
         store = open_store(settings, clock.now_ms)
         undo.callback(store.close)

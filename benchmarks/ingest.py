@@ -1,7 +1,7 @@
 """How fast pushes are read: bytes to elements, for each format, the same trips in all of them.
 
-Run: ``python -m benchmarks.ingest [--elements N]``. CPU time of one thread, best of three. ``decode`` is the
-parsing and the finding of elements, ``accept`` also brings terms into the store's form, as a push does. The
+Run: ``python -m benchmarks.ingest [--elements N]``. CPU time of one thread, best of three: the
+parsing, the finding of elements and bringing their terms into the store's form, as a push does. The
 last two lines compare two readers of N-Triples lines: Oxigraph's parser, which is used, and a strict regular
 expression that makes the same terms in Python, which is not (docs/decisions/0091).
 """
@@ -18,7 +18,6 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse,
 
 from quadrill.continuous.element import Element
 from quadrill.continuous.streams.decode import DecodeOptions, decode
-from quadrill.continuous.streams.terms import TermForms
 
 from . import taxi
 from .results import keep
@@ -105,26 +104,19 @@ def main() -> None:
     options = parser.parse_args()
     elements = [taxi.element_of(trip) for trip in taxi.trips(options.elements)]
     triples = sum(len(element.quads) for element in elements)
-    print(f"{'format':32}{'MB':>8}{'elements':>10}{'decode':>12}{'accept':>12}   (triples a second)")
+    print(f"{'format':32}{'MB':>8}{'elements':>10}{'decode':>12}   (triples a second)")
     lines = []
     for name, (body, media_type, how) in bodies(elements).items():
         decoded = decode(body, media_type, how)
         assert sum(len(each.quads) for each in decoded.elements) == triples
-        forms = TermForms()
-
-        def accept(body: bytes = body, media_type: str = media_type, how: DecodeOptions = how) -> None:
-            for seq, each in enumerate(decode(body, media_type, how).elements):
-                forms.quads(each.quads, taxi.STREAM, seq)  # noqa: B023  # used at once
-
         line = (
             name,
             round(len(body) / 1e6, 2),
             len(decoded.elements),
             round(triples / best(lambda: decode(body, media_type, how))),  # noqa: B023
-            round(triples / best(accept)),
         )
         lines.append(line)
-        print(f"{line[0]:32}{line[1]:8.2f}{line[2]:10}{line[3]:12,}{line[4]:12,}", flush=True)
+        print(f"{line[0]:32}{line[1]:8.2f}{line[2]:10}{line[3]:12,}", flush=True)
     text = bodies(elements)["N-Triples, one element"][0].decode()
     by_parser = list(parse(input=text, format=RdfFormat.N_TRIPLES))
     assert by_expression(text) == by_parser
@@ -136,7 +128,7 @@ def main() -> None:
         print(f"{name + ' on N-Triples lines':50}{rate:12,}")
     keep(
         "ingest",
-        {"columns": ["format", "mb", "elements", "decode", "accept"], "lines": lines, "readers": readers},
+        {"columns": ["format", "mb", "elements", "decode"], "lines": lines, "readers": readers},
     )
 
 

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.clock import Clock
 from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.store.quads.quad_store import QuadStore
@@ -45,7 +45,7 @@ class Life:
         self.engine = Engine(
             self.store,
             self.registry,
-            clock=SystemClock(),
+            clock=Clock(),
             settings=EngineSettings(
                 checkpoint_ms=3_600_000, retention_ms=0, queue_elements=1 << 30, idle_timeout_ms=0
             ),

@@ -139,12 +139,9 @@ def ingest(found: dict[str, Any]) -> str:
     """Rates of the formats."""
     figures = found["figures"]
     short = [_short(line[0]) for line in figures["lines"]]
-    series = {
-        "decode": [line[3] / 1000 for line in figures["lines"]],
-        "decode and accept": [line[4] / 1000 for line in figures["lines"]],
-    }
+    series = {"decode": [line[3] / 1000 for line in figures["lines"]]}
     bar_plot("ingest", short, series, title="Reading pushes", y="thousand triples/s")
-    head = ("format", "MB", "elements", "decode, triples/s", "decode and accept, triples/s")
+    head = ("format", "MB", "elements", "decode, triples/s")
     readers = ", ".join(f"{name} {rate:,}" for name, rate in figures["readers"].items())
     return (
         table(head, figures["lines"])

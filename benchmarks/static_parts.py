@@ -33,7 +33,7 @@ from typing import Any
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.app.upkeep.garbage import YoungCollections
-from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.clock import Clock
 from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.store.quads.quad_store import QuadStore
@@ -125,7 +125,7 @@ class Run:
         self.store.bulk_extend(data(self.people))
         if folder is not None:
             self.store.optimize()
-        self.engine = Engine(self.store, None, clock=SystemClock(), settings=EngineSettings())
+        self.engine = Engine(self.store, None, clock=Clock(), settings=EngineSettings())
         self.engine.start()
         self.moves = 0
 
@@ -218,7 +218,7 @@ class Lives:
     def started(self) -> tuple[Engine, float]:
         """An engine and the seconds until it worked."""
         journal = Journal.open(self.folder / "engine")
-        engine = Engine(self.store, self.registry, clock=SystemClock(), journal=journal)
+        engine = Engine(self.store, self.registry, clock=Clock(), journal=journal)
         began = time.perf_counter()
         engine.start()
         return engine, time.perf_counter() - began

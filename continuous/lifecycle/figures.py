@@ -77,7 +77,7 @@ def figures_of(parts: EngineParts) -> EngineFigures:
     with parts.turns.lock:
         streams = [
             StreamFigures(
-                each.name, each.accepted, each.late, each.refused, each.watermark, each.log.retained()[0],
+                each.name, each.accepted, each.late, each.refused, each.watermark, each.retained,
                 len(each.dead_letters),
             )
             for each in parts.streams

@@ -27,7 +27,7 @@ from ..queries.running import RunningQuery
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec, remote_graphs_of, services_of, specs_of
 from ..scheduler.turns import AttachTurn, DetachTurn, ReserveTurn, StateTurn, UnreadyTurn
-from ..streams.stream import StreamState
+from ..streams.accept import StreamState
 from .parts import EngineParts
 
 log = logging.getLogger("quadrill.continuous")

@@ -103,7 +103,7 @@ class EngineParts:
         self.views = ViewRegistry(store, threaded=threaded)
         self.outbox = None if journal is None else Outbox(journal)
         self.streams = StreamRegistry(registry, clock, settings, self.turns.lock)
-        self.acceptor = Acceptor(self.turns, self.streams, settings)
+        self.acceptor = Acceptor(self.turns, settings, self.streams.stamp)
         self.catalogue = QueryCatalogue(registry, clock, settings)
         self.router = Router(self.turns, self.acceptor, self.streams, self.catalogue, settings, self.outbox)
         self.attachments = Attachments(

@@ -290,7 +290,7 @@ class QueryService:
             streams = [] if running is None else running.timeline.inputs.streams
             with self.parts.turns.lock:
                 states = [state for iri in streams if (state := self.parts.streams.find(iri)) is not None]
-                oldest = [at for state in states if (at := state.log.retained()[1]) is not None]
+                oldest = [at for state in states if (at := state.oldest_retained) is not None]
             return {
                 "name": name,
                 "from": from_ms,

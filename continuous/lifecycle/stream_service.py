@@ -10,10 +10,10 @@ from quadrill.store.errors import ConflictError, NotFoundError
 from ..durable.turns import Turn
 from ..queries.catalogue import is_awaited
 from ..settings import EngineSettings
-from ..streams.accept import PushReceipt, fingerprint_of
+from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter, LetterWatcher
 from ..streams.decode import DecodeOptions, decode
-from ..streams.stream import StreamState
+from ..streams.receipts import PushReceipt, fingerprint_of
 from ..streams.times import GREATEST_MS, LEAST_MS, instant_ms, show_duration
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
@@ -195,11 +195,6 @@ class StreamService:
             fingerprint = fingerprint_of(body, media_type, at=at, each=each, partial=partial)
         while True:
             state = known.get(stream_ref) or self._opened(stream_ref)
-            if idempotency_key is not None:
-                with turns.lock:
-                    again = acceptor.receipts.find(state.iri, idempotency_key, fingerprint)
-                if again is not None:
-                    return self._answer(again, durable=durable)
             if state.derived_from is not None:
                 raise ConflictError(
                     f"stream {state.name} is made by the query {state.derived_from}, "
@@ -235,11 +230,18 @@ class StreamService:
         return answer
 
     def _answer(self, receipt: PushReceipt, *, durable: bool) -> dict[str, Any]:
-        turns = self.parts.turns
+        """The JSON answer of a push; ``bad`` only for a partial one."""
+        turns, bad = self.parts.turns, receipt.bad
+        answer = receipt._asdict()
+        if bad is None:
+            del answer["bad"]
+        else:
+            answer["bad"] = [element.to_json() for element in bad]
         if durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
             turns.wait_durable()
-            return receipt.to_json()
-        return receipt.to_json() | {"durable": False}
+        else:
+            answer["durable"] = False
+        return answer
 
     def _wait_for_pending(self, stream: str, timeout: float | None) -> None:
         """Return when no query that reads a stream waits for its static parts any more.
@@ -298,7 +300,6 @@ class StreamService:
 
 def _describe(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:
     """One stream: settings as they can be declared, time and counts."""
-    retained, oldest = stream.log.retained()
     record = stream.record
     return {
         "name": stream.name,
@@ -323,8 +324,8 @@ def _describe(stream: StreamState, readers: list[str], now_ms: int) -> dict[str,
         "last_seq": stream.next_seq - 1 if stream.next_seq > 1 else None,
         "late_count": stream.late,
         "late_counts": {"late": stream.late, "dropped": stream.dropped, "refused": stream.refused},
-        "retained": retained,
-        "oldest_retained": oldest,
+        "retained": stream.retained,
+        "oldest_retained": stream.oldest_retained,
         "silent_ms": None if stream.last_input_ms is None else max(0, now_ms - stream.last_input_ms),
         "readers": readers,
         "created": record.created_ms,

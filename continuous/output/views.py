@@ -20,13 +20,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from quadrill.store.changes.commit import Commit, graph_key
 from quadrill.store.errors import ConflictError, QuadrillError
 
 from ..element import Solution
-from ..streams.terms import TermForms
+from ..streams.decode import store_form
 from .emission import Construct
 
 if TYPE_CHECKING:
@@ -79,7 +79,6 @@ class View:
         self.version: int | None = None
         self.error: str | None = None
         self._construct = construct
-        self._forms = TermForms()
         # How many rows of the answer yield each quad.
         self._weights: dict[Quad, int] = {}
 
@@ -124,8 +123,8 @@ class View:
         for row in rows:
             for quad in self._construct([row], at_ms):
                 object_ = quad.object
-                if isinstance(object_, Literal):
-                    object_ = self._forms.literal(object_)
+                if isinstance(object_, Literal | Triple):
+                    object_ = store_form(object_)
                 assert quad.graph_name == DefaultGraph()
                 yield Quad(quad.subject, quad.predicate, object_, self.graph)
 

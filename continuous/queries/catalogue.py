@@ -33,7 +33,7 @@ from ..inputs import Arrival, StreamInput
 from ..output.feed import Feed
 from ..settings import EngineSettings
 from ..static.progress import Progress, entered
-from ..streams.stream import LogRecord
+from ..streams.accept import LogRecord
 from .prepare import PreparedQuery, Reads, refuse_solution_stream
 from .registration import Registration
 from .running import RunningQuery

@@ -16,7 +16,7 @@ from quadrill.store.quads.rates import ChangeRates
 from ..algebra.query import WindowDeclaration
 from ..static.facts import LookupFacts, StaticPart
 from ..static.progress import Progress
-from ..streams.stream import StreamState
+from ..streams.accept import StreamState
 from ..streams.times import format_instant, show_duration
 from ..windows.kinds import kind_of, show_window
 from ..windows.reports import Report

@@ -28,7 +28,7 @@ from ..static.options import EvaluationOptions
 from ..static.static_evaluator import StaticEvaluator
 from ..static.static_inputs import StaticInputs
 from ..static.table_registry import TableRegistry
-from ..streams.stream import last_segment
+from ..streams.registry import last_segment
 from ..windows.kinds import kind_of, show_window
 from ..windows.reports import Report
 from .registration import Profile, Registration

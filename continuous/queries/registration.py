@@ -10,7 +10,7 @@ from typing import Literal as OneOf
 from ..algebra.columnar import ENGINES
 from ..algebra.query import Dialect, Output
 from ..errors import InputError
-from ..streams.stream import check_iri, check_name
+from ..streams.registry import check_iri, check_name
 from ..streams.times import duration_ms, instant_ms
 
 Profile = OneOf["cqels", "rspql", "csparql"]

@@ -29,7 +29,7 @@ from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.snapshot import snapshot_of
 from ..remote.source_registry import SourceMoment
-from ..streams.stream import MemoryLog, StreamState
+from ..streams.accept import StreamState
 from ..windows.snapshots import TimelineSnapshot
 from ..windows.timeline import QueryTimeline
 from .checkpoint import publish, write_state
@@ -134,8 +134,7 @@ class Checkpointer:
 
     def _moment(self) -> _Moment:
         parts = self._parts
-        logs = [each.log for each in parts.streams if isinstance(each.log, MemoryLog)]
-        retained = [order for each in logs if (order := each.earliest_order) is not None]
+        retained = [each.inputs[0].order for each in parts.streams if each.inputs]
         return _Moment(
             parts.turns.processed,
             self._journal.last,
@@ -259,8 +258,7 @@ class Checkpointer:
         with self._parts.turns.lock:
             # A replay must find the same elements before and after a crash.
             for each in self._parts.streams:
-                if isinstance(each.log, MemoryLog):
-                    each.log.forget_before(journal.log.earliest)
+                each.forget_before(journal.log.earliest)
         journal.reached("after-trim")
 
     def _keep_tables(self, *, at_end: bool = False) -> None:

@@ -141,7 +141,8 @@ class Recovery:
             if stream is not None and stream.record.created_ms == kept.created_ms:
                 stream.restore_figures(kept.figures)
                 stream.dead_letters.restore(kept.dead_letters)
-        self._parts.acceptor.receipts.restore(state.keys)
+        for each in state.keys:
+            self._parts.acceptor.receipts.restore(*each)
 
     def _begin(self, state: EngineSnapshot | None, rest: list[JournalRecord]) -> None:
         """Make the queries of the checkpoint, each over the version that its static parts reflected."""

@@ -14,9 +14,10 @@ from typing import Any
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError, QuadrillError
 
-from ..durable.journal import Journal, JournalRecord
+from ..durable.journal import Journal, JournalRecord, elements_of, event_of
 from ..durable.turns import CallTurn, InputTurn, NewStreamTurn, Turn
 from ..evaluate.evaluator import Evaluator
+from ..inputs import StreamInput
 from ..lifecycle.lifecycle import QueryLifecycle, sentence_of
 from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
@@ -34,8 +35,8 @@ from ..scheduler.turns import (
     UnreadyTurn,
 )
 from ..static.replay import Past
-from ..streams.accept import replay_derived
-from ..streams.stream import MemoryLog
+from ..streams.accept import StreamState
+from ..streams.dead_letters import DeadLetter
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -74,9 +75,9 @@ class Replay:
                     pass
                 case "derived":
                     if record.number <= last:
-                        replay_derived(record, stream)
+                        self._input(record, stream, counted=True)
                 case "input" if record.number <= processed or not usable:
-                    parts.acceptor.replay(record, stream, counted=record.number <= last)
+                    self._input(record, stream, counted=record.number <= last)
                 case "unstream" if record.number <= processed or not usable:
                     self._drop_stream(members)
                 case _ if record.number > processed:
@@ -147,7 +148,7 @@ class Replay:
         parts = self._parts
         match record.kind:
             case "input":
-                event = parts.acceptor.replay(record, parts.streams.find(members["stream"]), counted=counted)
+                event = self._input(record, parts.streams.find(members["stream"]), counted=counted)
                 return None if event is None else InputTurn(event)
             case "commit":
                 parts.store.forward(members["version"])
@@ -196,6 +197,30 @@ class Replay:
                 return RegistrationTurn(running, entry.registration)
         return None
 
+    def _input(
+        self, record: JournalRecord, stream: StreamState | None, *, counted: bool
+    ) -> StreamInput | None:
+        """Bring a stream, if there is one still, to where it was; the input to hand out again."""
+        elements, members = elements_of(record), record.members
+        dropped = set(members.get("dropped", ()))
+        event = event_of(record, [each for place, each in enumerate(elements) if place not in dropped])
+        self._parts.turns.order = record.number
+        if stream is None:
+            return event
+        if event is not None:
+            stream.retain(record.number, event)
+        if not counted:
+            stream.restore_figures(members["figures"])
+            letters = stream.dead_letters
+            for place in members.get("late", ()):
+                letters.add(DeadLetter(elements[place], "late", entered=place not in dropped))
+            retried = letters.find(members.get("retried", ""))
+            if retried is not None:
+                letters.remove([retried])
+            if "key" in members:
+                self._parts.acceptor.receipts.restore(stream.iri, *members["key"])
+        return event
+
     def _entry_of(self, record: JournalRecord) -> Entry:
         """A query that begins, or has its place kept."""
         parts, members = self._parts, record.members
@@ -232,12 +257,8 @@ class Replay:
         """A stream was dropped; the one of that IRI now, if any, was declared later."""
         self._parts.acceptor.receipts.forget(members["stream"])
         stream = self._parts.streams.find(members["stream"])
-        if stream is None:
-            return
-        stream.forget_figures()
-        stream.dead_letters.clear()
-        if isinstance(stream.log, MemoryLog):
-            stream.log.clear()
+        if stream is not None:
+            stream.begin_anew()
 
 
 def registration_of(members: Mapping[str, Any]) -> Registration:

@@ -23,9 +23,8 @@ from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..settings import EngineSettings
 from ..static.table import Reader
-from ..streams.accept import Acceptor
+from ..streams.accept import Acceptor, StreamState
 from ..streams.registry import StreamRegistry
-from ..streams.stream import StreamState
 from .turns import RefreshTurn
 
 log = logging.getLogger("quadrill.continuous")

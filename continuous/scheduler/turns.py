@@ -12,7 +12,7 @@ from ..durable.turns import Turn
 from ..queries.catalogue import Entry, Pending
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
-from ..streams.stream import LogRecord
+from ..streams.accept import LogRecord
 
 
 @dataclass(slots=True, eq=False)

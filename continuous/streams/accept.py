@@ -1,128 +1,204 @@
-"""The accept path: a push is checked as a whole, gets its seqs, is logged and queued; all under one lock."""
+"""What enters a stream: a push is checked as a whole, gets its seqs, is logged and queued; under one lock."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from pyoxigraph import Quad
 
 from quadrill.store.errors import LimitError
+from quadrill.store.registry.records import Stamping, StreamRecord
 
-from ..durable.journal import JournalRecord, elements_of, event_of
+from ..clock import Clock
 from ..durable.turns import InputTurn, TurnQueue
 from ..element import Element
-from ..errors import IdempotencyError, InputError
+from ..errors import InputError
 from ..inputs import Advance, Arrival, Idle, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .checks import checked
-from .dead_letters import DeadLetter
-from .decode import BadElement, Decoded, DecodedElement
-from .registry import StreamRegistry
-from .stream import LogRecord, StreamState
-from .terms import TermForms
+from .dead_letters import DeadLetter, DeadLetters
+from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement, with_own_blank_nodes
+from .receipts import PushReceipt, Receipts
 from .times import format_instant
 
 
-@dataclass(frozen=True, slots=True)
-class PushReceipt:
-    """What a push is answered with. ``accepted`` counts late elements, too; ``late`` says how many."""
+class LogRecord(NamedTuple):
+    """One input of a stream; ``order`` grows over all streams of the engine."""
 
-    stream: str
-    first_seq: int | None
-    last_seq: int | None
-    accepted: int
-    late: int
-    durable: bool
-    bad: tuple[BadElement, ...] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON answer; ``bad`` only for a partial push."""
-        document: dict[str, Any] = {
-            "stream": self.stream,
-            "first_seq": self.first_seq,
-            "last_seq": self.last_seq,
-            "accepted": self.accepted,
-            "late": self.late,
-            "durable": self.durable,
-        }
-        if self.bad is not None:
-            document["bad"] = [element.to_json() for element in self.bad]
-        return document
+    order: int
+    input: StreamInput
 
 
-class Receipts:
-    """The receipts of pushes with a key, a bounded number of them. Guarded by the lock of the order."""
+@dataclass(slots=True)
+class StreamState:
+    """One stream: its settings, its time, counts and retained inputs. Guarded by the lock of the order.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: OrderedDict[tuple[str, str], tuple[str, PushReceipt]] = OrderedDict()
+    Attributes:
+        most_retained: how many elements it retains at most.
+        inputs: those that it retains, in order; ``retained`` is how many elements they have.
+        lateness_ms: its own lateness, or that of the reader that waits longest.
+        derived: how many of the accepted elements queries made; the others were pushed.
+        last_input_ms: when something came last, ``last_input_steady`` by the clock that never jumps.
+        looked_steady: when the clock was last looked at for it, by the same clock.
+        derived_from: the query that makes it.
+        dropped_for_good: it was dropped; nothing enters any more.
+    """
 
-    def __len__(self) -> int:
-        return len(self._kept)
+    record: StreamRecord
+    dead_letters: DeadLetters
+    most_retained: int
+    iri: str = ""
+    name: str = ""
+    timestamp_property: str = PROV_GENERATED_AT_TIME
+    lateness_ms: int = 0
+    idle_timeout_ms: int = 0
+    retention_ms: int = 0
+    seen: int | None = None
+    floor: int | None = None
+    idle: bool = False
+    next_seq: int = 1
+    accepted: int = 0
+    derived: int = 0
+    late: int = 0
+    dropped: int = 0
+    refused: int = 0
+    last_input_ms: int | None = None
+    last_input_steady: int | None = None
+    looked_steady: int | None = None
+    derived_from: str | None = None
+    reader_lateness: dict[str, int] = field(default_factory=dict)
+    dropped_for_good: bool = False
+    inputs: deque[LogRecord] = field(default_factory=deque)
+    retained: int = 0
 
-    def find(self, stream: str, key: str, fingerprint: str) -> PushReceipt | None:
-        """The receipt of an earlier push with this key.
+    def configure(self, record: StreamRecord, settings: EngineSettings) -> None:
+        """Take settings; name and IRI stay."""
+        self.record = record
+        self.iri, self.name = record.iri, record.name
+        self.timestamp_property = record.timestamp_property or PROV_GENERATED_AT_TIME
+        idle, retention = record.idle_timeout_ms, record.retention_ms
+        self.idle_timeout_ms = settings.idle_timeout_ms if idle is None else idle
+        self.retention_ms = settings.retention_ms if retention is None else retention
+        self.wait_for_readers()
 
-        Raises:
-            IdempotencyError: that push had another body.
-        """
-        found = self._kept.get((stream, key))
-        if found is None:
+    def wait_for_readers(self) -> None:
+        """The lateness follows from its own and those of its readers."""
+        self.lateness_ms = max([self.record.lateness_ms, *self.reader_lateness.values()])
+
+    @property
+    def time(self) -> StreamTime:
+        """What is known of its time now."""
+        return StreamTime(self.seen, self.floor, self.record.lateness_ms)
+
+    @property
+    def watermark(self) -> int | None:
+        """Elements before it are late. None before any time is known."""
+        seen, floor = self.seen, self.floor
+        if seen is None:
+            return floor
+        moved = seen - self.lateness_ms
+        return moved if floor is None or moved > floor else floor
+
+    def take(self, element: Element, *, late: bool) -> bool:
+        """Count an element, which has the next seq; True when it enters, as late ones may not."""
+        self.next_seq += 1
+        self.accepted += 1
+        enters = not late or self.record.late == "admit"
+        if late:
+            self.late += 1
+            self.dropped += not enters
+            self.dead_letters.add(DeadLetter(element, "late", entered=enters))
+        if enters and (self.seen is None or element.event_time > self.seen):
+            self.seen = element.event_time
+        return enters
+
+    def retain(self, order: int, event: StreamInput) -> None:
+        """Keep an input, forget what is out of retention."""
+        inputs = self.inputs
+        if type(event) is Arrival:
+            self.retained += len(event.elements)
+        elif (
+            type(event) is Advance
+            and len(inputs) > 1
+            and type(inputs[-1].input) is type(inputs[-2].input) is Advance
+        ):
+            # The first of a run of movements and the last say all: a silent stream does not fill the memory.
+            inputs.pop()
+        inputs.append(LogRecord(order, event))
+        seen = event.after.seen
+        floor = None if seen is None else seen - self.retention_ms
+        while inputs and (
+            self.retained > self.most_retained or (floor is not None and _is_before(inputs[0].input, floor))
+        ):
+            self._forget_first()
+
+    def forget_before(self, order: int) -> None:
+        """Forget the inputs of lower orders: what is behind them is forgotten on disk, too."""
+        while self.inputs and self.inputs[0].order < order:
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        event = self.inputs.popleft().input
+        self.retained -= len(event.elements) if type(event) is Arrival else 0
+
+    @property
+    def oldest_retained(self) -> int | None:
+        """The least event time of the retained push that was accepted first."""
+        arrivals = (each.input for each in self.inputs if isinstance(each.input, Arrival))
+        return next((min(element.event_time for element in each.elements) for each in arrivals), None)
+
+    def heard(self, clock: Clock) -> None:
+        """Something came just now."""
+        self.last_input_ms = clock.now_ms()
+        self.last_input_steady = clock.steady_ms()
+
+    def idle_in(self, clock: Clock) -> int | None:
+        """Milliseconds until silence makes it idle, at most 0 when it does; None when it never will."""
+        if self.idle or not self.idle_timeout_ms or self.last_input_steady is None:
             return None
-        if found[0] != fingerprint:
-            raise IdempotencyError(f"the Idempotency-Key {key!r} was used with another body")
-        return found[1]
+        return self.last_input_steady + self.idle_timeout_ms - clock.steady_ms()
 
-    def keep(self, stream: str, key: str, fingerprint: str, receipt: PushReceipt) -> None:
-        """Remember the receipt of a push."""
-        self._kept[(stream, key)] = (fingerprint, receipt)
-        if len(self._kept) > self._most:
-            self._kept.popitem(last=False)
-
-    def forget(self, stream: str) -> None:
-        """A stream was dropped: what is pushed under its IRI from now on is for another one."""
-        for each in [each for each in self._kept if each[0] == stream]:
-            del self._kept[each]
-
-    def figures(self) -> list[tuple[str, str, str, list[Any]]]:
-        """For a checkpoint: (stream, key, fingerprint, members of the receipt)."""
+    def figures(self) -> list[Any]:
+        """Time and counts, for a record of the journal."""
         return [
-            (stream, key, fingerprint, receipt_members(receipt))
-            for (stream, key), (fingerprint, receipt) in self._kept.items()
-        ]
+            self.seen, self.floor, self.idle, self.next_seq, self.accepted, self.late, self.dropped,
+            self.refused, self.last_input_ms, self.derived,
+        ]  # fmt: skip
 
-    def restore(self, figures: Sequence[Sequence[Any]]) -> None:
-        """The receipts of `figures` again."""
-        for stream, key, fingerprint, members in figures:
-            self.keep(stream, key, fingerprint, receipt_of(members))
+    def restore_figures(self, figures: list[Any]) -> None:
+        """Time and counts of `figures` again."""
+        (
+            self.seen, self.floor, self.idle, self.next_seq, self.accepted, self.late, self.dropped,
+            self.refused, self.last_input_ms, *rest,
+        ) = figures  # fmt: skip
+        # Records of input logs from before queries' elements were counted by themselves end here.
+        self.derived = rest[0] if rest else 0
+
+    def begin_anew(self) -> None:
+        """A stream of this IRI was dropped: nothing has come to this one yet."""
+        self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0])
+        self.dead_letters.clear()
+        self.inputs.clear()
+        self.retained = 0
+
+    def guarantee(self, at: int) -> bool:
+        """Nothing before ``at`` will come any more; True when that is news."""
+        watermark = self.watermark
+        if watermark is not None and at <= watermark:
+            return False
+        self.floor = at
+        return True
 
 
-def receipt_members(receipt: PushReceipt) -> list[Any]:
-    """A receipt for a record."""
-    bad = receipt.bad
-    return [
-        receipt.stream, receipt.first_seq, receipt.last_seq, receipt.accepted, receipt.late, receipt.durable,
-        None if bad is None else [[each.place, each.error, each.line, each.column] for each in bad],
-    ]  # fmt: skip
-
-
-def receipt_of(members: Sequence[Any]) -> PushReceipt:
-    """The receipt that `figures` of a checkpoint holds."""
-    stream, first, last, accepted, late, durable, bad = members
-    refused = None if bad is None else tuple(BadElement(*each) for each in bad)
-    return PushReceipt(stream, first, last, accepted, late, durable, refused)
-
-
-def fingerprint_of(body: bytes, media_type: str, **options: Any) -> str:
-    """A digest of a push: body, type and options."""
-    digest = hashlib.sha256(body)
-    digest.update(json.dumps([media_type, options], sort_keys=True, default=str).encode())
-    return digest.hexdigest()
+def _is_before(event: StreamInput, floor: int) -> bool:
+    """True when nothing of an input is as young as ``floor``."""
+    if isinstance(event, Arrival):
+        last = event.elements[-1].event_time
+        return last < floor and all(element.event_time < floor for element in event.elements)
+    return (event.after.watermark() or 0) < floor
 
 
 class Acceptor:
@@ -135,14 +211,16 @@ class Acceptor:
         derived: what queries made in the turn at work, which their readers get in the same turn.
     """
 
-    def __init__(self, turns: TurnQueue, streams: StreamRegistry, settings: EngineSettings) -> None:
+    def __init__(
+        self, turns: TurnQueue, settings: EngineSettings, stamp: Callable[[StreamState, Stamping], None]
+    ) -> None:
+        """Make one; ``stamp`` is told how the first element of a stream came by its time."""
         self._turns = turns
         self._lock = turns.lock
         self._clock = turns.clock
         self._journal = turns.journal
-        self._streams = streams
         self._settings = settings
-        self._forms = TermForms()
+        self._stamp = stamp
         self.receipts = Receipts(settings.idempotency_keys)
         self.derived: deque[StreamInput] = deque()
 
@@ -164,6 +242,10 @@ class Acceptor:
             BackPressureError: the queue is full.
             LimitError: too many elements.
         """
+        if key is not None:
+            again = self.receipts.find(stream.iri, key, fingerprint)
+            if again is not None:
+                return again, None
         elements, settings = decoded.elements, self._settings
         number = len(elements)
         if number > settings.push_elements:
@@ -173,26 +255,23 @@ class Acceptor:
             )
         if self._turns.weight:
             self._turns.require_room(number, settings.queue_elements)
-        now, watermark = self._clock.now_ms(), stream.watermark
+        now, watermark, ahead = self._clock.wall_ns() // 1_000_000, stream.watermark, settings.max_future_ms
         if number == 1 and key is None and not partial:
             # The ordinary push has one element, in order: nothing below has anything to say about it.
-            (only,) = elements
-            at = only.at
+            at = elements[0].at
             if (
                 at is not None
                 and stream.record.stamping == "event"
                 and (watermark is None or at >= watermark)
-                and at <= max(now, watermark or now) + settings.max_future_ms
+                and at <= max(now, watermark or now) + ahead
             ):
-                return self._enter(stream, [(only, at)], watermark, now)
-        if key is not None:
-            again = self.receipts.find(stream.iri, key, fingerprint)
-            if again is not None:
-                return again, None
+                return self._enter(stream, [(elements[0], at)], watermark, now)
+        arrival = max([now, *(at for at in (watermark, stream.seen) if at is not None)])
         good, bad = checked(
-            stream, decoded, watermark, now, max_future_ms=settings.max_future_ms, partial=partial
+            decoded, stream.record, stream.lateness_ms, watermark, now, arrival, ahead, partial
         )
-        return self._enter(stream, good, watermark, now, bad if partial else None, key, fingerprint)
+        stream.refused += len(bad) - len(decoded.bad)
+        return self._enter(stream, good, watermark, now, tuple(bad) if partial else None, key, fingerprint)
 
     def _enter(
         self,
@@ -200,7 +279,7 @@ class Acceptor:
         good: Sequence[tuple[DecodedElement, int]],
         watermark: int | None,
         now: int,
-        bad: list[BadElement] | None = None,
+        bad: tuple[BadElement, ...] | None = None,
         key: str | None = None,
         fingerprint: str = "",
     ) -> tuple[PushReceipt, InputTurn | None]:
@@ -213,49 +292,37 @@ class Acceptor:
         late: list[int] = []
         dropped: list[int] = []
         for decoded, at in good:
-            element = Element(self._forms.quads(decoded.quads, iri, stream.next_seq), at, stream.next_seq)
-            stream.next_seq += 1
-            enters = True
-            if watermark is not None and at < watermark:
-                enters = record.late != "drop"
+            seq = stream.next_seq
+            quads = with_own_blank_nodes(decoded.quads, iri, seq) if decoded.blank else decoded.quads
+            element = Element(quads, at, seq)
+            is_late = watermark is not None and at < watermark
+            if is_late:
                 late.append(len(elements))
-                if not enters:
-                    dropped.append(len(elements))
-                stream.dead_letters.add(DeadLetter(element, "late", entered=enters))
-            if enters:
+            if stream.take(element, late=is_late):
                 entering.append(element)
-                if stream.seen is None or at > stream.seen:
-                    stream.seen = at
+            else:
+                dropped.append(len(elements))
             elements.append(element)
-        stream.accepted += len(good)
-        stream.late += len(late)
-        stream.dropped += len(dropped)
         if good:
-            stream.last_input_ms, stream.last_input_steady = now, self._clock.steady_ms()
+            stream.last_input_ms, stream.last_input_steady = now, self._clock.steady_ns() // 1_000_000
             if record.stamping is None:
-                self._streams.stamp(stream, "arrival" if good[0][0].at is None else "event")
+                self._stamp(stream, "arrival" if good[0][0].at is None else "event")
         event = None
         if entering:
             stream.idle = False
             after = before._replace(seen=stream.seen)
             event = Arrival(iri, tuple(entering), before, after, record.late == "admit")
-        receipt = PushReceipt(
-            iri,
-            first if good else None,
-            stream.next_seq - 1 if good else None,
-            len(good),
-            len(late),
-            self._journal is not None,
-            None if bad is None else tuple(bad),
-        )
-        extra: dict[str, Any] = {"late": late, "dropped": dropped}
+        ends = (first, stream.next_seq - 1) if good else (None, None)
+        receipt = PushReceipt(iri, ends[0], ends[1], len(good), len(late), self._journal is not None, bad)
+        members: dict[str, Any] = {"late": late, "dropped": dropped}
         if key is not None:
             self.receipts.keep(iri, key, fingerprint, receipt)
-            extra["key"] = [key, fingerprint, receipt_members(receipt)]
-        if event is None and not good and key is None:
-            return receipt, None
-        self._note(stream, event, now, elements, extra)
-        return receipt, None if event is None else self._queue(stream, event, now)
+            members["key"] = [key, fingerprint, receipt.members()]
+        if event is not None:
+            return receipt, self._log(stream, event, now, elements, members)
+        if good or key is not None:
+            self._note(stream, None, now, elements, members)
+        return receipt, None
 
     def admit(self, stream: StreamState, letter: DeadLetter) -> InputTurn:
         """Let a late element that was dropped enter after all, called under the lock; its turn.
@@ -263,14 +330,12 @@ class Acceptor:
         It keeps its seq. Windows that still hold its time are corrected, as under the policy `admit`.
         """
         self._turns.require_room(1, self._settings.queue_elements)
-        before, at = stream.time, letter.element.event_time
+        before, element = stream.time, letter.element
         stream.dropped -= 1
-        stream.seen = at if stream.seen is None else max(stream.seen, at)
-        event = Arrival(stream.iri, (letter.element,), before, stream.time, True)
+        stream.seen = element.event_time if stream.seen is None else max(stream.seen, element.event_time)
         stream.dead_letters.remove([letter])
-        now = self._clock.now_ms()
-        self._note(stream, event, now, [letter.element], {"retried": letter.id})
-        return self._queue(stream, event, now)
+        event = Arrival(stream.iri, (element,), before, stream.time, True)
+        return self._log(stream, event, self._clock.now_ms(), [element], {"retried": letter.id})
 
     # --- derived streams ------------------------------------------------------------------------
 
@@ -284,19 +349,11 @@ class Acceptor:
                 return
             before, watermark = stream.time, stream.watermark
             element = Element(tuple(quads), at, stream.next_seq)
-            stream.next_seq += 1
-            stream.accepted += 1
             stream.derived += 1
             stream.heard(self._clock)
-            admits = stream.record.late == "admit"
-            if watermark is not None and at < watermark:
-                stream.late += 1
-                stream.dead_letters.add(DeadLetter(element, "late", entered=admits))
-                if not admits:
-                    stream.dropped += 1
-                    return
-            stream.seen = at if stream.seen is None else max(stream.seen, at)
-            self._log_derived(stream, Arrival(stream.iri, (element,), before, stream.time, admits))
+            if stream.take(element, late=watermark is not None and at < watermark):
+                admits = stream.record.late == "admit"
+                self._log_derived(stream, Arrival(stream.iri, (element,), before, stream.time, admits))
 
     def derive_time(self, stream: StreamState, watermark: int) -> None:
         """In a turn: the watermark of a derived stream follows its query's."""
@@ -311,7 +368,7 @@ class Acceptor:
             turns.order += 1
         elif not journal.silent:
             turns.order = journal.note_input("derived", event)
-        stream.log.append(LogRecord(turns.order, event))
+        stream.retain(turns.order, event)
         self.derived.append(event)
 
     # --- time without data ----------------------------------------------------------------------
@@ -335,7 +392,7 @@ class Acceptor:
         stream.heard(self._clock)
         stream.idle = False
         stream.guarantee(at)
-        return self._note_and_queue(stream, Advance(stream.iri, stream.time), now)
+        return self._log(stream, Advance(stream.iri, stream.time), now)
 
     def tick(self, stream: StreamState, now: int) -> None:
         """The wall clock moves arrival-stamped streams; a silent event-stamped one becomes idle."""
@@ -344,7 +401,7 @@ class Acceptor:
                 return
             if stream.record.stamping == "arrival":
                 if stream.guarantee(now - stream.lateness_ms):
-                    self._note_and_queue(stream, Advance(stream.iri, stream.time), now)
+                    self._log(stream, Advance(stream.iri, stream.time), now)
                 return
             left = stream.idle_in(self._clock)
             if left is not None and left <= 0:
@@ -352,7 +409,7 @@ class Acceptor:
                 # Nothing is waited for any more: what was held back by lateness can go.
                 if stream.seen is not None:
                     stream.guarantee(stream.seen)
-                self._note_and_queue(stream, Idle(stream.iri, stream.time), now)
+                self._log(stream, Idle(stream.iri, stream.time), now)
 
     # --- the log --------------------------------------------------------------------------------
 
@@ -362,65 +419,30 @@ class Acceptor:
         event: StreamInput | None,
         now: int,
         elements: Sequence[Element] = (),
-        extra: Mapping[str, Any] | None = None,
+        members: dict[str, Any] | None = None,
     ) -> None:
         """Write an input to the journal; ``elements`` are all of a push, those that did not enter too."""
         if self._journal is None:
             self._turns.order += 1
         else:
-            members = {"stream": stream.iri, **(extra or {}), "figures": stream.figures(), "now": now}
+            members = {"stream": stream.iri, **(members or {}), "figures": stream.figures(), "now": now}
             self._turns.order = self._journal.note_input("input", event, elements, members)
 
-    def _queue(self, stream: StreamState, event: StreamInput, now: int) -> InputTurn:
-        """Retain an input that was noted, and give it its turn."""
+    def _log(
+        self,
+        stream: StreamState,
+        event: StreamInput,
+        now: int,
+        elements: Sequence[Element] = (),
+        members: dict[str, Any] | None = None,
+    ) -> InputTurn:
+        """Note an input, retain it and give it its turn."""
+        self._note(stream, event, now, elements, members)
         turns = self._turns
-        stream.log.append(LogRecord(turns.order, event))
+        stream.retain(turns.order, event)
         turn = InputTurn(event)
         turn.number, turn.at = turns.order, now
         if type(event) is Arrival:
             turn.weight = len(event.elements)
         turns.put(turn)
         return turn
-
-    def _note_and_queue(self, stream: StreamState, event: StreamInput, now: int) -> InputTurn:
-        self._note(stream, event, now)
-        return self._queue(stream, event, now)
-
-    # --- recovery -------------------------------------------------------------------------------
-
-    def replay(
-        self, record: JournalRecord, stream: StreamState | None, *, counted: bool
-    ) -> StreamInput | None:
-        """Bring a stream to where it was after a record; the input to hand out again.
-
-        Args:
-            record: of kind ``input``.
-            stream: None when it was dropped later.
-            counted: the stream's figures and dead letters hold the record already.
-        """
-        elements = elements_of(record)
-        dropped = set(record.members.get("dropped", ()))
-        event = event_of(record, [each for place, each in enumerate(elements) if place not in dropped])
-        self._turns.order = record.number
-        if stream is not None:
-            if event is not None:
-                stream.log.append(LogRecord(record.number, event))
-            if not counted:
-                stream.restore_figures(record.members["figures"])
-                for place in record.members.get("late", ()):
-                    letter = DeadLetter(elements[place], "late", entered=place not in dropped)
-                    stream.dead_letters.add(letter)
-                retried = stream.dead_letters.find(record.members.get("retried", ""))
-                if retried is not None:
-                    stream.dead_letters.remove([retried])
-                if "key" in record.members:
-                    key, fingerprint, members = record.members["key"]
-                    self.receipts.keep(stream.iri, key, fingerprint, receipt_of(members))
-        return event
-
-
-def replay_derived(record: JournalRecord, stream: StreamState | None) -> None:
-    """Retain again what a query had made."""
-    event = event_of(record, elements_of(record))
-    if stream is not None and event is not None:
-        stream.log.append(LogRecord(record.number, event))

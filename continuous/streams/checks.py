@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
+from quadrill.store.registry.records import StreamRecord
+
 from ..errors import InputError, LateElementError
-from .decode import BadElement, Decoded, DecodedElement
-from .stream import StreamState
+from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
 from .times import format_instant
 
 
 def checked(
-    stream: StreamState,
     decoded: Decoded,
+    record: StreamRecord,
+    lateness_ms: int,
     watermark: int | None,
     now: int,
-    *,
+    arrival: int,
     max_future_ms: int,
     partial: bool,
 ) -> tuple[list[tuple[DecodedElement, int]], list[BadElement]]:
-    """The elements that may enter, each with its event time; the bad ones of a partial push.
+    """The elements that may enter, each with its event time (at arrival ``arrival``); those that are bad.
 
     Raises:
         InputError: a wrong or missing time, an element too far in the future, a late one refused.
     """
-    stamping = stream.record.stamping
+    stamping = record.stamping
     # A push is n transactions in time order, so each may be ahead of the one before it in time.
     reach = max(now, watermark if watermark is not None else now)
     ahead: dict[int, bool] = {}
     for at in sorted({e.at for e in decoded.elements if e.at is not None}):
         ahead[at] = at > reach + max_future_ms
         if not ahead[at]:
-            reach = max(reach, at - stream.lateness_ms)
-    arrival = max([now, *(t for t in (watermark, stream.seen) if t is not None)])
+            reach = max(reach, at - lateness_ms)
     good: list[tuple[DecodedElement, int]] = []
     bad = list(decoded.bad)
     for element in decoded.elements:
         own = "arrival" if element.at is None else "event"
         try:
             if stamping is not None and own != stamping:
-                raise _wrong_stamp(stream, element)
+                raise _wrong_stamp(record, element)
             if element.at is not None and ahead[element.at]:
                 raise InputError(
                     f"{element.place}: its time {format_instant(element.at)} is more than "
@@ -47,16 +48,15 @@ def checked(
                     line=element.line,
                 )
             at = arrival if element.at is None else element.at
-            if watermark is not None and at < watermark and stream.record.late == "error":
+            if watermark is not None and at < watermark and record.late == "error":
                 raise LateElementError(
                     f"{element.place}: its time {format_instant(at)} is behind the watermark "
-                    f"{format_instant(watermark)} of stream {stream.name}, which refuses late elements",
+                    f"{format_instant(watermark)} of stream {record.name}, which refuses late elements",
                     line=element.line,
                 )
         except InputError as error:
             if not partial:
                 raise
-            stream.refused += 1
             bad.append(BadElement(element.place, error.message, element.line))
             continue
         stamping = stamping or own  # type: ignore[assignment]  # own is one of the two words
@@ -66,16 +66,17 @@ def checked(
     return good, bad
 
 
-def _wrong_stamp(stream: StreamState, element: DecodedElement) -> InputError:
+def _wrong_stamp(record: StreamRecord, element: DecodedElement) -> InputError:
     if element.at is None:
+        timestamps = record.timestamp_property or PROV_GENERATED_AT_TIME
         return InputError(
-            f"{element.place} has no time and stream {stream.name} is event-stamped",
-            hint=f'Give it with "at", with ?at= or with the property {stream.timestamp_property}',
+            f"{element.place} has no time and stream {record.name} is event-stamped",
+            hint=f'Give it with "at", with ?at= or with the property {timestamps}',
             code="no-time",
             line=element.line,
         )
     return InputError(
-        f"{element.place} has a time and stream {stream.name} is stamped at arrival",
+        f"{element.place} has a time and stream {record.name} is stamped at arrival",
         hint="Leave the time out, or use another stream",
         code="has-time",
         line=element.line,

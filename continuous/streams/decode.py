@@ -1,4 +1,4 @@
-"""Step 2 of 8: the bytes of a push and their media type become elements, with the times that they carry.
+"""The bytes of a push become elements: their quads in the store's own term forms, with the times they carry.
 
 How elements are found (docs/http-api.md, Streams):
 
@@ -15,20 +15,22 @@ stream's timestamp property in the element, also on the graph name; None when th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.formats import advice
+from quadrill.store.terms import in_store_form
 
 from ..errors import InputError, MediaTypeError
-from .messages import announces_messages, split_messages
+from .messages import MessageText, split_messages
 from .times import INSTANT_HINT, instant_ms, parse_instant
 
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"
@@ -46,10 +48,10 @@ _FORMATS = {
     "application/ld+json": RdfFormat.JSON_LD,
 }
 _NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
-_WITH_MESSAGES = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS, RdfFormat.TURTLE, RdfFormat.TRIG)
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
 """Formats without graphs."""
 _MEMBERS = {"at", "data", "jsonld"}
+_MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
 _VERSION = re.compile(
     r"""\A(?:\s|\#[^\n]*\n)*(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
 )
@@ -57,6 +59,26 @@ _NESTING = re.compile(
     r"""\"\"\".*?\"\"\"|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|<(?!<)[^<>\s]*>|<<|>>|[\[{]|[\]}]""",
     re.DOTALL,
 )
+# Most values of a stream are in the store's form already; asking it costs twenty times such a match.
+_CANONICAL: dict[str, Callable[[str], object]] = {
+    "http://www.w3.org/2001/XMLSchema#string": str,
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString": str,
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#dirLangString": str,
+    "http://www.w3.org/2001/XMLSchema#integer": re.compile(r"(?:0|-?[1-9][0-9]{0,17})\Z").match,
+    "http://www.w3.org/2001/XMLSchema#decimal": re.compile(
+        r"(?:0|(?!-0\Z)-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{0,8}[1-9])?)\Z"
+    ).match,
+    "http://www.w3.org/2001/XMLSchema#dateTime": re.compile(
+        r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+        r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{0,5}[1-9])?Z\Z"
+    ).match,
+}
+_DECIMAL = NamedNode("http://www.w3.org/2001/XMLSchema#decimal")
+# Prices and coordinates end with zeros again and again: these need not be asked for either.
+_PLAIN_DECIMAL = re.compile(r"(-?)0*([0-9]{1,9})(?:\.([0-9]{1,9}))?\Z").match
+_PROBE = NamedNode("urn:quadrill:probe")
+
+GraphName = NamedNode | BlankNode | DefaultGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +97,17 @@ class DecodeOptions:
     max_nesting: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedElement:
-    """One element as sent: terms and blank nodes still those of the document."""
+class DecodedElement(NamedTuple):
+    """One element: literals in the store's form, blank nodes still those of the document, if it has any."""
 
     quads: tuple[Quad, ...]
     at: int | None
     place: str
-    line: int | None = None
+    line: int | None
+    blank: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BadElement:
+class BadElement(NamedTuple):
     """An element of a partial push that could not be accepted, for the answer's list."""
 
     place: str
@@ -96,12 +117,9 @@ class BadElement:
 
     def to_json(self) -> dict[str, Any]:
         """JSON members of the list of bad elements."""
-        document: dict[str, Any] = {"element": self.place, "error": self.error}
-        if self.line is not None:
-            document["line"] = self.line
-        if self.column is not None:
-            document["column"] = self.column
-        return document
+        position = {"line": self.line, "column": self.column}
+        known = {name: value for name, value in position.items() if value is not None}
+        return {"element": self.place, "error": self.error, **known}
 
 
 @dataclass(slots=True)
@@ -122,31 +140,52 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
         InputError: a time that is no instant, several times in one element.
         LimitError: nesting over ``max_nesting``.
     """
-    rdf_format = _FORMATS.get(media_type)
-    if rdf_format is not None and rdf_format in _FLAT and not options.each_triple:
-        # The ordinary push: triples of a format without graphs are one element.
-        text = _text(body, "utf-8")
-        if _VERSION.match(text) is None:
-            decoder = _Decoder(options)
-            quads = decoder.parse(text, rdf_format)
-            at = options.at
-            if quads and at is None:
-                at = decoder.own_time(quads, "the body", None)
-            return Decoded([DecodedElement(tuple(quads), at, "the body")] if quads else [])
-    name, parameters = _media_type(media_type)
-    text = _text(body, parameters.get("charset", "utf-8").lower())
-    if name in _NDJSON:
-        return _Decoder(options).ndjson(text)
-    rdf_format = _FORMATS.get(name)
+    name, rdf_format = media_type, _FORMATS.get(media_type)
+    parameters: dict[str, str] = {}
     if rdf_format is None:
-        known = ", ".join(sorted({*_FORMATS, _NDJSON[0]}))
-        given = name or "(none)"
-        raise MediaTypeError(f"media type {given} is not one of a push", hint=f"Send one of {known}")
-    if rdf_format in _WITH_MESSAGES:
-        inline = _VERSION.match(text)
-        if inline is not None or announces_messages(parameters.get("version")):
-            return _Decoder(options).messages(text, rdf_format)
-    return _Decoder(options).document(text, rdf_format)
+        name, parameters = _media_type(media_type)
+        rdf_format = _FORMATS.get(name)
+    text = _text(body, parameters.get("charset", "utf-8").lower())
+    at = options.at
+    # The parts of a body of which a bad one leaves the others good: place, line, elements.
+    parts: Iterable[tuple[str, int | None, Iterator[DecodedElement]]]
+    if rdf_format is None:
+        if name not in _NDJSON:
+            known = ", ".join(sorted({*_FORMATS, _NDJSON[0]}))
+            given = name or "(none)"
+            raise MediaTypeError(f"media type {given} is not one of a push", hint=f"Send one of {known}")
+        parts = (
+            (f"line {number}", number, _of_line(number, line, options))
+            for number, line in enumerate(text.split("\n"), start=1)
+            if line.strip()
+        )
+    elif rdf_format is not RdfFormat.JSON_LD and (
+        _VERSION.match(text) is not None or _MESSAGES.match(parameters.get("version", "")) is not None
+    ):
+        parts = (
+            (f"message {number}", message.line, _of_message(number, message, rdf_format, options))
+            for number, message in enumerate(split_messages(text), start=1)
+        )
+    else:
+        quads = _parse(text, rdf_format, options)
+        if not quads:
+            return Decoded()
+        if options.each_triple:
+            return Decoded(list(_elements(quads, "the body", None, at, options)))
+        if rdf_format in _FLAT or all(type(quad.graph_name) is DefaultGraph for quad in quads):
+            return Decoded([_element(quads, "the body", None, at, options)])
+        parts = _by_graph(quads, options)
+    result = Decoded()
+    for place, line, elements in parts:
+        try:
+            for element in elements:
+                result.elements.append(element)
+        except QuadrillError as error:
+            if not options.partial:
+                raise
+            where, column = (error.line, error.column) if isinstance(error, RdfSyntaxError) else (None, None)
+            result.bad.append(BadElement(place, error.message, where or line, column))
+    return result
 
 
 def _media_type(header: str) -> tuple[str, dict[str, str]]:
@@ -171,192 +210,171 @@ def _text(body: bytes, charset: str) -> str:
         ) from None
 
 
-class _Decoder:
-    """Reads one push."""
+# --- the parts of a body ------------------------------------------------------------------------
 
-    def __init__(self, options: DecodeOptions) -> None:
-        self._options = options
-        self._result = Decoded()
 
-    def document(self, text: str, rdf_format: RdfFormat) -> Decoded:
-        """A body of an ordinary RDF format."""
-        self._elements(self.parse(text, rdf_format), "the body", None, self._options.at)
-        return self._result
+def _of_message(
+    number: int, message: MessageText, rdf_format: RdfFormat, options: DecodeOptions
+) -> Iterator[DecodedElement]:
+    """The element of one of the RDF Messages, which may be empty."""
+    quads = _parse(message.text, rdf_format, options, first_line=message.line, lead=message.lead)
+    yield from _elements(quads, f"message {number}", message.line, options.at, options)
 
-    def messages(self, text: str, rdf_format: RdfFormat) -> Decoded:
-        """A log of RDF Messages: one element each, empty ones included."""
-        for number, message in enumerate(split_messages(text), start=1):
-            place = f"message {number}"
 
-            def read(message: Any = message, place: str = place) -> None:
-                quads = self.parse(message.text, rdf_format, first_line=message.line, lead=message.lead)
-                self._one_or_triples(quads, place, message.line, self._options.at)
+def _of_line(number: int, line: str, options: DecodeOptions) -> Iterator[DecodedElement]:
+    """The element of a JSON object on a line."""
+    place = f"line {number}"
+    _guard_nesting(line, options.max_nesting)
+    try:
+        document = json.loads(line)
+    except ValueError as error:
+        column = getattr(error, "colno", None)
+        message = getattr(error, "msg", str(error))
+        raise RdfSyntaxError(f"{place} is not JSON: {message}", line=number, column=column) from None
+    if not isinstance(document, dict):
+        raise InputError(f"{place} is not a JSON object", hint='Write {"at": ..., "data": "<N-Quads>"}')
+    unknown = [] if document.keys() <= _MEMBERS else sorted(document.keys() - _MEMBERS)
+    if unknown or ("data" in document) == ("jsonld" in document):
+        found = f"has the unknown member {unknown[0]!r}" if unknown else "needs one of data and jsonld"
+        raise InputError(f"{place} {found}", hint='Write {"at": ..., "data": "<N-Quads>"}')
+    at = options.at if document.get("at") is None else instant_ms(document["at"], f"at of {place}")
+    if "jsonld" in document:
+        quads = _parse(json.dumps(document["jsonld"]), RdfFormat.JSON_LD, options, within=number)
+    elif isinstance(document["data"], str):
+        quads = _parse(document["data"], RdfFormat.N_QUADS, options, within=number)
+    else:
+        raise InputError(f"data of {place} is not a string of N-Quads")
+    yield from _elements(quads, place, number, at, options)
 
-            self._guarded(read, place, message.line)
-        return self._result
 
-    def ndjson(self, text: str) -> Decoded:
-        """One JSON object a line; blank lines are skipped."""
-        for number, line in enumerate(text.split("\n"), start=1):
-            if line.strip():
-                place = f"line {number}"
-                if self._options.partial:
-                    self._guarded(partial(self._line, number, line, place), place, number)
-                else:
-                    self._line(number, line, place)
-        return self._result
+def _by_graph(
+    quads: Sequence[Quad], options: DecodeOptions
+) -> Iterator[tuple[str, int | None, Iterator[DecodedElement]]]:
+    """One element per named graph, the rest of the default graph one more."""
+    names = {quad.graph_name for quad in quads}
+    groups: dict[GraphName, list[Quad]] = {}
+    for quad in quads:
+        name = quad.graph_name
+        if type(name) is DefaultGraph and quad.subject in names:
+            assert isinstance(quad.subject, NamedNode | BlankNode)
+            name = quad.subject
+        groups.setdefault(name, []).append(quad)
+    for name, group in groups.items():
+        place = "the default graph" if type(name) is DefaultGraph else f"graph {name}"
+        yield place, None, _elements(group, place, None, options.at, options, name)
 
-    def _guarded(self, read: Callable[[], None], place: str, line: int) -> None:
-        """Run ``read``; in a partial push its error goes to the list."""
-        if not self._options.partial:
-            read()
-            return
-        try:
-            read()
-        except QuadrillError as error:
-            where = getattr(error, "line", None) or line or None
-            self._result.bad.append(BadElement(place, error.message, where, getattr(error, "column", None)))
 
-    def _line(self, number: int, line: str, place: str) -> None:
-        _guard_nesting(line, self._options.max_nesting)
-        try:
-            document = json.loads(line)
-        except ValueError as error:
-            column = getattr(error, "colno", None)
-            message = getattr(error, "msg", str(error))
-            raise RdfSyntaxError(
-                f"line {number} is not JSON: {message}", line=number, column=column
-            ) from None
-        if not isinstance(document, dict):
-            raise InputError(f"{place} is not a JSON object", hint='Write {"at": ..., "data": "<N-Quads>"}')
-        unknown = [] if document.keys() <= _MEMBERS else sorted(document.keys() - _MEMBERS)
-        if unknown or ("data" in document) == ("jsonld" in document):
-            found = f"has the unknown member {unknown[0]!r}" if unknown else "needs one of data and jsonld"
-            raise InputError(f"{place} {found}", hint='Write {"at": ..., "data": "<N-Quads>"}')
-        at = self._options.at
-        if document.get("at") is not None:
-            at = instant_ms(document["at"], f"at of {place}")
-        if "data" in document:
-            if not isinstance(document["data"], str):
-                raise InputError(f"data of {place} is not a string of N-Quads")
-            quads = self.parse(document["data"], RdfFormat.N_QUADS, within=number)
-        else:
-            quads = self.parse(json.dumps(document["jsonld"]), RdfFormat.JSON_LD, within=number)
-        self._one_or_triples(quads, place, number, at)
+# --- elements -----------------------------------------------------------------------------------
 
-    # --- elements -------------------------------------------------------------------------------
 
-    def _elements(self, quads: Sequence[Quad], place: str, line: int | None, at: int | None) -> None:
-        """One element per named graph, the rest of the default graph one more."""
-        if self._options.each_triple:
-            self._one_or_triples(quads, place, line, at)
-            return
-        names = {quad.graph_name for quad in quads if not isinstance(quad.graph_name, DefaultGraph)}
-        if not names:
-            # An empty body holds no element.
-            if quads:
-                self._append(quads, place, line, at)
-            return
-        groups: dict[NamedNode | BlankNode | DefaultGraph, list[Quad]] = {}
-        for quad in quads:
-            key = quad.graph_name
-            if isinstance(key, DefaultGraph) and quad.subject in names:
-                assert isinstance(quad.subject, NamedNode | BlankNode)
-                key = quad.subject
-            groups.setdefault(key, []).append(quad)
-        for name, group in groups.items():
-            where = "the default graph" if isinstance(name, DefaultGraph) else f"graph {name}"
-            self._guarded_append(group, where, line, at, name)
+def _elements(
+    quads: Sequence[Quad],
+    place: str,
+    line: int | None,
+    at: int | None,
+    options: DecodeOptions,
+    name: GraphName | None = None,
+) -> Iterator[DecodedElement]:
+    """One element, or one per triple."""
+    if not options.each_triple:
+        yield _element(quads, place, line, at, options, name)
+        return
+    for number, quad in enumerate(quads, start=1):
+        yield _element((quad,), f"triple {number} of {place}", line, at, options)
 
-    def _guarded_append(
-        self, quads: Sequence[Quad], place: str, line: int | None, at: int | None, name: Any
-    ) -> None:
-        self._guarded(lambda: self._append(quads, place, line, at, name), place, line or 0)
 
-    def _one_or_triples(self, quads: Sequence[Quad], place: str, line: int | None, at: int | None) -> None:
-        if not self._options.each_triple:
-            self._append(quads, place, line, at)
-            return
-        for number, quad in enumerate(quads, start=1):
-            self._append((quad,), f"triple {number} of {place}", line, at)
+def _element(
+    quads: Sequence[Quad],
+    place: str,
+    line: int | None,
+    at: int | None,
+    options: DecodeOptions,
+    name: GraphName | None = None,
+) -> DecodedElement:
+    """An element of a graph of this name: a dataset, so each quad once."""
+    if at is None:
+        at = _own_time(quads, place, name, options.timestamp_property)
+    blank = False
+    found: dict[Quad, None] = {}
+    for quad in quads:
+        subject, predicate, value, graph = quad
+        kind = type(value)
+        if kind is Literal or kind is Triple:
+            form = store_form(value)
+            if form is not value:
+                quad = Quad(subject, predicate, form, graph)
+        if (
+            type(subject) is not NamedNode
+            or (kind is not Literal and kind is not NamedNode)
+            or type(graph) is BlankNode
+        ):
+            blank = True
+        found[quad] = None
+    return DecodedElement(tuple(found), at, place, line, blank)
 
-    def _append(
-        self,
-        quads: Sequence[Quad],
-        place: str,
-        line: int | None,
-        at: int | None,
-        name: NamedNode | BlankNode | DefaultGraph | None = None,
-    ) -> None:
-        if at is None:
-            at = self.own_time(quads, place, name)
-        self._result.elements.append(DecodedElement(tuple(quads), at, place, line))
 
-    def own_time(
-        self, quads: Iterable[Quad], place: str, name: NamedNode | BlankNode | DefaultGraph | None
-    ) -> int | None:
-        """The element's time by the stream's timestamp property; one on the graph name goes first."""
-        stamp = NamedNode(self._options.timestamp_property)
-        found: set[int] = set()
-        on_name: set[int] = set()
-        names = {name} if isinstance(name, NamedNode | BlankNode) else set()
-        if not names:
-            quads = list(quads)
-            names = {q.graph_name for q in quads if not isinstance(q.graph_name, DefaultGraph)}
-        for quad in quads:
-            if quad.predicate != stamp:
-                continue
-            value = parse_instant(quad.object.value.strip()) if isinstance(quad.object, Literal) else None
-            if value is None:
-                raise InputError(
-                    f"{place}: {quad.object} by {stamp} is no instant in the years 1 to 9999",
-                    hint=INSTANT_HINT,
-                )
-            (on_name if quad.subject in names else found).add(value)
-        times = on_name or found
-        if len(times) > 1:
+def _own_time(quads: Sequence[Quad], place: str, name: GraphName | None, by: str) -> int | None:
+    """The element's time by the stream's timestamp property; one on the graph name goes first."""
+    stamp = NamedNode(by)
+    found: set[int] = set()
+    on_name: set[int] = set()
+    names = {quad.graph_name for quad in quads} if name is None else {name}
+    for quad in quads:
+        if quad.predicate != stamp:
+            continue
+        value = parse_instant(quad.object.value.strip()) if isinstance(quad.object, Literal) else None
+        if value is None:
             raise InputError(
-                f"{place} has {len(times)} different times by {stamp}; an element has one",
-                hint="Send one named graph or one line per event, or give the time with at",
+                f"{place}: {quad.object} by {stamp} is no instant in the years 1 to 9999",
+                hint=INSTANT_HINT,
             )
-        return next(iter(times), None)
+        (on_name if quad.subject in names else found).add(value)
+    times = on_name or found
+    if len(times) > 1:
+        raise InputError(
+            f"{place} has {len(times)} different times by {stamp}; an element has one",
+            hint="Send one named graph or one line per event, or give the time with at",
+        )
+    return next(iter(times), None)
 
-    # --- parsing --------------------------------------------------------------------------------
 
-    def parse(
-        self,
-        text: str,
-        rdf_format: RdfFormat,
-        *,
-        first_line: int = 1,
-        lead: int = 0,
-        within: int | None = None,
-    ) -> list[Quad]:
-        """The quads of a text; errors speak of the document that it is part of.
+# --- parsing ------------------------------------------------------------------------------------
 
-        ``within`` is the line of the push that holds the whole text as a string.
-        """
-        if "<<" in text or rdf_format == RdfFormat.JSON_LD:
-            _guard_nesting(text, self._options.max_nesting)
-        lines = rdf_format is RdfFormat.N_TRIPLES or rdf_format is RdfFormat.N_QUADS
-        base = None if lines else self._options.base_iri
-        try:
-            return list(parse(input=text, format=rdf_format, base_iri=base))
-        except SyntaxError as error:
-            line, column = error.lineno, error.offset
-            message, hint = advice(re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error)))
-            if line is None:
-                raise RdfSyntaxError(f"{rdf_format.name}: {message}", line=within, hint=hint) from None
-            if within is not None:
-                where = f"line {within}, in its data at line {line}, column {column}"
-                raise RdfSyntaxError(f"{where}: {message}", line=within, hint=hint) from None
-            if line == 1 and column is not None:
-                column = max(1, column - lead)
-            line += first_line - 1
-            where = f"line {line}, column {column}"
-            raise RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint) from None
-        except ValueError as error:
-            raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=within) from None
+
+def _parse(
+    text: str,
+    rdf_format: RdfFormat,
+    options: DecodeOptions,
+    *,
+    first_line: int = 1,
+    lead: int = 0,
+    within: int | None = None,
+) -> list[Quad]:
+    """The quads of a text; errors speak of the document that it is part of.
+
+    It begins in ``first_line``, with ``lead`` characters put before it, or is a string in line ``within``.
+    """
+    if "<<" in text or rdf_format == RdfFormat.JSON_LD:
+        _guard_nesting(text, options.max_nesting)
+    lines = rdf_format is RdfFormat.N_TRIPLES or rdf_format is RdfFormat.N_QUADS
+    base = None if lines else options.base_iri
+    try:
+        return list(parse(input=text, format=rdf_format, base_iri=base))
+    except SyntaxError as error:
+        line, column = error.lineno, error.offset
+        message, hint = advice(re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error)))
+        if line is None:
+            raise RdfSyntaxError(f"{rdf_format.name}: {message}", line=within, hint=hint) from None
+        if within is not None:
+            where = f"line {within}, in its data at line {line}, column {column}"
+            raise RdfSyntaxError(f"{where}: {message}", line=within, hint=hint) from None
+        if line == 1 and column is not None:
+            column = max(1, column - lead)
+        line += first_line - 1
+        where = f"line {line}, column {column}"
+        raise RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint) from None
+    except ValueError as error:
+        raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=within) from None
 
 
 def _guard_nesting(text: str, limit: int) -> None:
@@ -378,3 +396,52 @@ def _guard_nesting(text: str, limit: int) -> None:
                 )
         elif token in (">>", "]", "}"):
             depth -= 1
+
+
+# --- terms --------------------------------------------------------------------------------------
+
+
+def store_form(term: Literal | Triple) -> Literal | Triple:
+    """A term as the store gives it back: elements must join static data, and there ``010`` is ``10``."""
+    if type(term) is Literal:
+        canonical = _CANONICAL.get(term.datatype.value)
+        if canonical is not None and canonical(term.value) is not None:
+            return term
+    return _asked(term)
+
+
+@lru_cache(100_000)
+def _asked(term: Literal | Triple) -> Literal | Triple:
+    """The store's form of a term that is hardly in it already."""
+    form = _decimal(term.value) if isinstance(term, Literal) and term.datatype == _DECIMAL else None
+    return cast(Literal | Triple, form or in_store_form([Quad(_PROBE, _PROBE, term)])[0].object)
+
+
+def _decimal(text: str) -> Literal | None:
+    """The store's form of a decimal of a few digits: no zeros in front or behind, no negative zero."""
+    match = _PLAIN_DECIMAL(text)
+    if match is None:
+        return None
+    sign, whole, fraction = match.groups("")
+    fraction = fraction.rstrip("0")
+    number = f"{whole}.{fraction}" if fraction else whole
+    return Literal(number if number == "0" else sign + number, datatype=_DECIMAL)
+
+
+def with_own_blank_nodes(quads: Iterable[Quad], stream: str, seq: int) -> tuple[Quad, ...]:
+    """The quads of an element with blank nodes that are renamed for this element alone.
+
+    The new label is a function of the stream, the element's seq and the place of the label in the element,
+    so that a replay gives the same terms.
+    """
+    digest = hashlib.sha256(stream.encode()).hexdigest()[:12]
+    labels: dict[BlankNode, BlankNode] = {}
+
+    def renamed(term: Any) -> Any:
+        if isinstance(term, BlankNode):
+            return labels.setdefault(term, BlankNode(f"e{digest}x{seq}x{len(labels)}"))
+        if isinstance(term, Triple):
+            return Triple(renamed(term.subject), term.predicate, renamed(term.object))
+        return term
+
+    return tuple(Quad(*map(renamed, quad)) for quad in quads)

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import heapq
+import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from quadrill.store.errors import ConflictError, NotFoundError
 from quadrill.store.registry.records import Stamping, StreamRecord
 
 from ..clock import Clock
 from ..errors import InputError
-from ..inputs import Arrival, StreamInput
+from ..inputs import Arrival, Idle, StreamInput
 from ..settings import EngineSettings
+from .accept import LogRecord, StreamState
 from .dead_letters import DeadLetter, DeadLetters
-from .stream import (
-    NAME,
-    LogRecord,
-    MemoryLog,
-    StreamState,
-    check_name,
-    free_name,
-    iri_of,
-    record_from_options,
-    since,
-)
+from .times import duration_ms
 
 if TYPE_CHECKING:
     from quadrill.store.registry import Registry
 
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+OPTIONS = (
+    "lateness", "late", "idle_timeout", "retention", "timestamp_property", "stamping", "quoted_asserted",
+)  # fmt: skip
 _MOST_FAILED = 100
 """Elements of one instant that are kept when a query fails there."""
 
@@ -225,7 +222,7 @@ class StreamRegistry:
                 # What waited for its time, or was there already when its time went by.
                 found = [
                     element
-                    for record in state.log.records()
+                    for record in state.inputs
                     if isinstance(record.input, Arrival)
                     for element in record.input.elements
                     if element.event_time == instant
@@ -247,7 +244,7 @@ class StreamRegistry:
     def kept_now(self) -> dict[str, list[LogRecord]]:
         """What each stream that is pushed to retains at this place in the order; called under the lock."""
         pushed = (each for each in self._all() if each.derived_from is None)
-        return {each.iri: each.log.records() for each in pushed}
+        return {each.iri: list(each.inputs) for each in pushed}
 
     def retained(
         self, iris: Iterable[str], from_ms: int, kept: dict[str, list[LogRecord]] | None = None
@@ -266,8 +263,8 @@ class StreamRegistry:
                 if kept is not None and iri in kept:
                     logs.append(kept[iri])
                 elif state is not None:
-                    logs.append(state.log.records())
-        chosen = [since(records, from_ms) for records in logs]
+                    logs.append(list(state.inputs))
+        chosen = [_since(records, from_ms) for records in logs]
         for record in heapq.merge(*chosen, key=lambda record: record.order):
             yield record.input
 
@@ -288,8 +285,7 @@ class StreamRegistry:
                 f"the {taken} of stream {record.name} <{record.iri}> is taken", code="stream-exists"
             )
         settings = self._settings
-        retained, letters = MemoryLog(0, settings.retained_elements), DeadLetters(settings.dead_letters)
-        state = StreamState(record, retained, letters)
+        state = StreamState(record, DeadLetters(settings.dead_letters), settings.retained_elements)
         state.configure(record, settings)
         self.known[record.name] = self.known[record.iri] = state
         return state
@@ -312,3 +308,114 @@ class StreamRegistry:
             self._registry.update_stream(record.name, **changes)
         except NotFoundError:
             self._registry.add_stream(record)
+
+
+def _since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
+    """The inputs without elements and movements of time before ``from_ms``, in order."""
+    for record in records:
+        match record.input:
+            case Arrival(elements=elements):
+                kept = tuple(element for element in elements if element.event_time >= from_ms)
+                if kept:
+                    yield LogRecord(record.order, record.input._replace(elements=kept))
+            case Idle():
+                yield record
+            case advance:
+                watermark = advance.after.watermark()
+                if watermark is not None and watermark >= from_ms:
+                    yield record
+
+
+def check_name(name: str, what: str) -> str:
+    """A name of the allowed form.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not isinstance(name, str) or not NAME.match(name):
+        raise InputError(
+            f"{what} {name!r} is no name",
+            hint="Names are 1 to 128 letters, digits, dots, underscores and hyphens, a letter or digit first",
+            code="name",
+        )
+    return name
+
+
+def check_iri(iri: str) -> str:
+    """An absolute IRI.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(iri, str) or not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]*\Z", iri):
+        raise InputError(f"{iri!r} is no absolute IRI", code="iri")
+    return iri
+
+
+def last_segment(iri: str) -> str | None:
+    """The fragment or last path segment of an IRI as a name, other characters becoming ``-``."""
+    parts = urlsplit(iri)
+    segment = parts.fragment or parts.path.rstrip("/").rpartition("/")[2].rpartition(":")[2] or parts.netloc
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", segment).lstrip("._-")[:128]
+    return name or None
+
+
+def iri_of(name_or_iri: str, base_iri: str) -> str:
+    """The IRI that a reference to an undeclared stream means: ``<base_iri>name`` for a name."""
+    return base_iri + name_or_iri if NAME.match(name_or_iri) else check_iri(name_or_iri)
+
+
+def free_name(iri: str, taken: Container[str]) -> str:
+    """A name for a stream: the last path segment or fragment of its IRI, with -2, -3 ... when taken."""
+    wanted = last_segment(iri) or "stream"
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted[:120]}-{number}"
+    return name
+
+
+def record_from_options(
+    name: str, iri: str, options: dict[str, Any], settings: EngineSettings, created_ms: int
+) -> StreamRecord:
+    """A declared stream from the JSON members of its declaration.
+
+    Raises:
+        InputError: an unknown member or a wrong value.
+    """
+    unknown = sorted(set(options) - set(OPTIONS) - {"iri", "name"})
+    if unknown:
+        raise InputError(f"a stream has no option {unknown[0]!r}", hint=f"Options are {', '.join(OPTIONS)}")
+    timestamps = options.get("timestamp_property")
+    return StreamRecord(
+        name=check_name(name, "stream name"),
+        iri=check_iri(iri),
+        lateness_ms=_duration(options, "lateness", settings.lateness_ms) or 0,
+        late=_one_of(options, "late", ("drop", "admit", "error")) or "drop",
+        idle_timeout_ms=_duration(options, "idle_timeout", None),
+        retention_ms=_duration(options, "retention", None),
+        timestamp_property=check_iri(timestamps) if timestamps else None,
+        stamping=_one_of(options, "stamping", ("event", "arrival")),
+        quoted_asserted=_flag(options, "quoted_asserted"),
+        declared=True,
+        created_ms=created_ms,
+    )
+
+
+def _duration(options: dict[str, Any], name: str, default: int | None) -> int | None:
+    value = options.get(name)
+    return default if value is None else duration_ms(value, name)
+
+
+def _one_of(options: dict[str, Any], name: str, values: Iterable[str]) -> Any:
+    value = options.get(name)
+    if value is not None and value not in values:
+        raise InputError(f"{name} is {value!r}, it must be one of {', '.join(values)}")
+    return value
+
+
+def _flag(options: dict[str, Any], name: str) -> bool:
+    value = options.get(name, False)
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is {value!r}, it must be true or false")
+    return value

@@ -10,10 +10,10 @@ from typing import Any
 from ..errors import InputError
 
 _INTEGER = re.compile(r"[+-]?\d{1,18}\Z", re.ASCII)
-# https://www.w3.org/TR/xmlschema11-2/#nt-tzFrag: at most 14 hours away.
-_ZONE = r"(Z|[+-](?:0\d|1[0-3]):[0-5]\d|[+-]14:00)?\Z"
-_DATE_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?" + _ZONE, re.ASCII)
-_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)" + _ZONE, re.ASCII)
+# xsd:date and xsd:dateTime; https://www.w3.org/TR/xmlschema11-2/#nt-tzFrag: at most 14 hours away.
+_DATE_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(\.\d+)?)?(Z|[+-](?:0\d|1[0-3]):[0-5]\d|[+-]14:00)?\Z", re.ASCII
+)
 _UNIT_MS = {
     "ns": 1e-6,
     "ms": 1,
@@ -22,8 +22,9 @@ _UNIT_MS = {
     "h": 3_600_000,
     "d": 86_400_000,
 }
-_UNITS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
-_ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z")
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
+_PARTS = re.compile(rf"(?:{_PART.pattern}\s*)+\Z", re.IGNORECASE)
+_ISO = re.compile(r"P(?!\Z)(?:\d+D)?(?:T(?!\Z)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?\Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 # What NOW() can say and what logs and checkpoints hold in 64 bits: the years 1 to 9999.
@@ -60,48 +61,18 @@ def parse_instant(text: str) -> int | None:
     found = None
     if _INTEGER.match(text):
         found = int(text)
-    elif match := _DATE.match(text):
-        year, month, day, zone = match.groups()
-        found = _to_ms(year, month, day, "0", "0", "0", None, zone)
     elif match := _DATE_TIME.match(text):
-        year, month, day, hour, minute, second, fraction, zone = match.groups()
-        found = _to_ms(year, month, day, hour, minute, second, fraction, zone)
+        day, time, fraction, zone = match.groups("")
+        next_day = time == "24:00:00"
+        if next_day or not time:
+            time = "00:00:00"
+        try:
+            moment = datetime.fromisoformat(f"{day}T{time}{fraction[:4]}{zone or 'Z'}")
+            moment += timedelta(days=next_day)
+        except (ValueError, OverflowError):
+            return None
+        found = (moment - _EPOCH) // _MS
     return found if found is not None and LEAST_MS <= found <= GREATEST_MS else None
-
-
-def _to_ms(
-    year: str,
-    month: str,
-    day: str,
-    hour: str,
-    minute: str,
-    second: str,
-    fraction: str | None,
-    zone: str | None,
-) -> int | None:
-    next_day = hour == "24"
-    if next_day and (minute, second) != ("00", "00"):
-        return None
-    try:
-        moment = datetime(
-            int(year),
-            int(month),
-            int(day),
-            0 if next_day else int(hour),
-            int(minute),
-            int(second),
-            tzinfo=UTC,
-        )
-        moment += timedelta(days=1) if next_day else timedelta()
-    except (ValueError, OverflowError):
-        return None
-    ms = (moment - _EPOCH) // _MS
-    if fraction:
-        ms += int(fraction[:3].ljust(3, "0"))
-    if zone and zone != "Z":
-        offset = int(zone[1:3]) * 60 + int(zone[4:6])
-        ms -= (offset if zone[0] == "+" else -offset) * 60_000
-    return ms
 
 
 def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
@@ -132,30 +103,16 @@ def show_duration(ms: int) -> str:
 
 
 def _duration(value: Any) -> int | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str):
         return None
     text = value.strip()
     if _INTEGER.match(text):
         return int(text)
-    match = _ISO.match(text)
-    if match and text not in ("P", "PT") and not text.endswith("T"):
-        days, hours, minutes, seconds = (float(part) if part else 0.0 for part in match.groups())
-        return _round_up(days * 86_400_000 + hours * 3_600_000 + minutes * 60_000 + seconds * 1000)
-    total, position = 0.0, 0
-    while position < len(text):
-        part = _UNITS.match(text, position)
-        if part is None:
-            return None
-        total += float(part[1]) * _UNIT_MS[part[2].lower()]
-        position = part.end()
-    return _round_up(total) if text else None
-
-
-def _round_up(ms: float) -> int:
+    if not _PARTS.match(text) and not _ISO.match(text):
+        return None
+    ms = sum(float(number) * _UNIT_MS[unit.lower()] for number, unit in _PART.findall(text))
     whole = round(ms)
     return whole if abs(ms - whole) < 1e-9 else int(ms) + 1
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from quadrill.continuous.durable import checkpoint
+from quadrill.continuous.recovery import checkpoint
 from quadrill.store.logs import input_log
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.continuous.clock import ManualClock, SystemClock
+from quadrill.continuous.clock import Clock, ManualClock
 from tests.continuous.test_recovery import E, Life
 
 S, HOUR = E + "s", 3_600_000
@@ -29,7 +29,7 @@ def stamps(life: Life) -> list[int]:
     book = life.engine.parts.streams
     return [
         element.event_time
-        for record in book.get(S).log.records()
+        for record in book.get(S).inputs
         for element in getattr(record.input, "elements", ())
     ]
 
@@ -109,7 +109,7 @@ def test_a_clock_that_was_set_while_the_server_was_away_changes_nothing(tmp_path
 
 
 def test_the_machines_clocks_are_in_milliseconds() -> None:
-    clock = SystemClock()
+    clock = Clock()
     wall, steady = clock.now_ms(), clock.steady_ms()
     assert wall > 1_700_000_000_000
     assert 0 <= clock.steady_ms() - steady < 60_000
@@ -126,6 +126,6 @@ def test_a_stream_that_ticks_in_silence_fills_neither_memory_nor_journal(life: L
         life.engine.parts.sequencer.drain()
     book = life.engine.parts.streams
     assert book.get(S).watermark == 10 * HOUR + 3_000
-    assert len(book.get(S).log.records()) <= 3, "the element, the first and the last movement"
+    assert len(book.get(S).inputs) <= 3, "the element, the first and the last movement"
     assert life.journal.last < 20, "once a second, and when something is due"
     assert len(life.told()["closes"]) == 1, "the window closed in its time"

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.output.subscription import FeedEvent
 from quadrill.store.errors import NotFoundError
@@ -158,7 +158,7 @@ def test_registrations_under_one_name_at_once_agree() -> None:
 def test_the_thread_looks_at_the_clock_by_itself() -> None:
     """An arrival-stamped [NOW] lets its elements go without any further input."""
     store = QuadStore.open(None)
-    engine = Engine(store, None, clock=SystemClock(), settings=EngineSettings(tick_ms=50))
+    engine = Engine(store, None, clock=Clock(), settings=EngineSettings(tick_ms=50))
     engine.start()
     try:
         text = PREFIX + "SELECT ?x WHERE { STREAM :s [RANGE 20ms] { ?x :seen ?v } }"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyoxigraph import NamedNode
 
-from quadrill.continuous.clock import ManualClock, SystemClock
+from quadrill.continuous.clock import Clock, ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import InputError
 from quadrill.store.errors import ConflictError, UnsupportedError
@@ -301,7 +301,7 @@ def test_a_paused_query_leaves_its_graph_as_it_is(bench: Bench) -> None:
 
 def test_the_engine_does_not_wait_for_a_writer_that_takes_long() -> None:
     bench = Bench()
-    bench.engine = Engine(bench.store, None, clock=SystemClock(), settings=EngineSettings())
+    bench.engine = Engine(bench.store, None, clock=Clock(), settings=EngineSettings())
     bench.engine.start()
     bench.register("v", VIEW)
     bench.register("q", "SELECT ?x { STREAM :s [RANGE 10s] { ?x :seen ?v } }")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.store.hosts import AllowedHosts
@@ -116,7 +116,7 @@ def threaded(far: Endpoint, **remote: int) -> Remote:
     """A bench whose engine has its thread and the clock of the wall."""
     bench = Remote(far)
     settings = EngineSettings(remote=RemoteSettings(**remote))
-    bench.engine = Engine(bench.store, None, clock=SystemClock(), settings=settings)
+    bench.engine = Engine(bench.store, None, clock=Clock(), settings=settings)
     bench.engine.start()
     return bench
 

@@ -7,7 +7,7 @@ import time
 
 from apscheduler.schedulers.base import STATE_RUNNING
 
-from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.clock import Clock
 from quadrill.continuous.remote.timers import Timers
 
 
@@ -21,7 +21,7 @@ def test_timers_that_stop_while_a_fetch_begins_end_it_in_order() -> None:
             go_on.wait(10)
             super()._begin(key)
 
-    clock = SystemClock()
+    clock = Clock()
     timers = Held(clock, lambda _: fetched.set(), threaded=True)
     timers.start()
     scheduler = timers._scheduler

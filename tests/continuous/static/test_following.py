@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.plan.plan import source_key
@@ -119,7 +119,7 @@ def test_keys_that_reach_too_many_rows_make_a_commit_large(
 
 def test_versions_of_a_thread_of_writers_are_told_one_by_one() -> None:
     with QuadStore.open(None) as store:
-        engine = Engine(store, None, clock=SystemClock(), settings=EngineSettings())
+        engine = Engine(store, None, clock=Clock(), settings=EngineSettings())
         engine.start()
         try:
             document = {"query": PREFIX + LABELLED, "output": "changes"}
@@ -141,7 +141,7 @@ def test_while_a_table_is_read_anew_the_old_rows_serve_and_later_changes_wait(
 ) -> None:
     monkeypatch.setattr(limits, "MOST_KEYS", 3)
     with QuadStore.open(None) as store:
-        engine = Engine(store, None, clock=SystemClock(), settings=EngineSettings())
+        engine = Engine(store, None, clock=Clock(), settings=EngineSettings())
         engine.start()
         try:
             statics = engine.parts.statics
@@ -201,7 +201,7 @@ def test_many_keys_are_asked_for_in_several_texts(one: Bench, monkeypatch: pytes
 
 def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: pytest.MonkeyPatch) -> None:
     store = QuadStore.open(None)
-    engine = Engine(store, None, clock=SystemClock(), settings=EngineSettings())
+    engine = Engine(store, None, clock=Clock(), settings=EngineSettings())
     engine.start()
     store.apply(add=[quad("a", "1")])
     begin = StaticEvaluator.whole

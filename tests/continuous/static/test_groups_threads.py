@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from quadrill.continuous.clock import SystemClock
+from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -22,7 +22,7 @@ PEOPLE, PLACES = 60, 12
 @pytest.mark.parametrize("templates", [False, True])
 def test_members_have_the_rows_of_a_fresh_evaluation_whatever_went_on_meanwhile(templates: bool) -> None:
     store = QuadStore.open(None)
-    engine = Engine(store, None, clock=SystemClock(), settings=EngineSettings(templates=templates))
+    engine = Engine(store, None, clock=Clock(), settings=EngineSettings(templates=templates))
     engine.start()
     store.apply(add=[quad(f"n{k}", f"l{k}") for k in range(PEOPLE)])
     store.apply(add=[located(f"n{k}", f"p{k % PLACES}") for k in range(PEOPLE)])

@@ -7,9 +7,10 @@ from functools import partial
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Store, Triple, serialize
 
-from quadrill.continuous.streams.terms import TermForms
+from quadrill.continuous.streams import decode as decode_module
+from quadrill.continuous.streams.decode import DecodeOptions, decode, store_form, with_own_blank_nodes
 
 P = NamedNode("http://e.org/p")
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -19,19 +20,26 @@ def integer(text: str) -> Literal:
     return Literal(text, datatype=NamedNode(XSD + "integer"))
 
 
+def pushed(quads: Iterable[Quad]) -> tuple[Quad, ...]:
+    body = serialize(quads, format=RdfFormat.N_TRIPLES)
+    assert body is not None
+    (element,) = decode(body, "application/n-triples", DecodeOptions()).elements
+    return element.quads
+
+
 def terms(stream: str = "http://e.org/s", seq: int = 1) -> Callable[[Iterable[Quad]], tuple[Quad, ...]]:
-    return partial(TermForms().quads, stream=stream, seq=seq)
+    return partial(with_own_blank_nodes, stream=stream, seq=seq)
 
 
 def test_numbers_are_in_the_stores_form_at_any_depth() -> None:
     nested = Triple(P, P, Triple(P, P, integer("007")))
-    quads = terms()([Quad(P, P, integer("010")), Quad(P, P, nested)])
+    quads = pushed([Quad(P, P, integer("010")), Quad(P, P, nested)])
     assert quads[0].object == integer("10")
     assert quads[1].object == Triple(P, P, Triple(P, P, integer("7")))
 
 
 def test_an_element_is_a_set_in_document_order() -> None:
-    quads = terms()([Quad(P, P, integer("2")), Quad(P, P, integer("1")), Quad(P, P, integer("02"))])
+    quads = pushed([Quad(P, P, integer("2")), Quad(P, P, integer("1")), Quad(P, P, integer("02"))])
     assert [quad.object for quad in quads] == [integer("2"), integer("1")]
 
 
@@ -54,10 +62,10 @@ def test_the_default_graph_stays() -> None:
 
 
 def test_the_memory_of_forms_is_bounded() -> None:
-    forms = TermForms(max_remembered=10)
     for number in range(100):
-        assert forms.literal(integer(f"0{number}")) == integer(str(number))
-    assert len(forms._known) <= 10
+        assert store_form(integer(f"0{number}")) == integer(str(number))
+    most = decode_module._asked.cache_parameters()["maxsize"]
+    assert most is not None and most <= 100_000
 
 
 @given(st.from_regex(r"\A[+-]?0{0,2}\d{0,20}\Z"))
@@ -69,7 +77,7 @@ def test_integers_come_in_the_form_that_the_store_gives_back(text: str) -> None:
 def agrees_with_the_store(literal: Literal) -> None:
     store = Store()
     store.add(Quad(P, P, literal))
-    assert TermForms().literal(literal) == next(iter(store)).object
+    assert store_form(literal) == next(iter(store)).object
 
 
 @given(st.from_regex(r"\A[+-]?0{0,2}\d{0,11}(\.\d{0,10})?\Z"))
