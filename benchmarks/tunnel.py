@@ -25,6 +25,7 @@ from unittest.mock import patch
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from quadrill.continuous.algebra.reify import REIFIES
+from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.plan import plan_state
@@ -142,7 +143,7 @@ class Tunnel:
         self.store.apply(add=list(sensors(sectors)))
         self.executions = executions
         self._seen = {
-            (kind, second): observations(kind, second, sectors)
+            (kind, second): Element(tuple(observations(kind, second, sectors)), second * 1000, second)
             for kind in _BLOCKS
             for second in range(max(every for _, every in TIMES.values()) * executions)
         }
@@ -170,10 +171,10 @@ class Tunnel:
             begin = time.thread_time()
             for (name, _), content in contents:
                 kind = name.value.rpartition("/")[2]
-                for quad in (quad for second in left for quad in self._seen[kind, second]):
-                    content.leave(content.key(quad))
-                for quad in (quad for second in entered for quad in self._seen[kind, second]):
-                    content.enter(content.key(quad))
+                for second in left:
+                    content.remove(self._seen[kind, second])
+                for second in entered:
+                    content.add(self._seen[kind, second])
             evaluator.advance(end * 1000, contents)
             if execution >= WARM_UP:
                 spent += time.thread_time() - begin

@@ -23,8 +23,7 @@ from quadrill.continuous.output.emission import EmissionCounts
 from quadrill.continuous.queries.snapshot import AnswerSnapshot, CountsSnapshot, QuerySnapshot
 from quadrill.continuous.recovery.state import EngineSnapshot, EntrySnapshot, StreamSnapshot
 from quadrill.continuous.streams.dead_letters import DeadLetter
-from quadrill.continuous.windows.operator import Interval
-from quadrill.continuous.windows.reports import Evaluation
+from quadrill.continuous.windows.reports import Evaluation, Interval
 from quadrill.continuous.windows.snapshots import (
     AllSnapshot,
     BatchSnapshot,

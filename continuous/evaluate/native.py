@@ -37,8 +37,7 @@ from ..static.options import EvaluationOptions
 from ..static.static_evaluator import StaticEvaluator, merged_background, projected
 from ..static.static_inputs import StaticInputs
 from ..static.steps import Changes as StaticChanges
-from ..windows.encoded import EncodedContent
-from ..windows.engine_terms import EngineTerms
+from ..windows.encoded import EncodedContent, EngineTerms
 from .answer import Answer, AnswerChange, IncrementalAnswer
 from .static_rows import described, streams_of_variable
 

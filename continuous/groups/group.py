@@ -298,13 +298,9 @@ class _Once:
         taken, self._taken = self._taken, NOTHING
         return taken
 
-    def before(self) -> list[IdRow]:
+    def before(self, taken: Taken | None = None) -> list[IdRow]:
         """See `HeldWindow.before`."""
-        return self._content.before_change(self._taken)
-
-    def before_change(self, taken: Taken) -> list[IdRow]:
-        """See `HeldWindow.before_change`."""
-        return self._content.before_change(taken)
+        return self._content.before(self._taken if taken is None else taken)
 
 
 def _template(running: RunningQuery) -> Hashable | None:

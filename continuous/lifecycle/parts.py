@@ -37,7 +37,7 @@ from ..static.kept import KeptTables
 from ..static.table_registry import TableRegistry
 from ..streams.accept import Acceptor
 from ..streams.registry import StreamRegistry
-from ..windows.engine_terms import EngineTerms
+from ..windows.encoded import EngineTerms
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore

@@ -34,7 +34,7 @@ from .window_reifiers import WindowReifiers
 
 if TYPE_CHECKING:
     from ..static.static_inputs import StaticInputs
-    from ..windows.engine_terms import EngineTerms
+    from ..windows.encoded import EngineTerms
 
 Encoded = Iterable[tuple[WindowKey, HeldWindow]]
 """The windows as the native engine holds them; their changes are taken from there."""
@@ -181,13 +181,11 @@ class PlanState:
 
     def copy_of(self, content: HeldWindow) -> EncodedContent:
         """The content of a window when its change was taken last, as the change of an empty one."""
-        held: EncodedContent
+        held = EncodedContent(self._terms.coder, union=self._union)
         if isinstance(content, TimedContent):
             held = timed = TimedContent(self._terms.coder, union=self._union)
-            timed.begin_at(content.before(), content.times_before())
-        else:
-            held = EncodedContent(self._terms.coder, union=self._union)
-            held.begin(content.before())
+            timed.apply_times(content.times_before())
+        held.apply(dict.fromkeys(content.before(), 1))
         held.inputs = content.inputs
         return held
 

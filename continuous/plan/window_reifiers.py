@@ -39,19 +39,14 @@ class WindowReifiers:
             if not any(each[1] == coder.reifies for each in taken.keys):
                 return taken
             # What was there before had no reifiers and was given out as it is.
-            earlier = content.before_change(taken)
+            earlier = content.before(taken)
             canonical = CanonicalReifiers(self._asserts(key), map(coder.quad, earlier))
             renamed = EncodedContent(coder, union=self._union)
-            for each in earlier:
-                renamed.enter(each)
+            renamed.apply(dict.fromkeys(earlier, 1))
             renamed.take()
             self._reified[key] = canonical, renamed
         quads = {coder.quad(each): weight for each, weight in taken.keys.items()}
-        for quad, weight in canonical.change(quads).items():
-            if weight > 0:
-                renamed.enter(coder.key(quad))
-            else:
-                renamed.leave(coder.key(quad))
+        renamed.apply({coder.key(quad): weight for quad, weight in canonical.change(quads).items()})
         if not len(canonical):
             del self._reified[key]
         return renamed.take()

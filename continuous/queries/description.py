@@ -267,7 +267,7 @@ def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]
         "next_close": next_due if kind_of(window.spec).closes else None,
         "next_change": next_due,
         "last_closed": {"open": closes[0].open, "close": closes[0].close} if closes else None,
-        "quads": sum(len(operator.content) for _, operator in operators),
+        "quads": sum(len(operator.live) for _, operator in operators),
         "state_size": sum(operator.state_size() for _, operator in operators),
     }
 

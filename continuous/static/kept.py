@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
     from quadrill.store.terms import Term
 
-    from ..windows.engine_terms import EngineTerms
+    from ..windows.encoded import EngineTerms
 
 log = logging.getLogger("quadrill.continuous")
 

@@ -13,7 +13,7 @@ from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Solution
 from ..rows import IdRow, difference
-from ..windows.engine_terms import EngineTerms
+from ..windows.encoded import EngineTerms
 from .changes import TableChange
 from .facts import TableFacts
 from .lookup import Lookup, lookup_facts

@@ -21,7 +21,7 @@ from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
 from ..element import Solution
 from ..rows import Delta, IdRow, add, difference
-from ..windows.engine_terms import EngineTerms
+from ..windows.encoded import EngineTerms
 from .changes import AllRows, Recompute, Replaced, RowChange, TableChange, VersionedChange
 from .packed_rows import PackedRows
 from .shared_index import TableIndexes

@@ -14,7 +14,7 @@ from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.triggers import triggers
 from ..durable.turns import TurnQueue
 from ..errors import EngineStoppedError
-from ..windows.engine_terms import EngineTerms
+from ..windows.encoded import EngineTerms
 from .budget import StaticBudget
 from .commit_watch import CommitWatch
 from .kept import KeptTables

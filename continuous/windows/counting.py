@@ -4,65 +4,19 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Iterable
-from itertools import chain, groupby, islice
-from typing import TypeAlias
 
 from ..element import Element
-from .live import Holding, occurrences_of
-from .operator import Interval
+from .operator import ORDER, WindowOperator
 from .snapshots import BatchSnapshot, ElementsSnapshot, OccurrencesSnapshot, TriplesSnapshot
 
-Occurrence: TypeAlias = tuple[Element, int]
-"""One quad of an element, by its place in it."""
 
-
-def _order(element: Element) -> tuple[int, int]:
-    return element.event_time, element.seq
-
-
-def _place(occurrence: Occurrence) -> tuple[int, int, int]:
-    element, place = occurrence
-    return element.event_time, element.seq, place
-
-
-def _occurrences(element: Element) -> list[Occurrence]:
-    return [(element, place) for place in range(len(element.quads))]
-
-
-def _written(occurrences: Iterable[Occurrence]) -> OccurrencesSnapshot:
-    held = list(occurrences)
-    elements = deque(element for element, _ in groupby(element for element, _ in held))
-    return OccurrencesSnapshot(elements, held[0][1] if held else 0, len(held))
-
-
-def _read(snapshot: OccurrencesSnapshot) -> Iterable[Occurrence]:
-    occurrences = chain.from_iterable(_occurrences(element) for element in snapshot.elements)
-    return islice(occurrences, snapshot.first, snapshot.first + snapshot.count)
-
-
-class _Counting(Holding):
-    """What counting windows share: no instants of their own, no bounds."""
-
-    closes_after = False
-    closed: Interval | None = None
+class _Counting(WindowOperator):
+    """A window of so many triples or elements."""
 
     def __init__(self, count: int) -> None:
-        super().__init__()
         if count < 1:
             raise ValueError(f"window of {count} must hold at least 1")
         self._count = count
-
-    def start(self, origin: int) -> None:
-        """Nothing to do: time plays no part."""
-
-    def next_due(self) -> int | None:
-        """None: a window that counts is never due by time."""
-        return None
-
-    def advance(self, instant: int) -> bool:
-        """Time changes nothing."""
-        return False
 
 
 class TriplesWindow(_Counting):
@@ -71,53 +25,49 @@ class TriplesWindow(_Counting):
     Occurrences are ordered by (event_time, seq, place in the element); the content is their set.
     """
 
-    closes = False
-
     def __init__(self, count: int) -> None:
         super().__init__(count)
-        self._occurrences: deque[Occurrence] = deque()
+        # The elements that they are of; of the first one the newest triples may be left.
+        self._elements: deque[Element] = deque()
+        self._occurrences = 0
 
     def add(self, element: Element) -> bool:
         """The newest triples push out the oldest."""
-        self._occurrences.extend(_occurrences(element))
-        self.live.add(element)
-        self._trim()
+        if element.quads:
+            self._elements.append(element)
+            self._enter(element)
         return True
-
-    def close_next(self) -> bool:
-        """This window never closes."""
-        return False
 
     def admit(self, element: Element, instant: int) -> bool:
         """An older element takes its place among the n newest, if it still has one."""
-        occurrences = list(self._occurrences)
-        for occurrence in _occurrences(element):
-            insort(occurrences, occurrence, key=_place)
-        self._occurrences = deque(occurrences)
-        self.live.add(element)
-        left = self._trim()
-        return any(each.seq != element.seq for each, _ in left) or len(left) < len(element.quads)
+        if not element.quads:
+            return False
+        insort(self._elements, element, key=ORDER)
+        self._enter(element)
+        return any(each.seq == element.seq for each in self._elements)
 
     def state_size(self) -> int:
         """Occurrences held."""
-        return len(self._occurrences)
+        return self._occurrences
 
     def snapshot(self) -> TriplesSnapshot:
         """The window as a value, for a checkpoint."""
-        return TriplesSnapshot(self.live.snapshot(), _written(self._occurrences))
+        occurrences = OccurrencesSnapshot(self._elements, 0, self._occurrences)
+        return TriplesSnapshot(self.live.snapshot(), occurrences)
 
     def restore(self, snapshot: TriplesSnapshot) -> None:
         """Go on from a snapshot."""
         self.live.restore(snapshot.content)
-        self._occurrences = deque(_read(snapshot.occurrences))
+        self._elements, self._occurrences = _read(snapshot.occurrences), snapshot.occurrences.count
 
-    def _trim(self) -> list[Occurrence]:
-        left = []
-        while len(self._occurrences) > self._count:
-            element, place = occurrence = self._occurrences.popleft()
-            left.append(occurrence)
-            self.live.leave(self.live.keys(element)[place])
-        return left
+    def _enter(self, element: Element) -> None:
+        self.live.add(element)
+        self._occurrences += len(element.quads)
+        surplus = self._occurrences - self._count
+        if surplus > 0:
+            for oldest in _first_triples(self._elements, surplus):
+                self.live.remove(oldest)
+            self._occurrences = self._count
 
 
 class BatchWindow(_Counting):
@@ -127,25 +77,29 @@ class BatchWindow(_Counting):
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
-        self._filling: deque[Occurrence] = deque()
-        self._shown: list[Occurrence] = []
+        # The triples behind the last full batch, and those of the batch shown; elements may be in parts.
+        self._filling: deque[Element] = deque()
+        self._occurrences = 0
+        self._shown: deque[Element] = deque()
 
     def add(self, element: Element) -> bool:
         """Fill batches; the full ones wait for `close_next`."""
-        self._filling.extend(_occurrences(element))
+        if element.quads:
+            self._filling.append(element)
+            self._occurrences += len(element.quads)
         return False
 
     def close_next(self) -> bool:
         """Show the next full batch."""
-        if len(self._filling) < self._count:
+        if self._occurrences < self._count:
             return False
-        old = self._shown
-        self._shown = [self._filling.popleft() for _ in range(self._count)]
+        old, self._shown = self._shown, _first_triples(self._filling, self._count)
+        self._occurrences -= self._count
         # Enter before leaving, so that a quad of both batches is no change.
-        for element, place in self._shown:
-            self.live.enter(self.live.keys(element)[place], element.event_time)
-        for element, place in old:
-            self.live.leave(self.live.keys(element)[place])
+        for element in self._shown:
+            self.live.add(element)
+        for element in old:
+            self.live.remove(element)
         return True
 
     def admit(self, element: Element, instant: int) -> bool:
@@ -154,16 +108,19 @@ class BatchWindow(_Counting):
 
     def state_size(self) -> int:
         """Triples of the batch shown and of the one being filled."""
-        return len(self.live) + len(self._filling)
+        return len(self.live) + self._occurrences
 
     def snapshot(self) -> BatchSnapshot:
         """The window as a value, for a checkpoint."""
-        return BatchSnapshot(self.live.snapshot(), _written(self._filling), _written(self._shown))
+        filling = OccurrencesSnapshot(self._filling, 0, self._occurrences)
+        shown = OccurrencesSnapshot(self._shown, 0, self._count if self._shown else 0)
+        return BatchSnapshot(self.live.snapshot(), filling, shown)
 
     def restore(self, snapshot: BatchSnapshot) -> None:
         """Go on from a snapshot."""
         self.live.restore(snapshot.content)
-        self._filling, self._shown = deque(_read(snapshot.filling)), list(_read(snapshot.shown))
+        self._filling, self._occurrences = _read(snapshot.filling), snapshot.filling.count
+        self._shown = _read(snapshot.shown)
 
 
 class ElementsWindow(_Counting):
@@ -210,11 +167,10 @@ class ElementsWindow(_Counting):
 
     def admit(self, element: Element, instant: int) -> bool:
         """An older element takes its place among the n newest and among those shown; it closes nothing."""
-        self._newest, _ = self._placed(self._newest, element)
-        before = self._shown
-        if not before:
+        self._place(self._newest, element)
+        if not self._shown:
             return False
-        self._shown, left = self._placed(before, element)
+        left = self._place(self._shown, element)
         if left is element:
             return False
         self.live.add(element)
@@ -224,7 +180,7 @@ class ElementsWindow(_Counting):
 
     def state_size(self) -> int:
         """Quads of the elements held."""
-        return len(self.live) + occurrences_of(self._newest)
+        return len(self.live) + sum(len(element.quads) for element in self._newest)
 
     def snapshot(self) -> ElementsSnapshot:
         """The window as a value, for a checkpoint."""
@@ -237,8 +193,28 @@ class ElementsWindow(_Counting):
         self._newest, self._shown = deque(snapshot.newest), deque(snapshot.shown)
         self._since_close, self._due = snapshot.since_close, snapshot.due
 
-    def _placed(self, elements: deque[Element], element: Element) -> tuple[deque[Element], Element | None]:
-        ordered = list(elements)
-        insort(ordered, element, key=_order)
-        left = ordered.pop(0) if len(ordered) > self._count else None
-        return deque(ordered), left
+    def _place(self, elements: deque[Element], element: Element) -> Element | None:
+        """Put an element among the newest ones; the one that leaves them for it."""
+        insort(elements, element, key=ORDER)
+        return elements.popleft() if len(elements) > self._count else None
+
+
+def _first_triples(elements: deque[Element], count: int) -> deque[Element]:
+    """Take the first ``count`` triples from some elements, the last of them as a part of its element."""
+    taken: deque[Element] = deque()
+    while count:
+        element = elements.popleft()
+        quads, at, seq = element.quads, element.event_time, element.seq
+        if len(quads) > count:
+            element = Element(quads[:count], at, seq)
+            elements.appendleft(Element(quads[count:], at, seq))
+        taken.append(element)
+        count -= len(element.quads)
+    return taken
+
+
+def _read(snapshot: OccurrencesSnapshot) -> deque[Element]:
+    """The elements of some triples, the first and the last one as far as they are meant."""
+    elements = deque(snapshot.elements)
+    _first_triples(elements, snapshot.first)
+    return _first_triples(elements, snapshot.count)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 from weakref import WeakSet
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
@@ -21,6 +20,7 @@ from quadrill.store.dictionary import TermDictionary
 from ..algebra.reify import REIFIES
 from ..durable.packing import QuadNumbers
 from ..element import Element
+from ..expressions.values import OrderKeys, ValueTable
 from ..rows import EMPTY, Delta, IdRow
 from .snapshots import ContentSnapshot
 
@@ -29,6 +29,7 @@ WindowKey = tuple[NamedNode, NamedNode | None]
 """A window and, where its stream is a variable, one of its streams."""
 Predicates = frozenset[int] | None
 """Ids of the predicates that a query's patterns can match; None for every predicate."""
+_EVERY = (None,)
 LEVELS = 2
 """Levels of keepers."""
 
@@ -50,28 +51,22 @@ class ElementCoder:
         self._keepers: WeakSet[Keeper] = WeakSet()
         # A query that ends while rubbish is collected may end inside `want` in the same thread.
         self._lock = threading.RLock()
-        self._wanted: Counter[int] = Counter([self.reifies])
-        self._all = 0
+        # How many queries ask for a predicate; under None, for all of them.
+        self._wanted: Counter[int | None] = Counter([self.reifies])
 
     def want(self, predicates: Predicates) -> None:
         """A query asks for these predicates."""
+        asked = _EVERY if predicates is None else predicates
         with self._lock:
-            if predicates is None:
-                self._all += 1
-                new = self._all == 1
-            else:
-                new = any(predicate not in self._wanted for predicate in predicates)
-                self._wanted.update(predicates)
+            new = any(predicate not in self._wanted for predicate in asked)
+            self._wanted.update(asked)
             if new:
                 self.renew()
 
     def unwant(self, predicates: Predicates) -> None:
         """The query has ended."""
         with self._lock:
-            if predicates is None:
-                self._all -= 1
-                return
-            for predicate in predicates:
+            for predicate in _EVERY if predicates is None else predicates:
                 self._wanted[predicate] -= 1
                 if not self._wanted[predicate]:
                     del self._wanted[predicate]
@@ -100,13 +95,14 @@ class ElementCoder:
             keys: Keys = known[1]
             return keys
         ids, wanted = self.terms.ids, self._wanted
+        every = None in wanted
         # Whoever asks for a predicate has its id; `get` gives no id to one that nobody asks for.
-        find = ids.__getitem__ if self._all else ids.get
+        find = ids.__getitem__ if every else ids.get
         found: list[IdRow | None] = []
         for quad in element.quads:
             subject, predicate, object_, graph = quad
             predicate_id = find(predicate)
-            if predicate_id is None or not (self._all or predicate_id in wanted):
+            if predicate_id is None or not (every or predicate_id in wanted):
                 found.append(None)
                 continue
             if predicate_id == self.reifies:
@@ -147,6 +143,30 @@ class Keeper(Protocol):
         ...
 
 
+class EngineTerms:
+    """The dictionary of terms and the caches over it that all native queries of an engine share."""
+
+    def __init__(self) -> None:
+        self.dictionary = TermDictionary()
+        self.values = ValueTable(self.dictionary)
+        self.keys = OrderKeys(self.dictionary)
+        self.coder = ElementCoder(self.dictionary)
+        self.dictionary.hold(self.coder.held)
+        # Held while a query is planned: its ids have no holder yet.
+        self.planning = threading.Lock()
+
+    def tidy(self) -> None:
+        """A slice of forgetting terms that nothing holds, when it is due; called between transactions."""
+        if self.planning.acquire(blocking=False):
+            try:
+                if not self.dictionary.sweeping:
+                    # From here on ids must be asked for to be marked.
+                    self.coder.renew()
+                self.dictionary.sweep_slice()
+            finally:
+                self.planning.release()
+
+
 class Taken(NamedTuple):
     """The change of a window since the last call.
 
@@ -174,12 +194,8 @@ class HeldWindow(Protocol):
         """The change since the last call."""
         ...
 
-    def before(self) -> list[IdRow]:
-        """The content as it was at the last `take`."""
-        ...
-
-    def before_change(self, taken: Taken) -> list[IdRow]:
-        """The content as it was before what was taken last."""
+    def before(self, taken: Taken | None = None) -> list[IdRow]:
+        """The content as it was at the last `take`, or before what was taken last."""
         ...
 
 
@@ -191,10 +207,6 @@ class EncodedContent:
     Law: the running sum of the changes is the set of the live elements.
     """
 
-    __slots__ = (
-        "__weakref__", "_changes", "_coder", "_counts", "_named", "_triples", "_union", "_wanted",
-        "inputs", "key", "occurrences", "quad",
-    )  # fmt: skip
     level = 0
 
     def __init__(self, coder: ElementCoder, wanted: Predicates = None, *, union: bool = True) -> None:
@@ -208,15 +220,20 @@ class EncodedContent:
         self._triples: Delta | None = None
         self.inputs = ("", "")
         self.occurrences = 0
-        self.key, self.quad = coder.key, coder.quad
         coder.keep(self)
 
-    def keys(self, element: Element) -> Sequence[IdRow | None]:
-        """The keys of an element's quads; None for those that the query cannot match."""
-        keys, wanted = self._coder.keys(element), self._wanted
-        if wanted is None:
-            return keys
-        return [None if key is None or key[1] not in wanted else key for key in keys]
+    @property
+    def shape(self) -> tuple[Predicates, bool]:
+        """Equal for contents that keep the same of a stream."""
+        return self._wanted, self._union
+
+    @property
+    def content(self) -> Mapping[IdRow, int]:
+        """The live keys, each with the number of its occurrences."""
+        return self._counts
+
+    def __len__(self) -> int:
+        return len(self._counts)
 
     def add(self, element: Element) -> None:
         """Let an element enter."""
@@ -256,42 +273,21 @@ class EncodedContent:
             else:
                 changes[key] = -1
 
-    def enter(self, key: IdRow | None, event_time: int = 0) -> None:
-        """Let one occurrence of a quad enter."""
-        self.occurrences += 1
-        if key is None:
-            return
-        count = self._counts.get(key, 0)
-        self._counts[key] = count + 1
-        if not count:
-            self._note(key, 1)
-            self._named = self._named or len(key) == 4
+    def apply(self, keys: Delta) -> None:
+        """Let keys that are not there enter and others, of one occurrence, leave."""
+        for key, weight in keys.items():
+            self.occurrences += weight
+            if weight > 0:
+                self._counts[key] = 1
+                self._named = self._named or len(key) == 4
+            else:
+                del self._counts[key]
+            if key in self._changes:
+                del self._changes[key]
+            else:
+                self._changes[key] = weight
 
-    def begin(self, keys: Sequence[IdRow]) -> None:
-        """Let one occurrence of each of these, all different, enter an empty content."""
-        self._counts, self._changes = dict.fromkeys(keys, 1), dict.fromkeys(keys, 1)
-        self.occurrences = len(keys)
-        self._named = any(len(key) == 4 for key in keys)
-
-    def leave(self, key: IdRow | None) -> None:
-        """Let one occurrence of a quad leave."""
-        self.occurrences -= 1
-        if key is None:
-            return
-        count = self._counts[key] - 1
-        if count:
-            self._counts[key] = count
-        else:
-            del self._counts[key]
-            self._note(key, -1)
-
-    @property
-    def content(self) -> Mapping[IdRow, int]:
-        """The live keys, each with the number of its occurrences."""
-        return self._counts
-
-    def __len__(self) -> int:
-        return len(self._counts)
+    # --- its changes ----------------------------------------------------------------------------
 
     def take(self) -> Taken:
         """The change since the last call, as triples and as quads of named graphs."""
@@ -303,28 +299,18 @@ class EncodedContent:
             return Taken(changes, EMPTY, changes)
         return self._split(changes)
 
-    def before(self) -> list[IdRow]:
-        """The content as it was at the last `take`."""
-        return self._before(self._changes)
-
-    def before_change(self, taken: Taken) -> list[IdRow]:
-        """The content as it was before what was taken last."""
-        return self._before(taken.keys)
-
-    def _before(self, changes: Delta) -> list[IdRow]:
-        stayed = [key for key in self._counts if key not in changes]
-        return stayed + [key for key, weight in changes.items() if weight < 0]
+    def before(self, taken: Taken | None = None) -> list[IdRow]:
+        """The content as it was at the last `take`, or before what was taken last."""
+        return self._before(self._changes if taken is None else taken.keys)
 
     def held(self) -> Iterator[IdRow]:
         """Every key whose ids are still needed: those in the window, then those that left or entered."""
         yield from list(self._counts)
         yield from list(self._changes)
 
-    def _note(self, key: IdRow, weight: int) -> None:
-        if key in self._changes:
-            del self._changes[key]
-        else:
-            self._changes[key] = weight
+    def _before(self, changes: Delta) -> list[IdRow]:
+        stayed = [key for key in self._counts if key not in changes]
+        return stayed + [key for key, weight in changes.items() if weight < 0]
 
     def _split(self, changes: Delta) -> Taken:
         triples: Delta = {}
@@ -357,33 +343,26 @@ class EncodedContent:
             self._named, self._triples = False, None
         return Taken(triples, quads, changes)
 
-    # --- in a checkpoint ------------------------------------------------------------------------
+    # --- elsewhere ------------------------------------------------------------------------------
 
-    def fork(self) -> EncodedContent:
-        """A content of its own that holds the same."""
-        other = copy(self)
+    def __copy__(self) -> Self:
+        other = type(self)(self._coder, self._wanted, union=self._union)
         other._counts, other._changes = dict(self._counts), dict(self._changes)
+        other._named = self._named
         other._triples = None if self._triples is None else dict(self._triples)
-        self._coder.keep(other)
+        other.inputs, other.occurrences = self.inputs, self.occurrences
         return other
 
-    @property
-    def shape(self) -> tuple[Predicates, bool]:
-        """The predicates of a stream that it keeps."""
-        return self._wanted, self._union
-
     def snapshot(self) -> ContentSnapshot:
-        """The same in quads: ids mean nothing after a restart."""
+        """The same in quads, for a checkpoint: ids mean nothing after a restart."""
         return ContentSnapshot(self._quads(self._counts), self._quads(self._changes), self.occurrences)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
-        """Hold, in an empty content, what a snapshot says."""
-        if snapshot.latest is not None:
-            self._take_over(snapshot.counts, snapshot.latest)
-            return
-        key = self._coder.key
-        self._counts = {key(quad): count for quad, count in snapshot.counts.items()}
-        self._changes = {key(quad): weight for quad, weight in snapshot.changes.items()}
+        """Hold, in an empty content, what a snapshot says, also one of `LiveQuads`.
+
+        So it is after a restart, when another version of this program evaluated the query by definition.
+        """
+        self._counts, self._changes = self._keyed(snapshot.counts), self._keyed(snapshot.changes)
         self.occurrences = snapshot.occurrences
         self._named = any(len(each) == 4 for each in chain(self._counts, self._changes))
 
@@ -391,14 +370,9 @@ class EncodedContent:
         quad = self._coder.quad
         return QuadNumbers((quad(key), number) for key, number in numbers.items())
 
-    def _take_over(self, counts: Mapping[Quad, int], latest: Mapping[Quad, int]) -> None:
-        """Hold what a window held in quads; that is no change.
-
-        So it is after a restart, when another version of this program evaluated the query by definition.
-        """
-        for quad, count in counts.items():
-            key = self.key(quad)
-            wanted = self._wanted is None or key[1] in self._wanted
-            for _ in range(count):
-                self.enter(key if wanted else None, latest[quad])
-        self.take()
+    def _keyed(self, numbers: Mapping[Quad, int]) -> dict[IdRow, int]:
+        found = {self._coder.key(quad): number for quad, number in numbers.items()}
+        wanted = self._wanted
+        if wanted is None:
+            return found
+        return {key: number for key, number in found.items() if key[1] in wanted}

@@ -7,16 +7,12 @@ from collections import deque
 from itertools import chain
 
 from ..element import Element
-from .live import Holding, occurrences_of
-from .operator import Interval
+from .operator import ORDER, WindowOperator
+from .reports import Interval
 from .snapshots import GridSnapshot
 
 
-def _order(element: Element) -> tuple[int, int]:
-    return element.event_time, element.seq
-
-
-class GridWindow(Holding):
+class GridWindow(WindowOperator):
     """The last window closed on the grid of ``slide_ms``.
 
     Window k covers  [t0 + k*slide, t0 + k*slide + width)  and closes when the watermark reaches its end;
@@ -43,14 +39,12 @@ class GridWindow(Holding):
         self._slide = slide_ms
         self._t0 = t0_ms
         self.closes_after = open_closed
-        super().__init__()
         # Elements that the window shown holds, and those for windows still to close; both in order. One
         # that has left the window shown is in no later one.
         self._shown: deque[Element] = deque()
         self._waiting: deque[Element] = deque()
         self._waiting_quads = 0
         self._next_close: int | None = None
-        self.closed: Interval | None = None
 
     def start(self, origin: int) -> None:
         """Choose the first window: the first whose end lies after ``origin``."""
@@ -68,19 +62,13 @@ class GridWindow(Holding):
         """Close the window that ends at ``instant``."""
         if self._next_close is None or self._next_close > instant:
             return False
-        close = self._next_close
-        interval = Interval(close - self._width, close)
-        self._next_close = close + self._slide
-        self._show(interval)
+        self._close(self._next_close)
         return True
 
-    def skip_to(self, close: int) -> None:
-        """Go on with the grid after ``close``, which with all closes before it is empty."""
+    def closes_by(self, instant: int) -> range:
+        """The closes that are still to come at or before ``instant``."""
         assert self._next_close is not None
-        steps = (close - self._next_close) // self._slide
-        last = self._next_close + steps * self._slide
-        self._next_close = last + self._slide
-        self._show(Interval(last - self._width, last))
+        return range(self._next_close, instant + 1, self._slide)
 
     def first_busy_close(self) -> int | None:
         """The first close to come whose window holds an element; None while there is none."""
@@ -90,21 +78,14 @@ class GridWindow(Holding):
             after = element.event_time + (0 if self.closes_after else 1)
             steps = max(0, -((self._next_close - after) // self._slide))
             close = self._next_close + steps * self._slide
-            if self._holds(Interval(close - self._width, close), element.event_time):
+            if self._holds(self._ending(close), element.event_time):
                 return close
         return None
 
-    def last_close_by(self, instant: int) -> int | None:
-        """The last close at or before ``instant`` that is still to come."""
-        if self._next_close is None or self._next_close > instant:
-            return None
-        return self._next_close + (instant - self._next_close) // self._slide * self._slide
-
-    def closes_by(self, instant: int) -> int:
-        """How many closes are still to come at or before ``instant``."""
-        if self._next_close is None or self._next_close > instant:
-            return 0
-        return (instant - self._next_close) // self._slide + 1
+    def skip_to(self, instant: int) -> None:
+        """Go on behind ``instant``: all windows that close until then are empty."""
+        if closes := self.closes_by(instant):
+            self._close(closes[-1])
 
     def add(self, element: Element) -> bool:
         """Keep the element for the windows that will close; the visible content stays."""
@@ -112,19 +93,15 @@ class GridWindow(Holding):
         self._waiting_quads += len(element.quads)
         return False
 
-    def close_next(self) -> bool:
-        """Closes come with time, not by counting."""
-        return False
-
     def admit(self, element: Element, instant: int) -> bool:
         """Put an older element into the windows that hold its time, the one shown included."""
         if self.closed is None or element.event_time >= self.closed.close + self.closes_after:
-            self._waiting = _inserted(self._waiting, element)
+            insort(self._waiting, element, key=ORDER)
             self._waiting_quads += len(element.quads)
             return False
         if not self._holds(self.closed, element.event_time):
             return False
-        self._shown = _inserted(self._shown, element)
+        insort(self._shown, element, key=ORDER)
         self.live.add(element)
         return True
 
@@ -140,22 +117,27 @@ class GridWindow(Holding):
         """Go on from a snapshot."""
         self.live.restore(snapshot.content)
         self._shown, self._waiting = deque(snapshot.shown), deque(snapshot.waiting)
-        self._waiting_quads = occurrences_of(snapshot.waiting)
+        self._waiting_quads = sum(len(element.quads) for element in snapshot.waiting)
         self._next_close, self.closed = snapshot.next_close, snapshot.closed
+
+    def _ending(self, close: int) -> Interval:
+        return Interval(close - self._width, close)
 
     def _holds(self, interval: Interval, event_time: int) -> bool:
         if self.closes_after:
             return interval.open < event_time <= interval.close
         return interval.open <= event_time < interval.close
 
-    def _show(self, interval: Interval) -> None:
-        """Make the window of ``interval`` the visible one.
+    def _close(self, close: int) -> None:
+        """Make the window that ends at ``close`` the visible one.
 
         Windows only move forward, so what is shown changes at both ends: elements before the new window
         leave, those that wait and are before its end enter; each does so once, however many windows hold it.
         Entering first keeps quads that stay in both.
         """
-        end = interval.close + self.closes_after
+        self.closed = interval = self._ending(close)
+        self._next_close = close + self._slide
+        end = close + self.closes_after
         while self._waiting and self._waiting[0].event_time < end:
             element = self._waiting.popleft()
             self._waiting_quads -= len(element.quads)
@@ -165,11 +147,3 @@ class GridWindow(Holding):
                 self.live.add(element)
         while self._shown and not self._holds(interval, self._shown[0].event_time):
             self.live.remove(self._shown.popleft())
-        self.closed = interval
-
-
-def _inserted(elements: deque[Element], element: Element) -> deque[Element]:
-    """The elements with one more at its place in their order."""
-    ordered = list(elements)
-    insort(ordered, element, key=_order)
-    return deque(ordered)

@@ -9,24 +9,27 @@ behind     in order on its own stream, but the query went on without it
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from copy import copy
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from ..element import Element
 from ..inputs import Arrival, StreamTime
+from .operator import ORDER, WindowOperator
 from .snapshots import First, StreamViewSnapshot, TimelineSnapshot
 
 
 @dataclass(slots=True)
 class View:
-    """A query's view of one of its streams."""
+    """A query's view of one of its streams: its place in the text, its time, the windows on it."""
 
     order: int
     lateness: int
     time: StreamTime = StreamTime()
     active: bool = False
     idle: bool = False
+    operators: list[WindowOperator] = field(default_factory=list, compare=False)
 
     def watermark(self) -> int | None:
         """The watermark of the stream as this query waits for it."""
@@ -42,7 +45,8 @@ class InputOrder:
         behind: elements behind other streams.
         taken: elements that were taken.
         first: where the query was when its first elements came.
-        heap: the elements that wait, as (event time, place of the stream, seq, push, element).
+        heap: the elements that wait, as (event time, place of the stream, seq, push, element); a push is
+            known by the seq of one of its elements.
     """
 
     def __init__(self) -> None:
@@ -52,15 +56,12 @@ class InputOrder:
         self.taken = 0
         self.first: First | None = None
         self.heap: list[tuple[int, int, int, int, Element]] = []
-        self._pushes = count()
 
-    def read(self, iri: str, lateness: int) -> int:
-        """Read a stream, waiting so long for disordered elements at least; its place in the order."""
-        view = self.views.get(iri)
-        if view is None:
-            view = self.views[iri] = View(len(self.views), lateness)
+    def read(self, iri: str, lateness: int) -> View:
+        """Read a stream, waiting so long for disordered elements at least."""
+        view = self.views.setdefault(iri, View(len(self.views), lateness))
         view.lateness = max(view.lateness, lateness)
-        return view.order
+        return view
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -70,9 +71,6 @@ class InputOrder:
     @property
     def watermark(self) -> int | None:
         """The query's watermark: the least of its non-idle streams that have had an input."""
-        if len(self.views) == 1:
-            (only,) = self.views.values()
-            return only.watermark() if only.active else None
         active = [(view, view.watermark()) for view in self.views.values() if view.active]
         running = [mark for view, mark in active if not view.idle and mark is not None]
         if running:
@@ -100,12 +98,12 @@ class InputOrder:
 
     def accept(self, view: View, event: Arrival, instant: int | None) -> list[Element]:
         """Sort an arrival's elements into waiting and late ones; the late ones in time order."""
+        push = event.elements[0].seq
         if self.first is None:
-            place = None if self.taken or self.heap else (event.elements[0].seq, instant)
+            place = None if self.taken or self.heap else (push, instant)
             self.first = First(event.before.newest, place)
         before = event.before.watermark(view.lateness)
         view.active, view.idle = True, False
-        push = next(self._pushes)
         late = []
         for element in event.elements:
             if instant is not None and before is not None and element.event_time < before:
@@ -120,48 +118,45 @@ class InputOrder:
             else:
                 entry = (element.event_time, view.order, element.seq, push, element)
                 heapq.heappush(self.heap, entry)
-        return sorted(late, key=lambda element: (element.event_time, element.seq))
+        return sorted(late, key=ORDER)
 
-    def take(self) -> tuple[list[Element], int]:
-        """All elements of the next push with one event time, of one stream, and the stream's place."""
+    def take(self) -> tuple[View, list[Element]]:
+        """All elements of the next push with one event time, and their stream."""
         event_time, order, _, push, element = heapq.heappop(self.heap)
         elements = [element]
         while self.heap and self.heap[0][:2] == (event_time, order) and self.heap[0][3] == push:
             elements.append(heapq.heappop(self.heap)[4])
         self.taken += len(elements)
-        return elements, order
+        return next(islice(self.views.values(), order, None)), elements
 
-    def waiting(self) -> list[tuple[int, int, Element]]:
-        """The elements that wait in their order, each behind the places of its stream and its push."""
-        return [(order, push, element) for _, order, _, push, element in sorted(self.heap)]
-
-    def streams_snapshot(self) -> dict[str, StreamViewSnapshot]:
-        """What is known of each stream."""
-        return {
+    def snapshot(self) -> tuple[dict[str, StreamViewSnapshot], deque[Element], list[int], list[int]]:
+        """What is known of each stream; the elements that wait, and the place and push of each."""
+        streams = {
             stream: StreamViewSnapshot(view.lateness, view.time, view.active, view.idle)
             for stream, view in self.views.items()
         }
+        waiting = sorted(self.heap)
+        elements = deque(entry[4] for entry in waiting)
+        return streams, elements, [entry[1] for entry in waiting], [entry[3] for entry in waiting]
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
-        """Go on from a snapshot."""
+        """Go on from a snapshot; windows are still to be put on the streams."""
         self.views = {
             stream: View(order, view.lateness, view.time, view.active, view.idle)
             for order, (stream, view) in enumerate(snapshot.streams.items())
         }
         self.first = snapshot.first
         self.late, self.behind, self.taken = snapshot.late, snapshot.behind, snapshot.taken
-        rows = zip(snapshot.waiting, snapshot.orders, snapshot.pushes, strict=True)
-        self.heap = [(each.event_time, order, each.seq, push, each) for each, order, push in rows]
-        self._count_on()
+        # Earlier releases had other numbers for pushes.
+        known: dict[tuple[int, int], int] = {}
+        self.heap = [
+            (each.event_time, order, each.seq, known.setdefault((order, push), each.seq), each)
+            for each, order, push in zip(snapshot.waiting, snapshot.orders, snapshot.pushes, strict=True)
+        ]
 
     def fork(self) -> InputOrder:
-        """The same, to go on from here for itself."""
+        """The same, to go on from here for itself; windows are still to be put on the streams."""
         other = copy(self)
-        other.views = {stream: replace(view) for stream, view in self.views.items()}
+        other.views = {stream: replace(view, operators=[]) for stream, view in self.views.items()}
         other.heap = list(self.heap)
-        other._count_on()
         return other
-
-    def _count_on(self) -> None:
-        # Only the order of pushes matters: later ones come behind those that wait.
-        self._pushes = count(1 + max((entry[3] for entry in self.heap), default=-1))

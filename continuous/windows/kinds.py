@@ -27,9 +27,10 @@ class WindowKind:
     """What the engine knows of a kind of window.
 
     Attributes:
-        name: the ``kind`` of its `WindowSpec`. operator: makes the operator of one window from its spec, the
-        origin of the grid where the window itself
-            gives none (or None), and whether the registration asks for ``bounds: open-closed``.
+        name: the ``kind`` of its `WindowSpec`.
+        operator: makes the operator of one window on one stream from its spec, the origin of the grid where
+            the window itself gives none (or None), and whether the registration asks for
+            ``bounds: open-closed``: RANGE without its left bound, grid windows ``(open, close]``.
         shown: the window as a query text writes it.
         size: about how many quads it holds, by which joins over whole contents are ordered.
         closes: the window has closes, which on-window-close reports; otherwise its content slides.
@@ -79,23 +80,6 @@ def show_window(spec: WindowSpec) -> str:
     return f"[{kind_of(spec).shown(spec)}]"
 
 
-def build_window(spec: WindowSpec, *, t0_ms: int | None = None, open_closed: bool = False) -> WindowOperator:
-    """The operator of one window on one stream.
-
-    Args:
-        spec: the window as written.
-        t0_ms: the origin of the grid where the window itself gives none.
-        open_closed: ``bounds: open-closed`` of the registration: RANGE without its left bound, grid windows
-            ``(open, close]``.
-    """
-    return kind_of(spec).operator(spec, t0_ms, open_closed)
-
-
-def _grid(spec: WindowSpec, t0_ms: int | None, open_closed: bool) -> WindowOperator:
-    own = t0_ms if spec.t0_ms is None else spec.t0_ms
-    return GridWindow(spec.width_ms, spec.slide_ms, t0_ms=own, open_closed=open_closed)
-
-
 def _size_of_range(spec: WindowSpec) -> float:
     return max(_PER_ELEMENT, spec.width_ms / 1000 * _PER_SECOND)
 
@@ -111,7 +95,12 @@ for _kind in (
     ),
     WindowKind(
         "grid",
-        _grid,
+        lambda spec, t0_ms, open_closed: GridWindow(
+            spec.width_ms,
+            spec.slide_ms,
+            t0_ms=t0_ms if spec.t0_ms is None else spec.t0_ms,
+            open_closed=open_closed,
+        ),
         lambda spec: f"RANGE {show_duration(spec.width_ms)} STEP {show_duration(spec.slide_ms)}",
         _size_of_range,
         closes=True,

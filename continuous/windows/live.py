@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from typing import Any, Protocol, Self
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from pyoxigraph import Quad
 
 from ..durable.packing import QuadNumbers
 from ..element import Element, WindowContent
-from .encoded import EncodedContent
 from .snapshots import ContentSnapshot
 
 
 class LiveContent(Protocol):
-    """What a window keeps of the elements in it.
-
-    A quad of an element is kept as its *key*, a hashable: the quad itself, or its term ids. None is the key
-    of a quad that nobody wants to know about; it counts, but is not kept.
-    """
+    """What a window keeps of the elements in it, as quads or as term ids."""
 
     occurrences: int
     """How many quads of elements are in the window, equal ones each time."""
-
-    def keys(self, element: Element) -> Sequence[Any]:
-        """The keys of an element's quads, in their order."""
-        ...
 
     def add(self, element: Element) -> None:
         """Let an element enter."""
@@ -37,19 +26,11 @@ class LiveContent(Protocol):
         """Let an element leave."""
         ...
 
-    def enter(self, key: Any, event_time: int) -> None:
-        """Let one occurrence of a quad enter."""
-        ...
-
-    def leave(self, key: Any) -> None:
-        """Let one occurrence of a quad leave."""
-        ...
-
     def __len__(self) -> int: ...
 
     @property
     def content(self) -> Mapping[Any, int]:
-        """The live keys."""
+        """What is there now. A view: it follows later changes."""
         ...
 
     def snapshot(self) -> ContentSnapshot:
@@ -69,46 +50,28 @@ class LiveQuads:
     so that time never has to be recomputed: an occurrence that leaves is never newer than one that stays.
     """
 
-    __slots__ = ("_counts", "_latest", "occurrences")
-
     def __init__(self) -> None:
         self._counts: dict[Quad, int] = {}
         self._latest: dict[Quad, int] = {}
         self.occurrences = 0
 
-    def keys(self, element: Element) -> Sequence[Quad]:
-        """The quads themselves."""
-        return element.quads
-
     def add(self, element: Element) -> None:
         """Let an element enter."""
+        counts, latest, at = self._counts, self._latest, element.event_time
+        self.occurrences += len(element.quads)
         for quad in element.quads:
-            self.enter(quad, element.event_time)
+            counts[quad] = counts.get(quad, 0) + 1
+            latest[quad] = max(at, latest.get(quad, at))
 
     def remove(self, element: Element) -> None:
         """Let an element leave."""
+        counts = self._counts
+        self.occurrences -= len(element.quads)
         for quad in element.quads:
-            self.leave(quad)
-
-    def enter(self, key: Quad, event_time: int) -> None:
-        """Let one occurrence of a quad enter."""
-        self.occurrences += 1
-        count = self._counts.get(key, 0)
-        self._counts[key] = count + 1
-        if count == 0:
-            self._latest[key] = event_time
-        elif self._latest[key] < event_time:
-            self._latest[key] = event_time
-
-    def leave(self, key: Quad) -> None:
-        """Let one occurrence of a quad leave."""
-        self.occurrences -= 1
-        count = self._counts[key] - 1
-        if count:
-            self._counts[key] = count
-        else:
-            del self._counts[key]
-            del self._latest[key]
+            if counts[quad] > 1:
+                counts[quad] -= 1
+            else:
+                del counts[quad], self._latest[quad]
 
     @property
     def content(self) -> WindowContent:
@@ -129,47 +92,3 @@ class LiveQuads:
             raise ValueError("its windows were written by another kind of evaluator")
         self._counts, self._latest = dict(snapshot.counts), dict(snapshot.latest)
         self.occurrences = snapshot.occurrences
-
-
-class Holding:
-    """What all windows share: they keep their visible content in `live`, as quads or as term ids."""
-
-    def __init__(self) -> None:
-        self.live: LiveContent = LiveQuads()
-
-    @property
-    def stay(self) -> int | None:
-        """How long after its event time an element is out at the latest; None where time does not decide."""
-        return None
-
-    def fork(self) -> Self:
-        """A window of its own that holds the same, for one without closes whose elements are in a deque."""
-        other = copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, deque):
-                setattr(other, name, value.copy())
-        if isinstance(self.live, EncodedContent):
-            other.live = self.live.fork()
-        return other
-
-    @property
-    def content(self) -> Mapping[Any, int]:
-        """The visible content at the current instant."""
-        return self.live.content
-
-    @property
-    def empty(self) -> bool:
-        """True when no quad is visible."""
-        return not self.live.occurrences
-
-    def snapshot(self) -> Any:
-        """What it has become, in plain values, for a checkpoint; None to begin empty after a restart."""
-        return None
-
-    def restore(self, snapshot: Any) -> None:
-        """Go on from what `snapshot` gave."""
-
-
-def occurrences_of(elements: Iterable[Element]) -> int:
-    """How many quads some elements have together."""
-    return sum(len(element.quads) for element in elements)

@@ -6,10 +6,16 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import NamedTuple, TypeAlias
 
-from .operator import Interval
-
 ReportKind = OneOf["on-content-change", "on-window-close", "periodic"]
 Cause = OneOf["elements", "time", "tick", "late"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The bounds of one window of a grid, in milliseconds of event time."""
+
+    open: int
+    close: int
 
 
 @dataclass(frozen=True, slots=True)

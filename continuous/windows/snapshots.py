@@ -17,7 +17,7 @@ from pyoxigraph import Quad
 from ..durable.packing import QuadNumbers
 from ..element import Element
 from ..inputs import StreamTime
-from .operator import Interval
+from .reports import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-
-from pyoxigraph import Quad
 
 from ..element import Element
 from ..rows import IdRow
@@ -23,8 +21,6 @@ class TimedContent(EncodedContent):
     the order of their event times, so one that leaves is never newer than one that stays.
     """
 
-    __slots__ = ("_times", "_touched")
-
     def __init__(self, coder: ElementCoder, wanted: Predicates = None, *, union: bool = True) -> None:
         super().__init__(coder, wanted, union=union)
         # For each triple how many live occurrences it has and the latest event time of them (milliseconds).
@@ -35,38 +31,27 @@ class TimedContent(EncodedContent):
     def add(self, element: Element) -> None:
         """Let an element enter."""
         super().add(element)
-        for key in self.keys(element):
-            if key is not None:
-                self._occur(key, element.event_time)
+        for row in self._rows(element):
+            count, latest = self._times.get(row, (0, element.event_time))
+            self._touched.setdefault(row, latest if count else None)
+            self._times[row] = count + 1, max(latest, element.event_time)
 
     def remove(self, element: Element) -> None:
         """Let an element leave."""
         super().remove(element)
-        for key in self.keys(element):
-            if key is not None:
-                self._vanish(key)
-
-    def enter(self, key: IdRow | None, event_time: int = 0) -> None:
-        """Let one occurrence of a quad enter."""
-        super().enter(key, event_time)
-        if key is not None:
-            self._occur(key, event_time)
-
-    def leave(self, key: IdRow | None) -> None:
-        """Let one occurrence of a quad leave."""
-        super().leave(key)
-        if key is not None:
-            self._vanish(key)
+        for row in self._rows(element):
+            count, latest = self._times[row]
+            self._touched.setdefault(row, latest)
+            if count > 1:
+                self._times[row] = count - 1, latest
+            else:
+                del self._times[row]
 
     def take_times(self) -> Turned:
         """The triples whose time changed since the last call."""
         before, self._touched = self._touched, {}
-        turned: Turned = {}
-        for row, old in before.items():
-            new = self._time(row)
-            if new != old:
-                turned[row] = old, new
-        return turned
+        now = {row: self._times[row][1] for row in before if row in self._times}
+        return {row: (old, now.get(row)) for row, old in before.items() if old != now.get(row)}
 
     def times(self) -> dict[IdRow, int]:
         """The greatest event time of each live triple."""
@@ -77,13 +62,13 @@ class TimedContent(EncodedContent):
         times: dict[IdRow, int | None] = {**self.times(), **self._touched}
         return {row: time for row, time in times.items() if time is not None}
 
-    def begin_at(self, keys: Sequence[IdRow], times: Mapping[IdRow, int]) -> None:
-        """Let these keys, all different, enter an empty content, each at the time of its triple."""
-        for key in keys:
-            self.enter(key, times.get(key[:3], 0))
+    def apply_times(self, times: Mapping[IdRow, int]) -> None:
+        """Let each triple that entered an empty content by `apply` have its time."""
+        self._times = {row: (1, time) for row, time in times.items()}
+        self._touched = dict.fromkeys(times)
 
     def snapshot(self) -> ContentSnapshot:
-        """The same in quads."""
+        """The same in quads, for a checkpoint."""
         quad = self._coder.quad
         times = TimesSnapshot(
             self._quads({row: count for row, (count, _) in self._times.items()}),
@@ -93,38 +78,24 @@ class TimedContent(EncodedContent):
         return replace(super().snapshot(), times=times)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
-        """Hold, in an empty content, what a snapshot says."""
+        """Hold, in an empty content, what a snapshot says, also one of `LiveQuads`."""
         super().restore(snapshot)
-        times = snapshot.times
+        key_of, times = self._coder.key, snapshot.times
         if times is not None:
-            key = self._coder.key
             counts = times.counts.items()
-            self._times = {key(quad): (count, times.latest[quad]) for quad, count in counts}
-            self._touched = {key(quad): time for quad, time in times.touched.items()}
-
-    def _take_over(self, counts: Mapping[Quad, int], latest: Mapping[Quad, int]) -> None:
-        super()._take_over(counts, latest)
-        self.take_times()
-
-    def _occur(self, key: IdRow, event_time: int) -> None:
-        if len(key) == 4 and not self._union:
+            self._times = {key_of(quad): (count, times.latest[quad]) for quad, count in counts}
+            self._touched = {key_of(quad): time for quad, time in times.touched.items()}
             return
-        row = key[:3]
-        count, latest = self._times.get(row, (0, event_time))
-        self._touched.setdefault(row, latest if count else None)
-        self._times[row] = count + 1, max(latest, event_time)
+        for key, time in self._keyed(snapshot.latest or {}).items():
+            if self._union or len(key) == 3:
+                count, latest = self._times.get(key[:3], (0, time))
+                self._times[key[:3]] = count + self._counts[key], max(latest, time)
 
-    def _vanish(self, key: IdRow) -> None:
-        if len(key) == 4 and not self._union:
-            return
-        row = key[:3]
-        count, latest = self._times[row]
-        self._touched.setdefault(row, latest)
-        if count > 1:
-            self._times[row] = count - 1, latest
-        else:
-            del self._times[row]
-
-    def _time(self, row: IdRow) -> int | None:
-        known = self._times.get(row)
-        return None if known is None else known[1]
+    def _rows(self, element: Element) -> list[IdRow]:
+        """The triples of an element that count here."""
+        keys, wanted, union = self._coder.keys(element), self._wanted, self._union
+        return [
+            key[:3]
+            for key in keys
+            if key is not None and (wanted is None or key[1] in wanted) and (union or len(key) == 3)
+        ]

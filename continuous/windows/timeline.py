@@ -13,18 +13,20 @@ put in order here is semantics.md, sections 2 to 4:
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from copy import copy
+from itertools import groupby
 
 from ..algebra.query import WindowDeclaration
 from ..element import Element
 from ..inputs import Advance, Arrival, Idle, StreamInput
 from .input_order import InputOrder, View
-from .operator import Interval, close_next
+from .operator import WindowOperator
 from .query_windows import ContentOf, QueryWindows, StreamsOf
-from .reports import Cause, Evaluation, Report, Skipped, Step
+from .reports import Cause, Evaluation, Interval, Report, Skipped, Step
 from .snapshots import TimelineSnapshot
+
+_NEVER = (1 << 62, 0)
 
 
 class QueryTimeline:
@@ -108,13 +110,14 @@ class QueryTimeline:
 
     def snapshot(self) -> TimelineSnapshot:
         """What it has become since the registration, for a checkpoint."""
-        inputs, waiting = self.inputs, self.inputs.waiting()
+        inputs = self.inputs
+        streams, waiting, orders, pushes = inputs.snapshot()
         return TimelineSnapshot(
-            inputs.streams_snapshot(),
+            streams,
             [(key, operator.snapshot()) for key, operator in self.windows.operators.items()],
-            deque(element for _, _, element in waiting),
-            [order for order, _, _ in waiting],
-            [push for _, push, _ in waiting],
+            waiting,
+            orders,
+            pushes,
             self._next_report,
             self._last_at,
             self._last_window,
@@ -131,8 +134,8 @@ class QueryTimeline:
         self._last_at, self._last_window = snapshot.last_at, snapshot.last_window
         self.instant = snapshot.instant
         self.inputs.restore(snapshot)
-        places = {stream: view.order for stream, view in self.inputs.views.items()}
-        self.windows.restore(snapshot.windows, places, self.instant)
+        self.windows.restore(snapshot.windows, self.instant)
+        self._place_windows()
 
     def fork(self, taken: int, late: int, behind: int) -> QueryTimeline:
         """A timeline of its own that stands where this one does, of a query that counted otherwise.
@@ -142,13 +145,17 @@ class QueryTimeline:
         other = copy(self)
         other.windows, other.inputs = self.windows.fork(), self.inputs.fork()
         other.inputs.taken, other.inputs.late, other.inputs.behind = taken, late, behind
+        other._place_windows()
         return other
+
+    def _place_windows(self) -> None:
+        for (_, stream), operator in self.windows.operators.items():
+            self.inputs.views[stream].operators.append(operator)
 
     def next_due(self) -> int | None:
         """The next instant at which time alone makes something happen; None when nothing is due."""
-        waiting = self.inputs.next_at
-        due = None if self.instant is None else self._next_time_event()
-        times = [] if due is None else [due[0] + due[1]]
+        due, waiting = self._next_time_event(), self.inputs.next_at
+        times = [] if due is None else [sum(due)]
         return min(times if waiting is None else [*times, waiting], default=None)
 
     def state_size(self) -> int:
@@ -167,8 +174,8 @@ class QueryTimeline:
     def _read(self, declaration: WindowDeclaration, iri: str) -> None:
         """A window is on this stream, too."""
         if (declaration.name.value, iri) not in self.windows.operators:
-            order = self.inputs.read(iri, max(declaration.lateness_ms or 0, self._lateness_ms))
-            self.windows.add(declaration, iri, order, self.instant)
+            view = self.inputs.read(iri, max(declaration.lateness_ms or 0, self._lateness_ms))
+            view.operators.append(self.windows.add(declaration, iri, self.instant))
 
     def handle(self, event: StreamInput) -> Iterator[Step]:
         """Take one input; evaluate at each `Evaluation` before drawing the next."""
@@ -194,7 +201,7 @@ class QueryTimeline:
         if watermark is None:
             return
         if late:
-            yield from self._correct(event.stream, late)
+            yield from self._correct(view.operators, late)
         yield from self._advance(watermark)
         if self.instant is None and isinstance(event, Advance):
             # The first heartbeat or tick is the first instant.
@@ -227,7 +234,7 @@ class QueryTimeline:
         Before each of them come the instants at which elements leave.
         """
         view.active, view.idle, view.time = True, False, event.after
-        operators = self.windows.by_order[0]
+        operators = view.operators
         elements, end = event.elements, len(event.elements)
         place = 0
         while place < end:
@@ -264,28 +271,17 @@ class QueryTimeline:
     def _advance(self, limit: int) -> Iterator[Step]:
         """Work off every instant up to the watermark ``limit`` in order."""
         while True:
-            element_at = self.inputs.next_at
-            if element_at is not None and element_at > limit:
-                element_at = None
-            if self.instant is None:
-                if element_at is None:
-                    return
-                self._start(element_at)
-                yield from self._take(element_at, first=True)
-                continue
-            due = self._next_time_event()
+            waiting, due = self.inputs.next_at, self._next_time_event()
+            element = _NEVER if waiting is None or waiting > limit else (waiting, 0)
             # A close of (open, close] is known only once the watermark is greater: phase 1.
-            if due is not None and due[0] + due[1] > limit:
-                due = None
-            if due is None and element_at is None:
+            if due is None or sum(due) > limit:
+                due = _NEVER
+            if element == due == _NEVER:
                 return
-            if due is None or (element_at is not None and (element_at, 0) < due):
-                assert element_at is not None
-                yield from self._take(element_at)
-            elif due == (element_at, 0):
-                yield from self._take(due[0], time=True)
+            if element <= due:
+                yield from self._take(element[0], time=element == due)
             else:
-                yield from self._work_off(*due, limit if element_at is None else element_at)
+                yield from self._work_off(*due, min(limit, element[0]))
 
     def _start(self, origin: int) -> None:
         self.instant = origin
@@ -297,6 +293,8 @@ class QueryTimeline:
 
     def _next_time_event(self) -> tuple[int, int] | None:
         """The next (instant, phase) at which time alone does something."""
+        if self.instant is None:
+            return None
         found = self.windows.next_due()
         if self._next_report is not None:
             key = (self._next_report, 1 if self.windows.closes_after else 0)
@@ -324,7 +322,11 @@ class QueryTimeline:
         """Let operators do what is due at ``at``: (content changed, window closed, report due)."""
         assert self.instant is not None
         self.instant = max(self.instant, at)
-        reported = self._report_due(at, phase)
+        reported = False
+        if self._next_report is not None and self._next_report <= at:
+            reported = phase == 1 or not self.windows.closes_after
+            if reported:
+                self._next_report += self.report.every_ms
         # Definition 17 (strict): a window counts as closed only after its end, so its close comes later.
         held = reported and self.report.strict
         changed = False
@@ -338,31 +340,29 @@ class QueryTimeline:
                     interval = operator.closed
         return changed, interval, reported
 
-    def _report_due(self, at: int, phase: int) -> bool:
-        if self._next_report is None or self._next_report > at or (self.windows.closes_after and phase == 0):
-            return False
-        self._next_report += self.report.every_ms
-        return True
-
-    def _take(self, at: int, *, first: bool = False, time: bool = False) -> Iterator[Step]:
+    def _take(self, at: int, *, time: bool) -> Iterator[Step]:
         """Take the first waiting transaction at ``at``, merged with what time does at that instant."""
-        assert self.instant is not None
-        self.instant = max(self.instant, at)
-        changed, interval, reported = self._pass(at, 0) if time else (False, None, False)
-        elements, order = self.inputs.take()
-        operators = self.windows.by_order[order]
+        changed, interval, reported = False, None, False
+        if self.instant is None:
+            self._start(at)
+            changed = True
+        elif time:
+            changed, interval, reported = self._pass(at, 0)
+        else:
+            self.instant = max(self.instant, at)
+        view, elements = self.inputs.take()
         counted = False
         for element in elements:
-            for operator in operators:
+            for operator in view.operators:
                 changed = operator.add(element) or changed
-            while close_next(operators):
+            while _close_next(view.operators):
                 changed = counted = True
                 if self.report.kind == "on-window-close":
-                    yield from self._evaluate(at, "elements", True, interval, False, closed=True)
+                    yield from self._evaluate(at, "elements", True, interval, False, counted=True)
                     interval = None
         if counted and self.report.kind == "on-window-close":
             return
-        yield from self._evaluate(at, "elements", changed or first, interval, reported)
+        yield from self._evaluate(at, "elements", changed, interval, reported)
 
     def _evaluate(
         self,
@@ -372,37 +372,33 @@ class QueryTimeline:
         interval: Interval | None,
         reported: bool,
         *,
-        closed: bool = False,
-    ) -> Iterator[Step]:
+        counted: bool = False,
+    ) -> Sequence[Evaluation]:
+        """The evaluation at an instant, if it is one of those that are reported."""
         match self.report.kind:
             case "on-content-change":
                 wanted = changed
             case "on-window-close":
-                wanted = closed or interval is not None
+                wanted = (counted or interval is not None) and not (self._non_empty and self.windows.empty)
             case "periodic":
-                wanted = reported
+                wanted = reported and not (self._non_empty and self.windows.empty)
         if not wanted:
-            return
-        if self._non_empty and self.report.kind != "on-content-change" and self.windows.empty:
-            return
+            return ()
         self._last_at, self._last_window = at, interval
-        yield Evaluation(at, cause, interval)
+        return (Evaluation(at, cause, interval),)
 
     # --- late elements --------------------------------------------------------------------------
 
-    def _correct(self, stream: str, late: list[Element]) -> Iterator[Step]:
+    def _correct(self, operators: Sequence[WindowOperator], late: Sequence[Element]) -> Iterator[Step]:
         """Take elements older than the current instant: one transaction per event time."""
         assert self.instant is not None
-        operators = self.windows.by_order[self.inputs.views[stream].order]
-        while late:
-            event_time = late[0].event_time
+        for _, elements in groupby(late, key=lambda element: element.event_time):
             changed = closed = False
-            while late and late[0].event_time == event_time:
-                element = late.pop(0)
+            for element in elements:
                 self.inputs.taken += 1
                 for operator in operators:
                     changed = operator.admit(element, self.instant) or changed
-                while close_next(operators):
+                while _close_next(operators):
                     closed = True
             if self.report.kind == "on-content-change":
                 if changed or closed:
@@ -427,24 +423,28 @@ class QueryTimeline:
         busy = [close - 1 for grid in grids if (close := grid.first_busy_close()) is not None]
         # A close of (open, close] holds the elements at its end, and is known only after it.
         end = min([until - 1 if self.windows.closes_after else until, *busy])
-        if self.report.kind == "periodic":
-            assert self._next_report is not None
-            if not reported:
-                self._jump(min(end, self._next_report - 1))
-                return None
-            number = max(0, (end - self._next_report) // self.report.every_ms + 1)
-            last = self._next_report + (number - 1) * self.report.every_ms
+        if self._next_report is None:
+            runs = [grid.closes_by(end) for grid in grids]
+        elif reported:
+            runs = [range(self._next_report, end + 1, self.report.every_ms)]
         else:
-            number = sum(grid.closes_by(end) for grid in grids)
-            closes = [close for grid in grids if (close := grid.last_close_by(end)) is not None]
-            last = max(closes, default=at)
+            self._jump(min(end, self._next_report - 1))
+            return None
+        number = sum(map(len, runs))
+        last = max((run[-1] for run in runs if run), default=at)
         return Skipped(at, last, number + 1) if number >= self._max_empty else None
 
     def _jump(self, end: int) -> None:
         """Move grids and reports behind ``end``: nothing but empty windows closes until then."""
-        self.windows.skip_to(end)
-        if self._next_report is not None and self._next_report <= end:
+        for grid in self.windows.grids:
+            grid.skip_to(end)
+        if self._next_report is not None:
             every = self.report.every_ms
-            self._next_report += ((end - self._next_report) // every + 1) * every
+            self._next_report += len(range(self._next_report, end + 1, every)) * every
         assert self.instant is not None
         self.instant = max(self.instant, end)
+
+
+def _close_next(operators: Sequence[WindowOperator]) -> bool:
+    """Apply one queued close of each counting window; False when none had one."""
+    return any([operator.close_next() for operator in operators])

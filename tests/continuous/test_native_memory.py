@@ -11,7 +11,7 @@ from benchmarks.taxi import Q1, element_of, trips
 from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.static.options import EvaluationOptions
-from quadrill.continuous.windows.engine_terms import EngineTerms
+from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store import dictionary
 from quadrill.store.quads.quad_store import QuadStore
 

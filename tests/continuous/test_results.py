@@ -11,7 +11,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.continuous.output.emission import Moment, SolutionLines
 from quadrill.continuous.results import one_line, solutions
-from quadrill.continuous.windows.operator import Interval
+from quadrill.continuous.windows.reports import Interval
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 literals = st.one_of(

@@ -132,7 +132,7 @@ def test_the_content_of_a_shared_window_is_there_once() -> None:
             b.push(at, "a", "b")
         (timeline,) = {running.timeline for running in sharing(b)}
         (window,) = timeline.windows.operators.values()
-        assert len(window.content) == 2 and shared(b) == 5
+        assert len(window.live.content) == 2 and shared(b) == 5
         b.engine.drop("q0")
         b.push(20, "c")
         assert b.told("q1")[-1] == ("insert", 20, "c") and shared(b) == 4

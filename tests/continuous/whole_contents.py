@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.algebra.nodes import Var
-from quadrill.continuous.element import WindowContent
+from quadrill.continuous.element import Element, WindowContent
 from quadrill.continuous.evaluate.answer import Answer, AnswerChange
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.windows.encoded import EncodedContent, WindowKey
@@ -33,7 +33,6 @@ _KNOWN: WeakKeyDictionary[NativeEvaluator, _Windows] = WeakKeyDictionary()
 def move_to(evaluator: NativeEvaluator, at: int, contents: Contents) -> AnswerChange:
     """Compare whole contents with those of the last call and take what changed, at instant ``at``."""
     windows = _KNOWN.setdefault(evaluator, _Windows())
-    key_of = evaluator.terms.coder.key
     given = _by_stream(evaluator, contents)
     for key in given.keys() | windows.held.keys():
         live = windows.live.get(key)
@@ -43,10 +42,10 @@ def move_to(evaluator: NativeEvaluator, at: int, contents: Contents) -> AnswerCh
         timed = isinstance(live, TimedContent)
         for quad, time in old.items():
             if quad not in new or (timed and new[quad] != time):
-                live.leave(key_of(quad))
+                live.remove(Element((quad,), time, 0))
         for quad, time in new.items():
             if quad not in old or (timed and old[quad] != time):
-                live.enter(key_of(quad), time)
+                live.add(Element((quad,), time, 0))
         windows.held[key] = dict(new)
     return evaluator.advance(at, windows.live.items())
 

@@ -27,7 +27,7 @@ from quadrill.continuous.language import parse
 from quadrill.continuous.language.patterns import over_merge
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.static.table_registry import TableRegistry
-from quadrill.continuous.windows.engine_terms import EngineTerms
+from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.whole_contents import answer_of, move_to

@@ -24,7 +24,7 @@ from quadrill.continuous.static import table
 from quadrill.continuous.static.static_inputs import StaticInputs
 from quadrill.continuous.static.table_group import TableGroup
 from quadrill.continuous.static.table_registry import TableRegistry
-from quadrill.continuous.windows.engine_terms import EngineTerms
+from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 

@@ -26,7 +26,7 @@ from quadrill.continuous.static import commit_delta as limits
 from quadrill.continuous.static import lookup
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.static.table_registry import TableRegistry
-from quadrill.continuous.windows.engine_terms import EngineTerms
+from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import LimitError, QueryTextError, StoreUnwritableError, UnsupportedError
 from quadrill.store.formats import rdf_format
 from quadrill.store.quads.quad_store import QuadStore

@@ -26,7 +26,7 @@ from quadrill.continuous.static.static_inputs import StaticInputs
 from quadrill.continuous.static.table import Table
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.uncertainty import custom_functions
-from quadrill.continuous.windows.engine_terms import EngineTerms
+from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 

@@ -17,7 +17,7 @@ from quadrill.continuous.plan import compiled
 from quadrill.continuous.plan import plan_state as native_plan
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.static.table_registry import TableRegistry
-from quadrill.continuous.windows.engine_terms import EngineTerms
+from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.whole_contents import move_to
