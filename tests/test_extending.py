@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.write import write
 from quadrill.store.errors import QueryTextError
 
 from .continuous.engines import PREFIX, Bench, bench
+from .continuous.test_recovery import Life
 
 PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text(encoding="utf-8")
 *ADDING, REMOVING = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -23,23 +25,23 @@ RECOMPUTED = "FILTER NOT EXISTS { { ?sensor :broken ?x } MINUS { ?sensor :celsiu
 
 
 @pytest.fixture
-def additions() -> Iterator[None]:
-    """The page's window and aggregate."""
+def additions() -> Iterator[dict[str, Any]]:
+    """The page's window and aggregate, by their names there."""
     names: dict[str, Any] = {}
     for block in ADDING:
         exec(compile(block, "docs/extending.md", "exec"), names)
     try:
-        yield
+        yield names
     finally:
         exec(compile(REMOVING, "docs/extending.md", "exec"), names)
 
 
-def measured(one: Bench, at: int, celsius: str, sensor: str = "a") -> None:
+def measured(one: Bench | Life, at: int, celsius: str, sensor: str = "a") -> None:
     line = f"<http://example.org/{sensor}> <http://example.org/celsius> {celsius} ."
     one.engine.push("http://example.org/readings", line.encode(), "text/turtle", at=at)
 
 
-def values(one: Bench, name: str) -> list[str]:
+def values(one: Bench | Life, name: str) -> list[str]:
     """The last column of the answer; a dash is an unbound value."""
     document = one.engine.current_answer(name)
     column = document["head"]["vars"][-1]
@@ -58,6 +60,46 @@ def test_a_window_from_outside_holds_what_its_operator_says(additions: None, eng
             measured(one, at * 1000, celsius)
             seen.append(values(one, "latest"))
         assert seen == [["20.5"], ["20.5", "21"], ["21", "22"], ["21", "22"]]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_window_from_outside_is_empty_after_a_restart_unless_it_has_a_snapshot(
+    additions: dict[str, Any], kept: bool, tmp_path: Path
+) -> None:
+    if kept:
+        window = additions["LatestWindow"]
+
+        def restore(self: Any, snapshot: Any) -> None:
+            content, self.elements = snapshot[0], list(snapshot[1])
+            self.live.restore(content)
+
+        window.snapshot = lambda self: (self.live.snapshot(), self.elements)
+        window.restore = restore
+    life = Life(tmp_path / "data", ManualClock(0))
+    life.register("latest", LATEST.removeprefix(PREFIX))
+    for at, celsius in enumerate(("20", "21", "22")):
+        measured(life, at * 1000, celsius)
+    life.stop()
+    life = Life(tmp_path / "data", ManualClock(0))
+    assert life.engine.describe("latest")["state_size"] == (2 if kept else 0)
+    measured(life, 4000, "23")
+    assert values(life, "latest") == (["22", "23"] if kept else ["23"])
+    life.stop()
+
+
+def test_a_window_from_outside_is_held_once_by_queries_that_share_it(additions: None) -> None:
+    with bench(templates=False) as one:
+        for name in ("first", "second"):
+            one.register(name, LATEST.removeprefix(PREFIX))
+        for at, celsius in enumerate(("20", "21", "22")):
+            measured(one, at * 1000, celsius)
+        assert one.engine.describe("first")["sharing_group"] == ["first", "second"]
+        one.engine.patch("first", {"state": "paused"})
+        for at, celsius in enumerate(("23", "24"), start=3):
+            measured(one, at * 1000, celsius)
+        assert values(one, "second") == ["23", "24"]
+        one.engine.patch("first", {"state": "running"})
+        assert values(one, "first") == ["23", "24"]
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
