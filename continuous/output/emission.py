@@ -23,8 +23,7 @@ from ..algebra.rewrites import has_order
 from ..element import Solution
 from ..remote.query import QuerySources
 from ..results import XSD_STRING, in_fixed_order, one_line, quads_text, term_json
-from ..windows.operator import Interval
-from ..windows.reports import Evaluation
+from ..windows.reports import Evaluation, Interval
 from .subscription import EventKind
 
 T = TypeVar("T", bound=Hashable)
