@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pyoxigraph import Quad, RdfFormat, serialize
@@ -55,7 +56,7 @@ class Workload(NamedTuple):
 
     name: str
     stream: str
-    members: dict[str, object]
+    members: Mapping[str, object]
     static: list[Quad]
     items: list[Item]
     filling: int
@@ -91,7 +92,7 @@ def run(load: Workload, size: int, *, query: bool) -> list[tuple[float, int]]:
         engine.start()
         services.store.apply(add=load.static)
         if query:
-            engine.register(Registration.from_json(load.members | {"name": "q"}))
+            engine.register(Registration.from_json({**load.members, "name": "q"}))
         else:
             engine.declare_stream(load.stream)
         spent = []

@@ -119,15 +119,16 @@ class Conference:
     @property
     def busiest(self) -> str:
         """The foaf:name of the attendee with most co-authors, whom a query can find often."""
-        creators: dict[NamedNode, list[str]] = {}
+        creators: dict[str, list[str]] = {}
         for quad in self.static:
-            if quad.predicate.value == DC + "creator":
-                creators.setdefault(quad.subject, []).append(quad.object.value)
+            paper, author = quad.subject, quad.object
+            if quad.predicate.value == DC + "creator" and isinstance(author, NamedNode):
+                creators.setdefault(str(paper), []).append(author.value)
         met: dict[str, set[str]] = {person: set() for person in self.attendees}
         for authors in creators.values():
-            for author in authors:
-                if author in met:
-                    met[author].update(authors)
+            for each in authors:
+                if each in met:
+                    met[each].update(authors)
         best = max(self.attendees, key=lambda person: len(met[person]))
         return best.rsplit("/", 1)[1].replace("_", " ")
 

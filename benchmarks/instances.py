@@ -84,6 +84,7 @@ def measure(
         spent = 0.0
         for element in scene.elements(2 * events):
             body = serialize([quad.triple for quad in element.quads], format=RdfFormat.N_TRIPLES)
+            assert body is not None
             begin = time.thread_time()
             engine.push(conference.STREAM, body, "application/n-triples", at=element.event_time, wait=True)
             if element.seq > events:

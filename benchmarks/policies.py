@@ -128,7 +128,7 @@ def route(join: Join, order: Sequence[int] | Policy) -> Join:
         assert not callable(order)
         return [place for place in order if place != start]
 
-    join.order = partial(order, join) if callable(order) else always  # type: ignore[method-assign]
+    join.order = partial(order, join) if callable(order) else always  # type: ignore[method-assign,assignment]
     join.replan()
     return join
 

@@ -15,9 +15,8 @@ class Table(Protocol):
 
 
 def _class(figures: dict[str, Any]) -> str:
-    return (
-        "All of it ran in the real-time class of a machine busy with other work.\n\n" * figures["real_time"]
-    )
+    told = "All of it ran in the real-time class of a machine busy with other work.\n\n"
+    return told if figures["real_time"] else ""
 
 
 def latency(found: dict[str, Any], table: Table) -> str:

@@ -135,7 +135,7 @@ class Run:
         began, spent = time.perf_counter(), time.process_time()
         self.engine.register(Registration.from_json({"query": QUERY}, name="q"))
         answered = time.perf_counter() - began
-        while self.engine.parts.router.has_pending:
+        while self.engine.parts.catalogue.get("q").pending is not None:
             time.sleep(0.005)
         running = time.perf_counter() - began
         cpu = time.process_time() - spent
@@ -169,8 +169,8 @@ class Run:
         while True:
             self.engine.sync()
             running = self.engine.parts.catalogue.get("q").running
-            assert running is not None
-            if running.version >= version:
+            assert running is not None and running.statics is not None
+            if running.statics.version >= version:
                 return Changed(committed, writer, time.perf_counter() - began, time.process_time() - spent)
             time.sleep(0.001)
 

@@ -18,8 +18,9 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
+from typing import Any
 from unittest.mock import patch
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
@@ -59,7 +60,7 @@ _LOW = "rspu:lessThan(rspu:add(?u{0}, ?{0}), 0.18)"
 _HOT = "rspu:greaterThan(rspu:add(?u{0}, ?{0}), 30)"
 _APART = "rspu:greaterThan(rspu:add(?uox2, ?ox2), rspu:add(?uox1, ?ox1))"
 # Streams, the probability that is asked of each, and conditions without uncertainty on their values.
-_SHAPES = {
+_SHAPES: dict[int, tuple[dict[str, str | None], dict[str, str]]] = {
     1: ({"ox2": _LOW.format("ox2"), "temp1": None}, {"temp1": "> 30"}),
     2: ({"ox1": _LOW.format("ox1"), "ox2": _LOW.format("ox2"), "temp1": _HOT.format("temp1"),
          "temp2": _HOT.format("temp2")},
@@ -73,7 +74,9 @@ def query(number: int, probability: float = 0.0, *, behind: bool = False) -> str
     asked, plain = _SHAPES[(number - 1) % 3 + 1]
     width, every = TIMES[(number - 1) % 3 + 1]
     told = number > 3
-    windows, blocks, late = [], [], []
+    windows: list[str] = []
+    blocks: list[str] = []
+    late: list[str] = []
     columns = ["?location"]
     for kind, function in asked.items():
         stream = f"<http://example.org/{kind}>"
@@ -112,13 +115,13 @@ def observations(kind: str, second: int, sectors: int) -> list[Quad]:
     chance = random.Random(f"{kind} {second}")
     found = []
     for sector in range(0, sectors, 2 if kind.startswith("temp") else 1):
-        draw = {
+        draws: dict[str, Callable[[], float]] = {
             "ox1": lambda: chance.uniform(0.17, 0.25), "ox2": lambda: chance.gauss(0.21, 0.015),
             "temp1": lambda: chance.uniform(21, 31), "temp2": lambda: chance.gauss(26, 2),
-        }[kind]  # fmt: skip
+        }  # fmt: skip
         graph = NamedNode(f"{NS}graph/{kind}_{sector}#{second}")
         node = NamedNode(f"{NS}{kind}_{sector}#{second}")
-        value = Literal(f"{draw():.4f}".rstrip("0").rstrip("."), datatype=DECIMAL)
+        value = Literal(f"{draws[kind]():.4f}".rstrip("0").rstrip("."), datatype=DECIMAL)
         place, sensor = NamedNode(f"{NS}location/{sector}"), NamedNode(f"{NS}{kind}-{sector}")
         found += [
             Quad(node, TYPE, NamedNode(SOSA + "Observation"), graph),
@@ -153,7 +156,7 @@ class Tunnel:
     ) -> tuple[float, int]:
         """Milliseconds of an execution of a query and rows of all."""
         width, every = TIMES[(number - 1) % 3 + 1]
-        functions = custom_functions()
+        functions: Mapping[NamedNode, Any] = custom_functions()
         for function in functions.values():
             function.cache_clear()
         bare = {name: function.__wrapped__ for name, function in functions.items()}

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
@@ -66,7 +67,8 @@ def main() -> None:
             told, rows = [], set()
             for query in (driver.query, with_late_filters(driver.query)):
                 evaluator = NativeEvaluator(query, store, EvaluationOptions())
-                for function in custom_functions().values():
+                remembered: Mapping[NamedNode, Any] = custom_functions()
+                for function in remembered.values():
                     function.cache_clear()
                 timing = driver.native(elements, warm_up=2 * WINDOW, evaluator=evaluator)
                 told.append(timing.per_event)
