@@ -20,7 +20,6 @@ MOST_METHODS = 25
 # Classes that are larger still, and by how much: they may shrink, not grow.
 LARGER = {
     "continuous/evaluate/native.py:NativeEvaluator": 32,
-    "continuous/queries/running.py:RunningQuery": 35,
     "continuous/static/static_inputs.py:StaticInputs": 26,
 }
 

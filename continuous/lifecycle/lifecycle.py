@@ -154,7 +154,7 @@ class QueryLifecycle:
             self.parts.settings,
             created_ms=entry.created_ms,
             emit_element=emit,
-            notes=self.parts.turns,
+            turns=self.parts.turns,
         )
         self.parts.attachments.read_sources(entry.name, prepared)
         if prepared.into_graph is not None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.errors import ConflictError, LimitError, NotFoundError, QuadrillError
+from quadrill.store.errors import ConflictError, LimitError, NotFoundError, QuadrillError, QueryTextError
 from quadrill.store.registry.records import QueryRecord, QueryState
 from quadrill.store.sparql.big_stack import start_with_big_stack
 
@@ -34,7 +34,7 @@ from ..output.feed import Feed
 from ..settings import EngineSettings
 from ..static.progress import Progress, entered
 from ..streams.accept import LogRecord
-from .prepare import PreparedQuery, Reads, refuse_solution_stream
+from .prepare import PreparedQuery, Reads
 from .registration import Registration
 from .running import RunningQuery
 
@@ -249,12 +249,15 @@ class QueryCatalogue:
     def refuse_solution_streams(self, prepared: PreparedQuery) -> None:
         """Raises QueryTextError when a window reads the feed of a SELECT."""
         for iri in prepared.streams:
-            for entry in self.entries() if iri in self._result_iris else ():
-                other = entry.prepared
+            known = [entry.prepared for entry in self.entries()] if iri in self._result_iris else []
+            for other in (*known, prepared):
                 if other is not None and other.result_iri == iri and other.query.form != "construct":
-                    raise refuse_solution_stream(iri, entry.name)
-            if prepared.result_iri == iri and prepared.query.form != "construct":
-                raise refuse_solution_stream(iri, prepared.name or "itself")
+                    name = other.name or "itself"
+                    raise QueryTextError(
+                        f"<{iri}> is the feed of solutions of the query {name}; "
+                        "a window can read RDF streams only",
+                        hint=f"Register {name} with CONSTRUCT instead of SELECT to make its results a stream",
+                    )
 
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
         """Raises InputError when a query would, over others perhaps, read a stream or graph that it makes."""

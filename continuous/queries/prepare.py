@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.errors import QueryTextError, UnsupportedError
+from quadrill.store.errors import UnsupportedError
 
 from ..algebra.columnar import ColumnarEngine
 from ..algebra.graphs import graphs_read
@@ -325,11 +325,3 @@ def reference_evaluator(
 ) -> Evaluator:
     """The evaluator by definition; ``quoted_asserted`` are the streams with that option."""
     return ReferenceEvaluator(prepared.query, store, prepared.options(quoted_asserted))
-
-
-def refuse_solution_stream(iri: str, query_name: str) -> QueryTextError:
-    """The error for a window on the result of a SELECT."""
-    return QueryTextError(
-        f"<{iri}> is the feed of solutions of the query {query_name}; a window can read RDF streams only",
-        hint=f"Register {query_name} with CONSTRUCT instead of SELECT to make its results a stream",
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Protocol
 from typing import Literal as OneOf
@@ -12,8 +12,7 @@ from pyoxigraph import NamedNode
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
 
-from ..element import Solution
-from ..evaluate.answer import Answer
+from ..durable.turns import TurnQueue
 from ..evaluate.evaluator import Evaluator, Explained, Windows
 from ..inputs import StreamInput
 from ..meters import Meter
@@ -27,7 +26,6 @@ from ..static.steps import StaticStep
 from ..windows.reports import Evaluation, Skipped
 from ..windows.timeline import QueryTimeline
 from .prepare import PreparedQuery
-from .static_state import RefreshNotes, StaticState
 
 State = OneOf["running", "paused", "failed"]
 
@@ -55,6 +53,105 @@ class CommonSeat(Protocol):
         ...
 
 
+class StaticState:
+    """Which version of the store the static parts of a query reflect, and how they move to the next.
+
+    Nothing here evaluates the query.
+
+    Attributes:
+        statics: the parts that follow the store; None where the evaluator reads the store by itself.
+        seen: the newest commit that was looked at.
+        stale: a commit, or a source, has changed what was not read again yet.
+        unseen_from: the version before the first change of rows that no evaluation has seen; None for none.
+        refreshes: how often they were refreshed; ``last_refresh`` tells of the last time.
+    """
+
+    def __init__(self, name: str, evaluator: Evaluator, turns: TurnQueue | None) -> None:
+        self._name = name
+        self._evaluator = evaluator
+        self._turns = turns
+        statics = evaluator.statics
+        self.statics: StaticInputs | None = statics if statics is not None and statics.shares else None
+        self.seen = evaluator.static_version
+        self.stale = False
+        self.unseen_from: int | None = None
+        self.refreshes = 0
+        self.last_refresh: dict[str, Any] | None = None
+
+    @property
+    def version(self) -> int:
+        """The version of the dataset that the answer reflects: any seen will do without static parts."""
+        if self.statics is not None:
+            return self.statics.version
+        return self._evaluator.static_version if self._evaluator.static_parts() else self.seen
+
+    @property
+    def evaluated_version(self) -> int:
+        """A version whose static rows are those of the last evaluation."""
+        return self.version if self.unseen_from is None else self.unseen_from
+
+    @property
+    def settled(self) -> bool:
+        """True when nothing waits: every row is known, held in a table, and seen by an evaluation."""
+        statics = self.statics
+        return (
+            not self.stale
+            and self.unseen_from is None
+            and statics is not None
+            and statics.begun
+            and not statics.steps
+            and not statics.looked_up
+        )
+
+    def looked_up(self) -> dict[int, str | None]:
+        """For a restart: the places of parts that are looked up, and why where nobody asked for it."""
+        return {} if self.statics is None else dict(self.statics.looked_up)
+
+    def take(self, step: StaticStep) -> bool:
+        """Move to a version; True when a row changed."""
+        changed = self._evaluator.take(step.changes)
+        if changed and self.unseen_from is None:
+            self.unseen_from = step.before
+        return changed
+
+    def refresh(self, now_ms: int, cause: str, *, held: bool) -> bool:
+        """Bring all parts to the newest version; True when a row changed.
+
+        Args:
+            now_ms: when.
+            cause: why, for descriptions.
+            held: from now on steps are taken only when asked for.
+        """
+        self.stale = False
+        if self.statics is not None:
+            changed = self.catch_up(held=held)
+            # The other parts are read from other servers, whose answers are inputs themselves.
+            changed = (self.statics.has_own and self._evaluator.refresh()) or changed
+        else:
+            if self._turns is not None:
+                self._turns.before_refresh(self._name)
+            changed = self._evaluator.refresh()
+            if self._turns is not None:
+                self._turns.after_refresh(self._name, self._evaluator.static_version)
+            self.seen = max(self.seen, self._evaluator.static_version)
+        self.note(now_ms, cause, changed=changed)
+        return changed
+
+    def catch_up(self, *, held: bool) -> bool:
+        """Take all steps that there are, the first time all rows; True when a row changed."""
+        if self.statics is None:
+            return False
+        if not self.statics.begun:
+            self.statics.held = held
+            return self._evaluator.begin()
+        return any([self.take(step) for step in self.statics.ready()])
+
+    def note(self, now_ms: int, cause: str, *, changed: bool) -> None:
+        """Remember a refresh for descriptions."""
+        self.refreshes += 1
+        self.last_refresh = {"at": now_ms, "cause": cause, "version": self.version, "changed": changed}
+
+
 class RunningQuery:
     """Feeds inputs to the timeline, evaluates where it says so and publishes what follows.
 
@@ -62,7 +159,7 @@ class RunningQuery:
     quads of each evaluation of a query whose output is a stream, before anything later happens.
 
     Attributes:
-        static: how far its static parts are.
+        static: how far its static parts are; ``statics`` those of them that follow the store.
         emission: what it tells of each evaluation.
         view: the graph of the store that is kept equal to the answer.
         repeats: True while retained elements are evaluated once more.
@@ -84,7 +181,7 @@ class RunningQuery:
         *,
         created_ms: int,
         emit_element: EmitElement | None = None,
-        notes: RefreshNotes | None = None,
+        turns: TurnQueue | None = None,
     ) -> None:
         self.name = name
         self.prepared = prepared
@@ -93,7 +190,8 @@ class RunningQuery:
         self.created_ms = created_ms
         self.state: State = "running"
         self.error: str | None = None
-        self.static = StaticState(name, evaluator, notes)
+        self.static = StaticState(name, evaluator, turns)
+        self.statics = self.static.statics
         self.emission = emission_of(
             prepared.query, prepared.output, evaluator.construct, prepared.non_empty, emit_element
         )
@@ -109,21 +207,15 @@ class RunningQuery:
         self.inputs = Meter()
         self.last_result: dict[str, Any] | None = None
         self.last_answer_id: int | None = None
-        self._settings = settings
-        self.timeline = self.new_timeline()
-
-    def new_timeline(self) -> QueryTimeline:
-        """A timeline of the same windows, without inputs so far."""
-        prepared = self.prepared
-        return QueryTimeline(
+        self.timeline = QueryTimeline(
             prepared.windows,
             prepared.report,
             t0_ms=prepared.t0_ms,
             open_closed=prepared.registration.bounds == "open-closed",
             non_empty=prepared.non_empty,
-            max_empty_windows=self._settings.max_empty_windows,
+            max_empty_windows=settings.max_empty_windows,
             lateness_ms=prepared.registration.lateness,
-            content_of=self.evaluator.content_of,
+            content_of=evaluator.content_of,
             variable_streams=self._streams_of_variable,
         )
 
@@ -131,7 +223,7 @@ class RunningQuery:
 
     def begin(self, now_ms: int) -> None:
         """Just attached: catch up with the store; a query without windows gives its initial answer."""
-        self.refresh(now_ms, "registration")
+        self._refresh(now_ms, "registration")
         if not self.prepared.windows and self.state == "running":
             self._evaluate_now(now_ms, now_ms)
 
@@ -149,28 +241,22 @@ class RunningQuery:
             self.evaluate(step, now_ms, timeline.windows.contents)
             if memory is not None:
                 # One push may carry many times: the windows are looked at after each of them.
-                self._check_memory(memory, timeline.windows.size())
+                _check_memory(self.name, memory, timeline.windows.size())
         inputs = self.inputs
         if inputs.second != (second := now_ms // 1000):
             inputs.second = second
             inputs.marks.append((second, inputs.total))
         inputs.total += timeline.inputs.taken - before
         if memory is not None:
-            self._check_memory(memory, timeline.state_size())
-
-    def _check_memory(self, memory: int, size: int) -> None:
-        if size > memory:
-            raise LimitError(
-                f"the windows of {self.name} hold {size} quads, its limit (memory) is {memory}; "
-                "make a window smaller or the limit greater",
-                limit=memory,
-            )
+            _check_memory(self.name, memory, timeline.state_size())
 
     def commit(self, commit: Commit, now_ms: int) -> None:
         """The store has a new version, which may have changed static parts."""
         if self.statics is not None:
             self.take_steps(now_ms)
-        elif self.static.is_behind(commit) and self.prepared.refresh == "trigger":
+            return
+        self.static.seen = max(self.static.seen, commit.version)
+        if self.evaluator.static_version < commit.version and self.prepared.refresh == "trigger":
             self._changed_outside("trigger", commit.at_ms, now_ms)
 
     def sources_changed(self, now_ms: int) -> None:
@@ -180,41 +266,29 @@ class RunningQuery:
 
     def _changed_outside(self, cause: str, at_ms: int, now_ms: int) -> None:
         """Read static parts again, now or with the next evaluation."""
-        if not self._on_commit or self.state == "paused":
+        if self._on_commit and self.state != "paused":
+            self.refresh(now_ms, cause, at_ms)
+        else:
             self.static.stale = True
-        elif self.refresh(now_ms, cause):
-            self._evaluate_now(at_ms, now_ms)
 
     def take_steps(self, now_ms: int) -> None:
         """Static parts that follow the store may have moved on: each version is a transaction of its own."""
-        if self.prepared.refresh == "trigger":
-            for step in self.static.steps():
-                self.take_step(step, now_ms)
-
-    def take_step(self, step: StaticStep, now_ms: int) -> None:
-        """Static parts move to a version."""
-        if not self.static.take(step):
+        if self.prepared.refresh != "trigger" or self.statics is None:
             return
-        self.static.note(now_ms, "trigger", changed=True)
-        self._read_bound_streams()
-        if self._on_commit and self.state == "running":
-            self._evaluate_now(step.at_ms, now_ms)
+        for step in self.statics.ready():
+            if self.static.take(step):
+                self.static.note(now_ms, "trigger", changed=True)
+                self._read_bound_streams()
+                if self._on_commit and self.state == "running":
+                    self._evaluate_now(step.at_ms, now_ms)
 
-    def absorb_steps(self) -> None:
-        """Take the steps that there are without an evaluation: the next one tells what follows."""
-        if self.prepared.refresh == "trigger":
-            for step in self.static.steps():
-                self.static.take(step)
+    def refresh(self, now_ms: int, cause: str, at_ms: int) -> None:
+        """Bring the static parts to the newest version, and tell what follows at a time."""
+        if self._refresh(now_ms, cause) and self._on_commit and self.state == "running":
+            self._evaluate_now(at_ms, now_ms)
 
-    def refresh_and_tell(self, now_ms: int, cause: str) -> bool:
-        """Refresh now, by hand or timer, and emit what follows from it."""
-        changed = self.refresh(now_ms, cause)
-        if changed and self._on_commit and self.state == "running":
-            self._evaluate_now(now_ms, now_ms)
-        return changed
-
-    def refresh(self, now_ms: int, cause: str) -> bool:
-        """Bring the static parts to the newest version; True when a row changed."""
+    def _refresh(self, now_ms: int, cause: str) -> bool:
+        """True when a row of the static parts changed."""
         changed = self.static.refresh(now_ms, cause, held=self.prepared.refresh != "trigger")
         if changed:
             self._read_bound_streams()
@@ -227,11 +301,10 @@ class RunningQuery:
 
     def fail(self, error: Exception) -> None:
         """Stop alone: the state says why, the feed gets an error event."""
-        self.state = "failed"
-        message = error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
-        code = error.code if isinstance(error, QuadrillError) else "internal"
-        self.error = message
-        document = {"at": self.timeline.instant, "error": message, "code": code}
+        self.state, self.error, code = "failed", f"{type(error).__name__}: {error}", "internal"
+        if isinstance(error, QuadrillError):
+            self.error, code = error.message, error.code
+        document = {"at": self.timeline.instant, "error": self.error, "code": code}
         self.feed.publish([("error", one_line(document))])
 
     # --- with others of the same windows --------------------------------------------------------
@@ -265,17 +338,12 @@ class RunningQuery:
         inputs, (taken, late, behind) = self.timeline.inputs, self.ahead
         return inputs.taken + taken, inputs.late + late, inputs.behind + behind
 
-    # --- what others ask ------------------------------------------------------------------------
-
-    @property
-    def statics(self) -> StaticInputs | None:
-        """The static parts that follow the store; None where the evaluator reads it by itself."""
-        return self.static.statics
-
     @property
     def explained(self) -> Explained | None:
         """The plan that keeps the answer up to date; None where the answer is recomputed."""
         return self.evaluator.explained if self.seat is None else self.seat.plan
+
+    # --- streams that static data binds ---------------------------------------------------------
 
     def _streams_of_variable(self, window: str) -> list[str] | None:
         bound = self.evaluator.streams_of_variable(NamedNode(window))
@@ -288,12 +356,12 @@ class RunningQuery:
                 for stream in self._streams_of_variable(window.name.value) or ():
                     self.timeline.add_stream(stream)
 
+    # --- evaluation -----------------------------------------------------------------------------
+
     @property
     def _on_commit(self) -> bool:
         """True when a commit is an instant of evaluation."""
         return not self.prepared.windows or self.prepared.report.kind == "on-content-change"
-
-    # --- evaluation -----------------------------------------------------------------------------
 
     def _evaluate_now(self, at_ms: int, now_ms: int) -> None:
         """Evaluate between inputs: at the query's current instant; without windows at a time."""
@@ -304,15 +372,14 @@ class RunningQuery:
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
         """Tell what follows from what the windows hold at an instant."""
         if self.static.stale:
-            self.refresh(now_ms, "trigger")
+            self._refresh(now_ms, "trigger")
         self.tell(step, self.evaluator.advance(step.at, windows), now_ms)
 
     def tell(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
         """Publish what follows from an answer."""
         if self.view is not None:
             self.view.take(answer.deleted, answer.inserted, step.at)
-        statics = self.static.statics
-        version = self.static.version if statics is None else statics.version
+        version = self.static.version if self.statics is None else self.statics.version
         self.static.unseen_from = None
         self.last_step, self.last_version = step, version
         self.evaluations += 1
@@ -340,28 +407,16 @@ class RunningQuery:
         newer = None if seat is None else partial(seat.shown_after, seat.seen)
         return CurrentAnswer(self.emission, self.prepared.sources, newer, step, version, answer).line
 
-    def empty_answer(self) -> dict[str, Any]:
-        """The current answer before the first evaluation."""
-        return {"at": None, "version": self.static.version, **self.emission.before_first()}
-
     def tell_skipped(self, step: Skipped) -> None:
         """A run of empty reports."""
         document = {"from": step.start, "to": step.end, "skipped": step.skipped}
         self.feed.publish([("progress", one_line(document))])
 
-    def go_on(self, kept: Sequence[Solution], boolean: bool | None) -> None:
-        """Go on after a restart from the last evaluation: everything else was read from a checkpoint.
 
-        Args:
-            kept: what the evaluator `kept` then.
-            boolean: the answer of ASK.
-        """
-        self.static.catch_up(held=self.prepared.refresh != "trigger")
-        step = self.last_step
-        if step is None:
-            return
-        last = Answer(self.evaluator.vars, list(kept), boolean=boolean)
-        answer = self.evaluator.go_on(step.at, self.timeline.windows.contents, last)
-        if self.view is not None:
-            self.view.replace(answer.rows, step.at)
-        self.feed.publish([], self._current(step, self.last_version, answer))
+def _check_memory(name: str, memory: int, size: int) -> None:
+    if size > memory:
+        raise LimitError(
+            f"the windows of {name} hold {size} quads, its limit (memory) is {memory}; "
+            "make a window smaller or the limit greater",
+            limit=memory,
+        )

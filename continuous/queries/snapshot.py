@@ -9,6 +9,7 @@ from typing import Any
 from pyoxigraph import Quad
 
 from ..element import Solution
+from ..evaluate.answer import Answer
 from ..output.emission import AskEmission, ConstructEmission, EmissionCounts
 from ..windows.reports import Evaluation
 from ..windows.snapshots import RECORDS as TIMELINE_RECORDS
@@ -127,4 +128,11 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot) -> None:
     running.last_result, running.last_answer_id = snapshot.last_result, answer.last_id
     static.last_refresh = snapshot.last_refresh
     static.seen, static.stale = snapshot.seen, snapshot.stale
-    running.go_on(answer.rows, answer.boolean)
+    static.catch_up(held=running.prepared.refresh != "trigger")
+    if snapshot.last_step is not None:
+        kept = Answer(running.evaluator.vars, answer.rows, boolean=answer.boolean)
+        at, windows = snapshot.last_step.at, running.timeline.windows.contents
+        last = running.evaluator.go_on(at, windows, kept)
+        if running.view is not None:
+            running.view.replace(last.rows, at)
+        running.answered_by(last)

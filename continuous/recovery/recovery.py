@@ -190,7 +190,8 @@ class Recovery:
             statics.advance(each)
         statics.take_moved()
         for running in restored:
-            running.absorb_steps()
+            if running.prepared.refresh == "trigger":
+                running.static.catch_up(held=False)
 
     def _entry(self, kept: EntrySnapshot) -> Entry:
         """One query of the checkpoint, with its feed."""

@@ -360,7 +360,7 @@ class Router:
         if running is None:
             return
         self.part(running)
-        self._try(running, lambda: running.refresh_and_tell(now, cause))
+        self._try(running, lambda: running.refresh(now, cause, now))
         self._index(running)
         self._work_off_derived(now)
 
