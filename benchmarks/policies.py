@@ -137,7 +137,8 @@ def routed(evaluator: NativeEvaluator, order: Sequence[int] | Policy | None) -> 
     """The evaluator with its joins routed otherwise; ``order`` gives the rank of each input, or a policy."""
     if order is None:
         return evaluator
-    running = evaluator._running
+    running = evaluator.state
+    assert running is not None
     for node in running.plan.nodes:
         if isinstance(node.operator, Join):
             places = range(len(node.operator.inputs))
@@ -150,7 +151,8 @@ def routed(evaluator: NativeEvaluator, order: Sequence[int] | Policy | None) -> 
 
 def by_operators(evaluator: NativeEvaluator) -> NativeEvaluator:
     """The evaluator without generated code: its operators run one by one."""
-    evaluator._running._code = None
+    assert evaluator.state is not None
+    evaluator.state._code = None
     return evaluator
 
 

@@ -22,6 +22,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import StaticEvaluator
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference
@@ -68,9 +69,10 @@ def measure(
     """The native engine, and microseconds of one evaluation of its static parts, the mean of some."""
     evaluator = NativeEvaluator(driver.query, store, EvaluationOptions())
     timing = driver.native(elements, warm_up=warm_up, evaluator=evaluator)
+    background = StaticEvaluator(driver.query, store, EvaluationOptions())
     begin = time.thread_time()
     for _ in range(times):
-        evaluator.refresh()
+        background.evaluate(evaluator.statics.parts)
     return timing, (time.thread_time() - begin) / times * 1e6
 
 

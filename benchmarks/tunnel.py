@@ -178,10 +178,10 @@ class Tunnel:
                     content.remove(self._seen[kind, second])
                 for second in entered:
                     content.add(self._seen[kind, second])
-            evaluator.advance(end * 1000, contents)
+            answer = evaluator.advance(end * 1000, contents)
             if execution >= WARM_UP:
                 spent += time.thread_time() - begin
-                rows += len(evaluator.whole().rows)
+                rows += len(answer.rows)
         evaluator.close()
         return spent / (self.executions - WARM_UP) * 1000, rows
 

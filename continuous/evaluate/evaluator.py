@@ -1,121 +1,185 @@
-"""What keeps the answer of a query: it is told of the windows at each instant and says what changed."""
+"""What evaluators of continuous queries share: a query split into static parts and the rest, its template."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
 
+from quadrill.store.errors import UnsupportedError
+from quadrill.store.sweep import Holder
+
+from ..algebra.build import all_nodes
+from ..algebra.nodes import MERGED, Algebra, Table, Var, Window
+from ..algebra.query import ContinuousQuery
+from ..algebra.rewrites import has_order, prepare
+from ..algebra.static import StaticPattern, calls_service, is_static, split_static
 from ..element import Solution
+from ..output.construct import Template
 from ..output.emission import ChangedAnswer
-from ..static.facts import StaticPart
+from ..plan.plan_state import PlanState
+from ..rows import IdRow
+from ..static.options import EvaluationOptions
+from ..static.static_evaluator import StaticEvaluator, merged_background, projected
 from ..static.static_inputs import StaticInputs
 from ..static.steps import Changes
-from ..windows.encoded import WindowKey
+from ..windows.encoded import EngineTerms, WindowKey
 from ..windows.live import LiveContent
-from .answer import Answer
+
+if TYPE_CHECKING:
+    from quadrill.store.quads.quad_store import QuadStore
+
+    from ..static.table_registry import TableRegistry
 
 Windows = Iterable[tuple[WindowKey, Any]]
 """The contents of the windows of a query, each of the kind that its evaluator gave (`content_of`)."""
 
 
-class Evaluator(Protocol):
-    """The evaluator of one continuous query; used by one thread at a time."""
+class Evaluator(ABC):
+    """Evaluates one continuous query; used by one thread at a time.
+
+    Attributes:
+        engine: the word for it in descriptions.
+        root: the query's algebra; ``rest`` has tables in the place of static parts.
+        columns: of its rows; ``vars`` are their names, none for ASK.
+        ordered: the order of its rows means something.
+        is_whole: the one static part is the whole query: its rows are the answer, in their order.
+        statics: its static parts.
+        kept: the rows that a checkpoint must hold, where the answer does not follow from the windows.
+    """
+
+    engine: str
+    kept: Sequence[Solution] = ()
+
+    def __init__(
+        self,
+        query: ContinuousQuery,
+        store: QuadStore,
+        options: EvaluationOptions,
+        terms: EngineTerms | None,
+        tables: TableRegistry | None,
+        *,
+        whole: bool,
+    ) -> None:
+        """Split the query; nothing is evaluated yet.
+
+        Args:
+            query: what to evaluate.
+            store: where its static parts are.
+            options: of the registration.
+            terms: the dictionary of the engine; by default its own.
+            tables: where static parts are shared tables that follow the store from `begin` on; None: it reads
+                them itself with each `refresh`.
+            whole: a query without windows is one static part.
+
+        Raises:
+            UnsupportedError, QueryTextError: it cannot be evaluated.
+        """
+        if query.form == "describe":
+            raise UnsupportedError(
+                "DESCRIBE",
+                "DESCRIBE is not supported as a continuous query",
+                hint="write a CONSTRUCT that says which triples you want",
+            )
+        self.query = query
+        self.options = options
+        self.terms = EngineTerms() if terms is None else terms
+        self.root = prepare(query)
+        self.columns = query.columns if query.form == "select" else projected(self.root)
+        self.vars = () if query.form == "ask" else tuple(var.name for var in self.columns)
+        self.ordered = query.form != "ask" and has_order(self.root)
+        self.is_whole = whole and is_static(self.root) and not calls_service(self.root)
+        self.rest: Algebra
+        parts: tuple[StaticPattern, ...]
+        if self.is_whole:
+            self.rest, parts = Table("0", self.columns), (StaticPattern("0", self.root, self.columns),)
+        else:
+            self.rest, parts = split_static(self.root, frozenset(var.name for var in self.columns))
+        if any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(self.root)):
+            parts += (merged_background(self.root),)
+        background = partial(StaticEvaluator, query, store, options)
+        self.statics = StaticInputs(options.name, parts, background, self.terms, tables, whole=self.is_whole)
+        self._template = Template(query.template, self.columns, options.name)
+        # Also an evaluator that was only made to check a query lets go of its terms.
+        release = self.terms.dictionary.hold(weakly(self._held_rows))
+        self._finalizer = weakref.finalize(self, _let_go, release, self.statics)
 
     @property
-    def engine(self) -> str:
-        """The word for it in descriptions."""
-        ...
-
-    @property
-    def vars(self) -> tuple[str, ...]:
-        """The columns of its answers; none for ASK."""
-        ...
-
-    @property
-    def explained(self) -> Explained | None:
+    def explained(self) -> PlanState | None:
         """The plan that keeps the answer by changes; None where the answer is computed anew."""
-        ...
+        return None
 
     # --- static parts ---------------------------------------------------------------------------
 
-    @property
-    def statics(self) -> StaticInputs | None:
-        """Its static parts; None where it reads the store by itself."""
-        ...
-
-    @property
-    def static_version(self) -> int:
-        """The version of the dataset that the static parts reflect."""
-        ...
-
-    def begin(self) -> bool:
-        """The query begins in this turn, with the rows of the parts that follow the store."""
-        ...
-
+    @abstractmethod
     def take(self, changes: Changes) -> bool:
-        """Take changes of parts that follow the store into the next step; True when any row changed."""
-        ...
-
-    def refresh(self) -> bool:
-        """Read the other parts at the newest version; True when a row changed."""
-        ...
-
-    def static_parts(self) -> Sequence[StaticPart]:
-        """What each static part is and how many rows it has."""
-        ...
+        """Take changes of static parts into the next step; True when any row changed."""
 
     def streams_of_variable(self, window_name: NamedNode) -> frozenset[NamedNode] | None:
         """The streams to which static data bind a window's variable stream; None when they do not bind it."""
-        ...
+        variable = next((each.stream for each in self.query.windows if each.name == window_name), None)
+        if not isinstance(variable, Var):
+            return frozenset() if variable is None else frozenset((variable,))
+        binding = [place for place, part in enumerate(self.statics.parts) if variable in part.vars]
+        found: set[NamedNode] = set()
+        for place in binding:
+            column = self.statics.parts[place].vars.index(variable)
+            terms = {row[column] for row in self.statics.rows(place)}
+            found.update(term for term in terms if isinstance(term, NamedNode))
+        return frozenset(found) if binding else None
 
     # --- steps ----------------------------------------------------------------------------------
 
+    @abstractmethod
     def content_of(self, window: NamedNode) -> LiveContent:
         """An empty content of the kind that a window of the query is to hold."""
-        ...
 
+    @abstractmethod
     def advance(self, at: int, windows: Windows) -> ChangedAnswer:
         """The answer at an instant (milliseconds), given what the windows hold now."""
-        ...
 
-    def go_on(self, at: int, windows: Windows, kept: Answer) -> ChangedAnswer:
+    @abstractmethod
+    def go_on(
+        self, at: int, windows: Windows, kept: Sequence[Solution] = (), boolean: bool | None = None
+    ) -> ChangedAnswer:
         """The answer of the last evaluation before a restart, of which nothing is news.
 
         Args:
             at: its instant.
             windows: what they hold now, and what of that has changed since.
-            kept: the `kept` rows and the boolean of then.
+            kept: the rows that were `kept`.
+            boolean: the answer of ASK.
         """
-        ...
-
-    @property
-    def kept(self) -> Sequence[Solution]:
-        """The rows that a checkpoint must hold, where the answer does not follow from the windows."""
-        ...
 
     def construct(self, rows: Sequence[Solution], at: int) -> list[Quad]:
         """The template over some rows of an answer: distinct quads in the order of the rows."""
-        ...
+        return self._template.quads(rows, at)
 
     def close(self) -> None:
         """The query has ended: let go of what is held now, not when memory is tidied."""
-        ...
+        self._finalizer()
+        self.statics.close()
+
+    def _held_rows(self) -> Iterator[IdRow]:
+        """The rows of ids that it needs, in the order in which they are made from others (`store.sweep`)."""
+        yield from self.statics.steps.waiting()
 
 
-class Explained(Protocol):
-    """A plan at work."""
+def weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
+    """The method of an object that this keeps alive only while it is walked."""
+    method = weakref.WeakMethod(held)
 
-    def explain(self, *, analyze: bool = False) -> str:
-        """The operators with the rows that they keep; with ``analyze`` also what they did."""
-        ...
+    def rows() -> Iterator[IdRow]:
+        found = method()
+        return iter(()) if found is None else found()
 
-    def measured(self) -> dict[str, Any]:
-        """Live figures of the operators."""
-        ...
+    return rows
 
-    @property
-    def code(self) -> str | None:
-        """The generated function that runs the plan now, as text."""
-        ...
+
+def _let_go(release: Callable[[], None], statics: StaticInputs) -> None:
+    release()
+    statics.abandon()

@@ -1,45 +1,37 @@
-"""The native evaluator: the answer kept up to date by deltas.
+"""The native evaluator: the answer kept up to date by deltas, at a cost that follows the change.
 
-It has the surface of `ReferenceEvaluator` and is exact in the same sense; what it cannot keep up to date
-it refuses at construction, and the query is then recomputed. On top of that surface stands `advance`, which
-takes the changes of the windows and gives the change of the answer, at a cost that follows the change.
+It is exact in the sense of `ReferenceEvaluator`; what it cannot keep up to date it refuses at construction,
+and the query is then recomputed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import weakref
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+import threading
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode
 
 from quadrill.store.errors import UnsupportedError
-from quadrill.store.sweep import Holder
 
 from ..algebra.build import all_nodes, expressions
-from ..algebra.nodes import MERGED, Window
 from ..algebra.query import ContinuousQuery
-from ..algebra.rewrites import has_order, prepare
-from ..algebra.static import StaticPattern, is_static, is_volatile, split_static
+from ..algebra.static import StaticPattern, is_static, is_volatile
 from ..algebra.variables import certain
 from ..algebra.volatile import with_clock
 from ..element import Solution
-from ..output.construct import Template
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable
 from ..plan.template import Skeleton, skeleton
-from ..rows import IdRow
-from ..static.facts import StaticPart
+from ..rows import Delta, IdRow
 from ..static.keyed_rows import unfit
 from ..static.options import EvaluationOptions
-from ..static.static_evaluator import StaticEvaluator, merged_background, projected
-from ..static.static_inputs import StaticInputs
-from ..static.steps import Changes as StaticChanges
+from ..static.steps import Changes
 from ..windows.encoded import EncodedContent, EngineTerms
-from .answer import Answer, AnswerChange, IncrementalAnswer
-from .static_rows import described, streams_of_variable
+from .evaluator import Evaluator
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
@@ -47,17 +39,151 @@ if TYPE_CHECKING:
     from ..static.table_registry import TableRegistry
 
 
-_UNKNOWN = Answer(())
+class AnswerChange:
+    """What one step did to the answer, and the answer after it.
+
+    Attributes:
+        deleted, inserted: each row as often as it came or went, in the answer's order.
+        known: the whole answer after this step, where somebody asked for it.
+        later: the change after this one.
+    """
+
+    def __init__(
+        self,
+        answer: IncrementalAnswer,
+        deleted: list[Solution],
+        inserted: list[Solution],
+        boolean: bool | None,
+        known: list[Solution] | None,
+    ) -> None:
+        self.vars = answer.vars
+        self.deleted = deleted
+        self.inserted = inserted
+        self.boolean = boolean
+        self.known = known
+        self.later: AnswerChange | None = None
+        self._answer = answer
+
+    @property
+    def rows(self) -> list[Solution]:
+        """The whole answer after this step, also when it is read after later ones and in another thread."""
+        if self.known is None:
+            self.known = self._answer.rows_after(self)
+        return self.known
 
 
-class NativeEvaluator:
+class IncrementalAnswer:
+    """The answer of one plan and what the last step did to it.
+
+    Attributes:
+        rows: the plan's rows with their weights.
+        reading: to be held while the plan takes a step, since other threads read the answer.
+    """
+
+    def __init__(self, state: PlanState, names: Sequence[str], *, ask: bool, ordered: bool) -> None:
+        self.vars = () if ask else tuple(names)
+        self.rows: Delta = {}
+        self.reading = threading.Lock()
+        self._decode = state.decoder(names)
+        self._places = state.places(names)
+        self._ask = ask
+        self._top = state.top if ordered else None
+        self._shown_revision = -1
+        self._newest: AnswerChange | None = None
+        # What steps that change nothing give until the next that does.
+        self._unchanged: AnswerChange | None = None
+
+    def step(self, delta: Delta) -> AnswerChange:
+        """Apply a change, while `reading` is held."""
+        top = self._top
+        same_order = top is None or top.revision == self._shown_revision
+        if not delta and same_order and self._unchanged is not None:
+            return self._unchanged
+        deleted: list[Solution] = []
+        inserted: list[Solution] = []
+        mine, decode = self.rows, self._decode
+        changed: Sequence[IdRow] | Delta = delta
+        if top is not None and len(delta) > 1:
+            changed = top.sorted(list(delta))
+        for row in changed:
+            weight = delta[row]
+            total = mine.get(row, 0) + weight
+            if total:
+                mine[row] = total
+            else:
+                del mine[row]
+            if weight == 1:
+                inserted.append(decode(row))
+            elif weight > 0:
+                inserted += [decode(row)] * weight
+            else:
+                deleted += [decode(row)] * -weight
+        if self._ask:
+            change = AnswerChange(self, deleted, inserted, bool(mine), [])
+        else:
+            change = AnswerChange(self, deleted, inserted, None, None if top is None else self._decoded())
+        if self._newest is not None:
+            self._newest.later = change
+        self._newest = change
+        if top is not None:
+            self._shown_revision = top.revision
+        self._unchanged = change if not delta else None
+        return change
+
+    def rows_after(self, change: AnswerChange) -> list[Solution]:
+        """The whole answer after a step: the newest answer without the changes since. In any thread."""
+        with self.reading:
+            since: list[AnswerChange] = []
+            newest = change
+            while newest.later is not None:
+                newest = newest.later
+                since.append(newest)
+            rows = self._decoded() if newest.known is None else newest.known
+        if not since:
+            return rows
+        counted = Counter(rows)
+        for later in since:
+            counted.subtract(later.inserted)
+            counted.update(later.deleted)
+        return list(counted.elements())
+
+    def _decoded(self) -> list[Solution]:
+        decode = self._decode
+        if self._top is not None:
+            return [decode(row) for row in self._top.rows()]
+        return [solution for row, weight in self.rows.items() for solution in [decode(row)] * weight]
+
+    def equals(self, other: IncrementalAnswer) -> bool:
+        """True when both, perhaps of different plans, are the same answer."""
+        return bool(self.rows) == bool(other.rows) if self._ask else self._ids() == other._ids()
+
+    def _ids(self) -> Counter[IdRow]:
+        """The rows in ids and in the columns of the answer, with their weights."""
+        found: Counter[IdRow] = Counter()
+        for row, weight in self.rows.items():
+            found[tuple([row[place] if place >= 0 else 0 for place in self._places])] += weight
+        return found
+
+    def settle(self) -> None:
+        """The plan ends: what was given out must not need it any more."""
+        if self._newest is not None:
+            self._newest.known = self._newest.rows
+        with self.reading:
+            self.rows = {}
+
+
+class NativeEvaluator(Evaluator):
     """Evaluates one continuous query incrementally; not thread-safe.
 
-    Raises UnsupportedError at construction for a construct without a delta form, QueryTextError for a wrong
-    query.
+    Attributes:
+        tables: what a planner must know of the static parts, by name.
+        state: its plan at work; None while others evaluate the query.
+        answer: of that plan.
     """
 
     engine = "native"
+    state: PlanState | None = None
+    answer: IncrementalAnswer
 
     def __init__(
         self,
@@ -68,213 +194,105 @@ class NativeEvaluator:
         *,
         statics: TableRegistry | None = None,
     ) -> None:
-        """With ``statics`` the static parts are shared tables that follow the store from `begin` on."""
-        if query.form == "describe":
-            raise UnsupportedError("DESCRIBE")
-        self._query = query
-        self._options = options
-        self._terms = EngineTerms() if terms is None else terms
-        root = prepare(query)
-        self._columns = query.columns if query.form == "select" else projected(root)
-        self.vars = () if query.form == "ask" else tuple(var.name for var in self._columns)
-        self._ordered = query.form != "ask" and has_order(root)
-        if self._ordered and is_static(root):
+        """As `Evaluator`. Raises UnsupportedError also for a construct without a delta form."""
+        super().__init__(query, store, options, terms, statics, whole=False)
+        if self.ordered and is_static(self.root):
             # The store reads the first rows without anybody holding the others.
             raise UnsupportedError("ORDER BY or LIMIT of a query without windows")
-        rest, parts = split_static(root, frozenset(var.name for var in self._columns))
-        if any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(root)):
-            parts += (merged_background(root),)
-        self.statics = StaticInputs(
-            options.name,
-            parts,
-            partial(StaticEvaluator, query, store, options),
-            self._terms,
-            statics,
-        )
-        self._parts = self.statics.parts
-        self._template = Template(query.template, self._columns, options.name)
-        self.rest = with_clock(rest)
-        # Lets go of what the plan holds.
-        self._closers: list[Callable[[], object]] = []
-        with self._terms.planning:
-            self._start_plan()
-            release = self._terms.dictionary.hold(weakly(self._held_rows))
-        # Also an evaluator that was only made to check a query lets go of its terms.
-        self._finalizer = weakref.finalize(self, _let_go, release, self.statics, self._closers)
-        for part in self._parts:
-            held_because = self._unkeyed(part) if self.statics.follows else None
-            self.statics.open_next(held_because, options.static_tables, options.looked_up)
-        self._running.look_up(self.statics)
-        if self.statics.has_own or not self._parts:
-            self.refresh()
-
-    def _start_plan(self) -> None:
-        """Make the operators, empty; nobody sweeps the dictionary meanwhile."""
-        self._at_work: PlanState | None = PlanState(
-            self.rest,
-            self._query,
-            self.tables,
-            self._options,
-            self._terms,
-            ordered=self._ordered,
-        )
-        self._closers[:] = [self._at_work.close]
-        names = tuple(var.name for var in self._columns)
-        ask = self._query.form == "ask"
-        self._answer = IncrementalAnswer(self._at_work, names, ask=ask, ordered=self._ordered)
-
-    @property
-    def tables(self) -> dict[str, StaticTable]:
-        """What a planner must know of the static parts."""
-        return {
-            part.name: StaticTable(
-                part.name,
-                tuple(var.name for var in part.vars),
-                certain(part.pattern) & {var.name for var in part.vars},
-            )
-            for part in self._parts
+        self.rest = with_clock(self.rest)
+        self.tables = {
+            part.name: StaticTable(part.name, names, certain(part.pattern).intersection(names))
+            for part in self.statics.parts
+            for names in [tuple(var.name for var in part.vars)]
         }
+        state = self._start_plan()
+        for part in self.statics.parts:
+            held_because = self._why_held(part, state) if self.statics.follows else None
+            self.statics.open_next(held_because, options.static_tables, options.looked_up)
+        state.look_up(self.statics)
+        if self.statics.has_own or not self.statics.parts:
+            self.take(self.statics.refresh())
 
-    @property
-    def _running(self) -> PlanState:
-        assert self._at_work is not None
-        return self._at_work
+    def _start_plan(self) -> PlanState:
+        """Make the operators, empty; nobody sweeps the dictionary meanwhile."""
+        with self.terms.planning:
+            state = PlanState(
+                self.rest, self.query, self.tables, self.options, self.terms, ordered=self.ordered
+            )
+            names = [var.name for var in self.columns]
+            self.answer = IncrementalAnswer(state, names, ask=self.query.form == "ask", ordered=self.ordered)
+            self.state = state
+        return state
 
-    def _unkeyed(self, part: StaticPattern) -> str | None:
+    def _why_held(self, part: StaticPattern, state: PlanState) -> str | None:
         """Why a part cannot be looked up by keys beside those that are; None when it can."""
         reason = unfit(part)
-        if reason is not None:
-            return reason
-        streams = {each.stream for each in self._query.windows}
-        if any(var in streams for var in part.vars):
-            return "it binds the stream of a window"
-        return self._running.unkeyed(part.name, [self._parts[each].name for each in self.statics.looked_up])
+        if reason is None and any(each.stream in part.vars for each in self.query.windows):
+            reason = "it binds the stream of a window"
+        if reason is None:
+            looked_up = [self.statics.parts[place].name for place in self.statics.looked_up]
+            reason = state.unkeyed(part.name, looked_up)
+        return reason
 
-    # --- the surface of the reference ---------------------------------------------------------------
+    @property
+    def explained(self) -> PlanState | None:
+        """The plan that keeps the answer by changes."""
+        return self.state
 
-    def refresh(self) -> bool:
-        """Evaluate the static parts that do not follow the store again; True when any row changed.
-
-        All are read at the newest version. The change enters the answer with the next step.
-        """
-        return self.take(self.statics.refresh())
-
-    def begin(self) -> bool:
-        """The query begins in this turn, with the rows of the parts that follow the store.
-
-        True when some enter as a change: those that joins look into do not.
-        """
-        return self.take(self.statics.begin())
-
-    def take(self, changes: StaticChanges) -> bool:
+    def take(self, changes: Changes) -> bool:
         """Take changes of static parts into the next step; True when any row changed."""
+        assert self.state is not None
         taken = False
         for place, change in changes.items():
             if change.renewals:
                 for lookup in self.statics.arrangements.get(place, ()):
                     lookup.renewals += change.renewals
-            name = self._parts[place].name
-            taken = self._running.take(name, change.delta, afresh=bool(change.renewals)) or taken
+            name = self.statics.parts[place].name
+            taken = self.state.take(name, change.delta, afresh=bool(change.renewals)) or taken
         return taken
 
-    @property
-    def explained(self) -> NativeEvaluator:
-        """Itself: it keeps the answer by changes."""
-        return self
-
-    @property
-    def kept(self) -> Sequence[Solution]:
-        """Nothing: the answer follows from the windows."""
-        return ()
-
-    def close(self) -> None:
-        """The query has ended."""
-        self._finalizer()
-        self.statics.close()
-
-    @property
-    def static_version(self) -> int:
-        """The version of the store that the static parts reflect."""
-        return self.statics.version
-
-    def construct(self, rows: Sequence[Solution], at: int) -> list[Quad]:
-        """The template over some rows of an answer at ``at``: distinct quads in the order of the rows."""
-        return self._template.quads(rows, at)
-
-    def static_parts(self) -> list[StaticPart]:
-        """What each static part is and how many rows it has."""
-        return described(self._query, self.statics)
-
-    def streams_of_variable(self, window_name: NamedNode) -> frozenset[NamedNode] | None:
-        """The streams to which static data bind a window's variable stream; None when they do not bind it."""
-        return streams_of_variable(self._query, self._parts, self.statics.rows, window_name)
-
-    # --- steps ------------------------------------------------------------------------------------
-
     def content_of(self, window: NamedNode) -> EncodedContent:
-        """What a window of this query is to hold its content in, so that `advance` can take the changes."""
-        return self._running.content_of(window)
+        """What a window is to hold its content in, so that `advance` can take the changes."""
+        assert self.state is not None
+        return self.state.content_of(window)
 
-    def advance(self, at: int, contents: Encoded, *, told: bool = True) -> AnswerChange:
+    def advance(self, at: int, windows: Encoded) -> AnswerChange:
         """Take the changes of one transaction, at instant ``at`` (milliseconds); the change of the answer.
 
-        The windows hold keys of this engine's terms and tell what changed since the last call. Without
-        ``told`` nobody asks which rows came and went, only for the whole answer.
+        The windows hold keys of this engine's terms and tell what changed since the last call.
         """
-        state, answer = self._at_work, self._answer
+        state, answer = self.state, self.answer
         assert state is not None
-        given = state.gather(at, contents)
+        given = state.gather(at, windows)
         with answer.reading:
-            change = answer.step(state.step(given), told=told)
-        if self._terms.dictionary.due:
-            self._terms.tidy()
+            change = answer.step(state.step(given))
+        if self.terms.dictionary.due:
+            self.terms.tidy()
         return change
 
-    def go_on(self, at: int, contents: Encoded, kept: Answer = _UNKNOWN) -> AnswerChange:
-        """The first step after a restart: over what the windows held at the last evaluation before it.
+    def go_on(
+        self, at: int, windows: Encoded, kept: Sequence[Solution] = (), boolean: bool | None = None
+    ) -> AnswerChange:
+        """The first step after a restart, over what the windows held at the last evaluation before it.
 
         What has changed in them since is left to the next step.
         """
-        earlier = [(key, self._running.copy_of(content)) for key, content in contents]
-        return self.advance(at, earlier, told=False)
+        assert self.state is not None
+        return self.advance(at, [(key, self.state.copy_of(content)) for key, content in windows])
 
-    def whole(self) -> Answer:
-        """The whole answer after the last step."""
-        return self._answer.whole()
+    def close(self) -> None:
+        """The query has ended."""
+        super().close()
+        if self.state is not None:
+            self.state.close()
 
-    def explain(self, *, analyze: bool = False) -> str:
-        """The operators with the rows that they keep; with ``analyze`` also what they did."""
-        return self._running.plan.explain(analyze=analyze)
-
-    def measured(self) -> dict[str, Any]:
-        """Live figures: ``operators`` as in `Plan.measured`, ``steps`` taken and ``timed_steps`` of them."""
-        return self._running.measured()
-
-    @property
-    def code(self) -> str | None:
-        """The generated function that runs the plan now, as text."""
-        return self._running.code
-
-    def state_size(self) -> int:
-        """Rows kept by the operators."""
-        return self._running.plan.size()
+    def _held_rows(self) -> Iterator[IdRow]:
+        yield from super()._held_rows()
+        if self.state is not None:
+            yield from self.state.held()
+            yield from list(self.answer.rows)
 
     # --- in a template ----------------------------------------------------------------------------
-
-    @property
-    def query(self) -> ContinuousQuery:
-        """The query that is evaluated."""
-        return self._query
-
-    @property
-    def options(self) -> EvaluationOptions:
-        """The options of the registration."""
-        return self._options
-
-    @property
-    def terms(self) -> EngineTerms:
-        """The dictionary and caches that all native queries of the engine share."""
-        return self._terms
 
     @cached_property
     def skeleton(self) -> Skeleton:
@@ -284,65 +302,29 @@ class NativeEvaluator:
     @cached_property
     def template(self) -> Hashable | None:
         """Equal for queries that may be evaluated together; None for one that is evaluated alone."""
-        volatile = any(is_volatile(expr) for node in all_nodes(self.rest) for expr in expressions(node))
-        statics = self.statics
-        if self._ordered or volatile:
+        statics, options = self.statics, self.options
+        if self.ordered or statics.has_own or not statics.shares or is_static(self.rest):
             return None
-        if statics.has_own or not statics.shares or is_static(self.rest):
+        if any(is_volatile(expr) for node in all_nodes(self.rest) for expr in expressions(node)):
             return None
-        if self._running.asks_clock and statics.parts:
+        if self.state is None or (self.state.asks_clock and statics.parts):
             # A commit is an instant, of those alone whose static parts it changes.
             return None
         columns = tuple((each.name, frozenset(each.vars), each.certain) for each in self.tables.values())
         text = hashlib.sha256(self.skeleton.text.encode()).digest()
-        options = self._options
         kept = (options.window_default_graph, options.quoted_asserted, options.base_iri)
-        return (text, self._query.form, self.vars, self._query.windows, columns, kept)
-
-    @property
-    def own_answer(self) -> IncrementalAnswer:
-        """The answer of its own plan."""
-        return self._answer
+        return (text, self.query.form, self.vars, self.query.windows, columns, kept)
 
     def sleep(self) -> None:
         """Others evaluate the query: operators and answer are let go of."""
-        self._answer.settle()
-        with self._answer.reading:
-            for close in self._closers:
-                close()
-            self._at_work = None
+        assert self.state is not None
+        self.answer.settle()
+        with self.answer.reading:
+            self.state.close()
+            self.state = None
         self.statics.look_away()
 
     def wake(self) -> None:
         """Evaluate it here again, from `go_on`: the operators are empty but for static parts."""
-        with self._terms.planning:
-            self._start_plan()
-        self._running.look_up(self.statics)
+        self._start_plan().look_up(self.statics)
         self.take(self.statics.look_again())
-
-    def _held_rows(self) -> Iterator[IdRow]:
-        """In the order in which rows are made from others (`quadrill.store.sweep`)."""
-        yield from self.statics.steps.waiting()
-        if self._at_work is not None:
-            yield from self._at_work.held()
-        yield from list(self._answer.rows)
-
-
-def weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
-    """The method of an object that this keeps alive only while it is walked."""
-    method = weakref.WeakMethod(held)
-
-    def rows() -> Iterator[IdRow]:
-        found = method()
-        return iter(()) if found is None else found()
-
-    return rows
-
-
-def _let_go(
-    release: Callable[[], None], statics: StaticInputs, closers: Sequence[Callable[[], object]]
-) -> None:
-    release()
-    for close in closers:
-        close()
-    statics.abandon()

@@ -1,25 +1,42 @@
-"""The evaluation store: one scratch store that holds static tables and the contents of the windows."""
+"""The evaluation store and the query over it: static tables and windows' contents are graphs of one store.
+
+The store holds, for window k,
+
+    graph urn:quadrill:window:k           the triples that patterns outside GRAPH match
+    graph urn:quadrill:window:k:graph:n   the quads of the n-th graph name met in it
+    graph urn:quadrill:window:k:names     <urn:quadrill:window:k:graph:n> <urn:quadrill:name> graph name,
+                                          and the names of the window and its stream for variables
+
+so that nothing of a window can be seen outside its block and nothing else inside it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, repeat
 from typing import Any
 
-from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QueryBoolean, QuerySolutions, Store, Triple
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QueryBoolean, QuerySolutions, Store
 
-from quadrill.store.errors import UnsupportedError
+from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.sparql.query import evaluation_error
 
+from ..algebra.build import UNIT, join, operands, union, with_operands
+from ..algebra.graphs import evaluates_by_graph
+from ..algebra.nodes import MERGED, Algebra, Bgp, Graph, TriplePattern, Var, Window
+from ..algebra.query import WindowDeclaration
 from ..element import Solution
 from ..expressions.oxigraph import Functions
 from ..windows.encoded import WindowKey
-from .window_graphs import NAME, STREAM_NAME, WINDOW_NAME, GraphName, GraphNames
+
+NAME = NamedNode("urn:quadrill:name")
+WINDOW_NAME = NamedNode("urn:quadrill:window-name")
+STREAM_NAME = NamedNode("urn:quadrill:stream-name")
 
 _REMOVED_AT_LEAST = 20_000
-_PART = "urn:quadrill:part:"
 
-DEFAULT = DefaultGraph()
+GraphName = NamedNode | BlankNode
 
 
 class Workspace:
@@ -32,6 +49,8 @@ class Workspace:
     def __init__(self) -> None:
         self._store = Store()
         self._graphs: list[NamedNode] = []
+        # How many sources have a quad, of those that several may have.
+        self._counts: Counter[Quad] = Counter()
         self._removed = 0
         self._alive = 0
 
@@ -39,6 +58,22 @@ class Workspace:
         """A graph that exists even while it is empty: a window without elements still is a dataset."""
         self._graphs.append(graph)
         self._store.add_graph(graph)
+
+    def add(self, weights: Mapping[Quad, int]) -> None:
+        """Quads are there so often more or, with negative weights, less; each stays while one has it."""
+        counts = self._counts
+        remove: list[Quad] = []
+        add: list[Quad] = []
+        for quad, weight in weights.items():
+            before = counts[quad]
+            counts[quad] += weight
+            if not counts[quad]:
+                del counts[quad]
+            if before and before == -weight:
+                remove.append(quad)
+            elif not before and weight:
+                add.append(quad)
+        self.change(remove, add)
 
     def change(self, remove: Sequence[Quad], add: Sequence[Quad]) -> None:
         """Remove quads that are there and add quads that are not."""
@@ -54,13 +89,6 @@ class Workspace:
             for graph in self._graphs:
                 fresh.add_graph(graph)
             self._store, self._removed = fresh, 0
-
-    def name(self, graph: NamedNode, names: NamedNode, key: WindowKey) -> None:
-        """What WINDOW ?w and STREAM ?s bind for a window."""
-        window, stream = key
-        self._store.add(Quad(graph, WINDOW_NAME, window, names))
-        if stream is not None:
-            self._store.add(Quad(graph, STREAM_NAME, stream, names))
 
     def solutions(self, text: str, width: int, functions: Functions) -> list[Solution]:
         """The rows of a SELECT query, in its order; only the first ``width`` columns."""
@@ -92,108 +120,75 @@ class Workspace:
             raise evaluation_error(error) from error
 
 
-class LoadedGraph:
-    """A graph of the workspace that several sources fill: a triple stays while one of them has it."""
+class WindowGraphs:
+    """The graphs of one window in the workspace, and the content that they hold.
 
-    def __init__(self, name: NamedNode) -> None:
-        self._name = name
-        self._count: Counter[Triple] = Counter()
+    Attributes:
+        graph: of what patterns outside GRAPH match.
+        names: the graph that maps the window's own graphs to their original names.
+    """
 
-    def enter(self, triple: Triple) -> list[Quad]:
-        """The quads to add for one more occurrence."""
-        self._count[triple] += 1
-        return [self._quad(triple)] if self._count[triple] == 1 else []
+    def __init__(self, workspace: Workspace, key: WindowKey, number: int) -> None:
+        self.graph = NamedNode(f"urn:quadrill:window:{number}")
+        self.names = NamedNode(f"urn:quadrill:window:{number}:names")
+        self._workspace = workspace
+        self._graphs: dict[GraphName, NamedNode] = {}
+        self._held: Mapping[Quad, int] = {}
+        workspace.declare(self.graph)
+        name, stream = key
+        workspace.add({Quad(self.graph, WINDOW_NAME, name, self.names): 1})
+        if stream is not None:
+            workspace.add({Quad(self.graph, STREAM_NAME, stream, self.names): 1})
 
-    def leave(self, triple: Triple) -> list[Quad]:
-        """The quads to remove for one occurrence less."""
-        self._count[triple] -= 1
-        if self._count[triple]:
-            return []
-        del self._count[triple]
-        return [self._quad(triple)]
-
-    def _quad(self, triple: Triple) -> Quad:
-        return Quad(triple.subject, triple.predicate, triple.object, self._name)
-
-
-class LoadedWindow:
-    """One window's content in the workspace."""
-
-    def __init__(
-        self,
-        key: WindowKey,
-        names: GraphNames,
-        *,
-        union: bool,
-        graphs: bool,
-        merged: LoadedGraph | None,
-    ) -> None:
-        self._key = key
-        self._names = names
-        self._union = union
-        self._graphs = graphs
-        self._targets = [LoadedGraph(names.window(key))] + ([merged] if merged is not None else [])
-        self._named: Counter[GraphName] = Counter()
-        self._held: dict[Quad, int] = {}
+    def graph_of(self, name: GraphName) -> NamedNode:
+        """The graph that holds the quads of one graph name in the window."""
+        known = self._graphs.get(name)
+        if known is None:
+            known = self._graphs[name] = NamedNode(f"{self.graph.value}:graph:{len(self._graphs)}")
+        return known
 
     @property
     def graph_names(self) -> list[GraphName]:
         """The graph names of the content, in order of their first arrival."""
-        return list(self._named)
+        found = dict.fromkeys(quad.graph_name for quad in self._held)
+        return [name for name in found if not isinstance(name, DefaultGraph)]
 
-    def load(self, content: Mapping[Quad, int], workspace: Workspace) -> None:
-        """Make the workspace hold exactly this content for the window."""
-        remove: list[Quad] = []
-        add: list[Quad] = []
-        for quad in self._held:
-            if quad not in content:
-                remove += self._change(quad, -1)
-        for quad in content:
-            if quad not in self._held:
-                add += self._change(quad, 1)
-        # One triple may leave by one source and enter by another: adding after removing keeps it.
-        workspace.change(remove, add)
+    def naming(self, graph: NamedNode | Var, name: NamedNode | Var) -> Algebra:
+        """A pattern that joins the window's own graphs to their original names."""
+        return Graph(self.names, Bgp((TriplePattern(graph, NAME, name),)))
+
+    def binding(self, predicate: NamedNode, variable: Var | None) -> Algebra:
+        """Binds a variable to the name of window or stream; unlike inline data it may be looked up by row."""
+        if variable is None:
+            return UNIT
+        return Graph(self.names, Bgp((TriplePattern(self.graph, predicate, variable),)))
+
+    def load(
+        self, content: Mapping[Quad, int], into: Sequence[NamedNode], *, union: bool, named: bool
+    ) -> None:
+        """Make the workspace hold exactly this content for the window.
+
+        Args:
+            content: the quads.
+            into: the graphs of what patterns outside GRAPH match: its own, that of the merged window.
+            union: these match all graphs, else the default graph.
+            named: the graphs of elements are told apart as well.
+        """
+        weights: Counter[Quad] = Counter()
+        held = self._held
+        changed = [(quad, -1) for quad in held if quad not in content]
+        changed += [(quad, 1) for quad in content if quad not in held]
+        for quad, weight in changed:
+            name = quad.graph_name
+            if union or isinstance(name, DefaultGraph):
+                for graph in into:
+                    weights[Quad(quad.subject, quad.predicate, quad.object, graph)] += weight
+            if named and not isinstance(name, DefaultGraph):
+                graph = self.graph_of(name)
+                weights[Quad(quad.subject, quad.predicate, quad.object, graph)] += weight
+                weights[Quad(graph, NAME, name, self.names)] += weight
+        self._workspace.add(weights)
         self._held = dict(content)
-
-    def _change(self, quad: Quad, sign: int) -> list[Quad]:
-        graph = quad.graph_name
-        changes: list[Quad] = []
-        if self._union or isinstance(graph, DefaultGraph):
-            triple = quad.triple
-            for target in self._targets:
-                changes += target.enter(triple) if sign > 0 else target.leave(triple)
-        if self._graphs and not isinstance(graph, DefaultGraph):
-            node = self._names.graph(self._key, graph)
-            changes.append(Quad(quad.subject, quad.predicate, quad.object, node))
-            self._named[graph] += sign
-            if self._named[graph] == (1 if sign > 0 else 0):
-                changes.append(Quad(node, NAME, graph, self._names.names(self._key)))
-            if not self._named[graph]:
-                del self._named[graph]
-        return changes
-
-
-class LoadedTriples:
-    """Background triples in a graph that windows fill too; rows are (object, predicate, subject)."""
-
-    shapes: Sequence[dict[int, NamedNode]] = ()
-
-    def __init__(self, graph: LoadedGraph) -> None:
-        self._graph = graph
-        self._held: set[Solution] = set()
-
-    def load(self, rows: Counter[Solution], workspace: Workspace) -> None:
-        """Make the background of the graph exactly these triples."""
-        new = set(rows)
-        remove = [quad for row in self._held - new for quad in self._graph.leave(_triple_of(row))]
-        add = [quad for row in new - self._held for quad in self._graph.enter(_triple_of(row))]
-        self._held = new
-        workspace.change(remove, add)
-
-
-def _triple_of(row: Solution) -> Triple:
-    object_, predicate, subject = row
-    return Triple(subject, predicate, object_)  # type: ignore[arg-type]
 
 
 class LoadedTable:
@@ -201,48 +196,46 @@ class LoadedTable:
 
     Rows that bind different columns have different predicates, so each shape of row is read by a plain
     basic graph pattern: no OPTIONAL, and index look-ups by whatever is bound.
+
+    Attributes:
+        size: how many rows there are.
+        shapes: for each set of bound columns, the predicate of each (`text.TableText`).
     """
 
-    def __init__(self, part: str) -> None:
-        self._part = part
-        self._nodes: dict[Solution, list[int]] = {}
-        self._next = 0
+    def __init__(self, part: str, workspace: Workspace) -> None:
+        self.size = 0
         self.shapes: list[dict[int, NamedNode]] = []
-        """For each set of bound columns, the predicate of each (`text.TableText`)."""
+        self._part = part
+        self._workspace = workspace
+        self._nodes: dict[Solution, list[BlankNode]] = {}
+        self._numbers = count()
 
-    def load(self, rows: Counter[Solution], workspace: Workspace) -> None:
-        """Make the workspace hold exactly these rows."""
-        remove = [
-            quad
-            for row, numbers in self._nodes.items()
-            for number in numbers[rows[row] :]
-            for quad in self._quads(row, number)
-        ]
-        kept: dict[Solution, list[int]] = {}
+    def take(self, delta: Mapping[Solution, int]) -> None:
+        """Rows come and go."""
+        remove: list[Quad] = []
         add: list[Quad] = []
-        for row, wanted in rows.items():
-            numbers = self._nodes.get(row, [])[:wanted]
-            for number in range(self._next, self._next + wanted - len(numbers)):
-                add += self._quads(row, number)
-                numbers.append(number)
-            self._next = max(self._next, numbers[-1] + 1)
-            kept[row] = numbers
-        self._nodes = kept
+        for row, weight in delta.items():
+            nodes = self._nodes.setdefault(row, [])
+            for _ in repeat(None, weight):
+                nodes.append(BlankNode(f"row{self._part}x{next(self._numbers)}"))
+                add += self._quads(row, nodes[-1])
+            for _ in repeat(None, -weight):
+                remove += self._quads(row, nodes.pop())
+            if not nodes:
+                del self._nodes[row]
+        self.size += sum(delta.values())
         self.shapes = self._find_shapes()
-        workspace.change(remove, add)
+        self._workspace.change(remove, add)
 
-    def _quads(self, row: Solution, number: int) -> list[Quad]:
-        node = BlankNode(f"row{self._part}x{number}")
+    def _quads(self, row: Solution, node: BlankNode) -> Iterator[Quad]:
         shape = _shape(row)
-        terms = [(column, row[column] if column >= 0 else node) for column in shape]
-        return [
-            Quad(node, self._predicate(shape, column), term, DEFAULT)
-            for column, term in terms
-            if term is not None
-        ]
+        for column in shape:
+            term = row[column] if column >= 0 else node
+            if term is not None:
+                yield Quad(node, self._predicate(shape, column), term, DefaultGraph())
 
     def _predicate(self, shape: Sequence[int], column: int) -> NamedNode:
-        return NamedNode(f"{_PART}{self._part}:{'.'.join(map(str, shape))}:{column}")
+        return NamedNode(f"urn:quadrill:part:{self._part}:{'.'.join(map(str, shape))}:{column}")
 
     def _find_shapes(self) -> list[dict[int, NamedNode]]:
         """The shapes of the rows held, columns with more distinct terms first: they find fewer rows."""
@@ -260,3 +253,72 @@ class LoadedTable:
 def _shape(row: Solution) -> tuple[int, ...]:
     """The bound columns; -1 stands for the row itself where none is."""
     return tuple(column for column, term in enumerate(row) if term is not None) or (-1,)
+
+
+class WindowsAsGraphs:
+    """Rewrites one query for the windows that are loaded.
+
+    Attributes:
+        reads_names: the text depends on which graph names the contents have.
+    """
+
+    def __init__(
+        self,
+        declared: Iterable[WindowDeclaration],
+        keys: Iterable[WindowKey],
+        loaded: Mapping[WindowKey, WindowGraphs],
+    ) -> None:
+        """``keys`` say to which streams variable windows are bound now."""
+        self._declared = {each.name: each for each in declared}
+        self._keys = list(keys)
+        self._loaded = loaded
+        self._fresh = count(1)
+        self.reads_names = False
+
+    def rewrite(self, node: Algebra) -> Algebra:
+        """The query with each Window as GRAPH over the evaluation store."""
+        if isinstance(node, Window):
+            if isinstance(node.name, Var):
+                return union(self._window(name, node, node.name) for name in self._declared)
+            return self._window(node.name, node, None)
+        return with_operands(node, [self.rewrite(each) for each in operands(node)])
+
+    def _window(self, name: NamedNode, node: Window, variable: Var | None) -> Algebra:
+        """One window's dataset; ``variable`` is bound to its name, a variable stream to the stream's."""
+        if name == MERGED:
+            return self._inside(self._loaded[MERGED, None], node.input)
+        if name not in self._declared:
+            raise QueryTextError(
+                f"the window <{name.value}> is not declared", hint="add FROM NAMED WINDOW ... ON ..."
+            )
+        stream = self._declared[name].stream
+        return union(
+            join(
+                self._loaded[key].binding(WINDOW_NAME, variable),
+                self._loaded[key].binding(STREAM_NAME, stream if isinstance(stream, Var) else None),
+                self._inside(self._loaded[key], node.input),
+            )
+            for key in self._keys
+            if key[0] == name
+        )
+
+    def _inside(self, window: WindowGraphs, node: Algebra) -> Algebra:
+        return Graph(window.graph, self._graphs_inside(window, node))
+
+    def _graphs_inside(self, window: WindowGraphs, node: Algebra) -> Algebra:
+        """GRAPH inside a window ranges over the graph names of its elements only."""
+        if isinstance(node, Window):
+            raise QueryTextError("a window inside a window is an error")
+        if not isinstance(node, Graph):
+            return with_operands(node, [self._graphs_inside(window, each) for each in operands(node)])
+        inner = self._graphs_inside(window, node.input)
+        graphs: list[NamedNode | Var]
+        if not isinstance(node.name, Var):
+            graphs = [window.graph_of(node.name)]
+        elif evaluates_by_graph(node.input, None):
+            graphs = [Var(f"_:graph{next(self._fresh)}")]
+        else:
+            self.reads_names = True
+            graphs = [window.graph_of(name) for name in window.graph_names]
+        # Joined with its name: a graph that no element has is not there, whatever the pattern.
+        return union(join(window.naming(graph, node.name), Graph(graph, inner)) for graph in graphs)

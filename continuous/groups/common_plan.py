@@ -7,10 +7,9 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from ..evaluate.answer import AnswerChange
-from ..evaluate.native import NativeEvaluator
+from ..evaluate.native import AnswerChange, NativeEvaluator
 from ..output.feed import Outbox
-from ..plan.plan_state import Encoded
+from ..plan.plan_state import Encoded, PlanState
 from ..queries.running import RunningQuery
 from ..static.steps import StaticStep
 from ..windows.reports import Evaluation
@@ -45,6 +44,11 @@ class Seat:
         self.seen = plan.record.number
         # The last evaluation here, once it is evaluated elsewhere.
         self._last: tuple[Evaluation, int] | None = None
+
+    @property
+    def state(self) -> PlanState:
+        """The plan at work."""
+        return self.plan.state
 
     def settle(self) -> None:
         """Bring the query's figures to the plan's newest evaluation."""
@@ -155,7 +159,7 @@ class CommonPlan:
         seats = [Seat(self, label_of(next(self._count)), running) for running in joining]
         natives = {seat.label: seat.native for seat in seats}
         self._plan.enter(self.record.step.at, natives)
-        if not all(self._plan.answers[seat.label].equals(seat.native.own_answer) for seat in seats):
+        if not all(self._plan.answers[seat.label].equals(seat.native.answer) for seat in seats):
             log.error("queries that differ in constants stay alone: together they would answer otherwise")
             self._plan.leave(self.record.step.at, natives)
             return ()
@@ -189,18 +193,10 @@ class CommonPlan:
         """Let go of the plan: its last member has left."""
         self._plan.close()
 
-    def explain(self, *, analyze: bool = False) -> str:
-        """The operators, as text."""
-        return self._plan.running.plan.explain(analyze=analyze)
-
-    def measured(self) -> dict[str, Any]:
-        """Live figures of the operators."""
-        return self._plan.running.measured()
-
     @property
-    def code(self) -> str | None:
-        """The generated function."""
-        return self._plan.running.code
+    def state(self) -> PlanState:
+        """The plan at work."""
+        return self._plan.state
 
     @property
     def _common(self) -> set[int]:

@@ -9,8 +9,8 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.dictionary import inline_id
 
-from ..evaluate.answer import AnswerChange, IncrementalAnswer
-from ..evaluate.native import NativeEvaluator, weakly
+from ..evaluate.evaluator import weakly
+from ..evaluate.native import AnswerChange, IncrementalAnswer, NativeEvaluator
 from ..expressions.oxigraph import canonical
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable
@@ -64,14 +64,14 @@ class LabelledPlan:
             own = (*self._columns[place], MEMBER.name)
             tables[names[place]] = StaticTable(table.name, own, table.certain | {MEMBER.name})
         with self._terms.planning:
-            self.running = PlanState(lifted.root, sample.query, tables, sample.options, self._terms)
+            self.state = PlanState(lifted.root, sample.query, tables, sample.options, self._terms)
             release = self._terms.dictionary.hold(weakly(self._held_rows))
-        (self._member,) = self.running.places([MEMBER.name])
-        self.close = weakref.finalize(self, _let_go, release, self.running.close)
+        (self._member,) = self.state.places([MEMBER.name])
+        self.close = weakref.finalize(self, _let_go, release, self.state.close)
         for place, change in sample.statics.as_taken().items():
             if place not in self.labelled:
-                self.running.take(names[place], change.delta)
-        self.step(at, [(key, self.running.copy_of(content)) for key, content in contents])
+                self.state.take(names[place], change.delta)
+        self.step(at, [(key, self.state.copy_of(content)) for key, content in contents])
 
     # --- members ----------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class LabelledPlan:
             # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
             with self._terms.planning:
                 self._constants[label] = tuple(self._terms.dictionary.ids[term] for term in constants)
-            self.answers[label] = IncrementalAnswer(self.running, self._vars, ask=self._ask, ordered=False)
+            self.answers[label] = IncrementalAnswer(self.state, self._vars, ask=self._ask, ordered=False)
         self._take_members(at, members, 1)
 
     def leave(self, at: int, members: Mapping[int, NativeEvaluator]) -> None:
@@ -98,7 +98,7 @@ class LabelledPlan:
                 if place in self.labelled:
                     delta = change.delta if weight > 0 else negate(change.delta)
                     self._take_labelled(place, label, evaluator, delta)
-        self.running.take(PARAMETERS, {(label, *self._constants[label]): weight for label in members})
+        self.state.take(PARAMETERS, {(label, *self._constants[label]): weight for label in members})
         self.step(at, ())
 
     # --- steps ------------------------------------------------------------------------------------
@@ -113,15 +113,15 @@ class LabelledPlan:
             if place in self.labelled:
                 found = self._take_labelled(place, label, evaluator, change.delta)
             elif common:
-                found = self.running.take(self._names[place], change.delta)
+                found = self.state.take(self._names[place], change.delta)
             else:
-                found = self.running.reads(self._names[place]) and bool(change.delta)
+                found = self.state.reads(self._names[place]) and bool(change.delta)
             changed = found or changed
         return changed
 
     def step(self, at: int, contents: Encoded) -> dict[int, AnswerChange]:
         """One transaction: what changed for whom, by the members' labels."""
-        delta = self.running.step(self.running.gather(at, contents))
+        delta = self.state.step(self.state.gather(at, contents))
         changes: dict[int, Delta] = {}
         place = self._member
         for row, weight in delta.items():
@@ -135,7 +135,7 @@ class LabelledPlan:
         """The answer of a member, behind a step that changed it so."""
         answer = self.answers[label]
         with answer.reading:
-            return answer.step(delta, told=True)
+            return answer.step(delta)
 
     def end(self) -> None:
         """Detach the answers that were given out: the plan takes no more steps."""
@@ -147,12 +147,12 @@ class LabelledPlan:
         names = [var.name for var in evaluator.statics.parts[place].vars]
         columns = [names.index(name) for name in self._columns[place]]
         rows = {(*(row[each] for each in columns), label): weight for row, weight in delta.items()}
-        return self.running.take(self._names[place], rows)
+        return self.state.take(self._names[place], rows)
 
     def _held_rows(self) -> Iterator[IdRow]:
         """In the order in which rows are made from others (`quadrill.store.sweep`)."""
         yield from list(self._constants.values())
-        yield from self.running.held()
+        yield from self.state.held()
         for answer in list(self.answers.values()):
             yield from list(answer.rows)
 

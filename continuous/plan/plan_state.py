@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +68,6 @@ class PlanState:
             terms: the dictionary.
             ordered: the order of the root's rows means something.
         """
-        self._query = query
-        self._evaluation = evaluation
         self._terms = terms
         self._union = evaluation.window_default_graph == "union"
         functions = {**custom_functions(), GREATEST: greatest}
@@ -103,7 +102,8 @@ class PlanState:
         names = {each.name: source_key("streams", each.name) for each in query.windows}
         self._streams = {name: key for name, key in names.items() if key in asked}
         self._streams_met: set[WindowKey] = set()
-        self._renaming = WindowReifiers(terms.coder, union=self._union, asserts=self._asserts_quoted)
+        asserts = partial(evaluation.asserts_quoted, windows=query.windows)
+        self._renaming = WindowReifiers(terms.coder, union=self._union, asserts=asserts)
         self._pending: dict[SourceKey, Delta] = {}
         # Those of them that are copies, which nobody else reads.
         self._copied: set[SourceKey] = set()
@@ -259,14 +259,6 @@ class PlanState:
                 change[(*row, id_of(new))] = 1
         return change
 
-    def _asserts_quoted(self, key: WindowKey) -> bool:
-        setting = self._evaluation.quoted_asserted
-        if isinstance(setting, bool):
-            return setting
-        name, stream = key
-        streams = [stream] + [each.stream for each in self._query.windows if each.name == name]
-        return any(each in setting for each in streams)
-
     # --- what it tells ----------------------------------------------------------------------------
 
     def decoder(self, names: Sequence[str]) -> Callable[[IdRow], Solution]:
@@ -283,6 +275,10 @@ class PlanState:
         """The places of columns in its rows; -1 for one that is not there."""
         known = self.plan.schema.vars
         return [known.index(name) if name in known else -1 for name in names]
+
+    def explain(self, *, analyze: bool = False) -> str:
+        """The operators with the rows that they keep; with ``analyze`` also what they did."""
+        return self.plan.explain(analyze=analyze)
 
     def measured(self) -> dict[str, Any]:
         """Live figures: ``operators`` as in `Plan.measured`, ``steps`` taken and ``timed_steps`` of them."""

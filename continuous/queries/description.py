@@ -13,9 +13,11 @@ from pyoxigraph import NamedNode
 from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.quads.rates import ChangeRates
 
-from ..algebra.query import WindowDeclaration
-from ..static.facts import LookupFacts, StaticPart
+from ..algebra.query import ContinuousQuery, WindowDeclaration
+from ..language.write import write_pattern
+from ..static.facts import LookupFacts, TableFacts
 from ..static.progress import Progress
+from ..static.static_inputs import StaticInputs
 from ..streams.accept import StreamState
 from ..streams.times import format_instant, show_duration
 from ..windows.kinds import kind_of, show_window
@@ -95,41 +97,55 @@ def describe_failed(entry: Entry) -> dict[str, Any]:
 def describe_pending(pending: Pending, created_ms: int) -> dict[str, Any]:
     """A query that waits for its static parts, and how far these are."""
     made = Progress() if pending.making is None else pending.making.progress
-    return _NOT_RUNNING | describe_prepared(pending.prepared) | {
-        "name": pending.name,
-        "state": "materialising",
-        "error": None,
-        "created": created_ms,
-        "progress": {
-            "parts": made.parts,
-            "ready": made.ready,
-            "rows": made.rows,
-            "elapsed_ms": round((time.monotonic() - pending.since) * 1000),
-            "waiting_elements": pending.elements,
-        },
-        "version": None,
-        "instant": None,
-        "watermark": None,
-        "static_age_ms": None,
-        "last_refresh": None,
-        "state_size": 0,
-        "counters": {"waiting": pending.elements},
-        "waiting_for": [
-            f"its static parts are being read: {made.ready} of {made.parts} are ready, "
-            f"{made.rows} rows read so far"
-        ],
-    }
+    return (
+        _NOT_RUNNING
+        | describe_prepared(pending.prepared)
+        | {
+            "name": pending.name,
+            "state": "materialising",
+            "error": None,
+            "created": created_ms,
+            "progress": {
+                "parts": made.parts,
+                "ready": made.ready,
+                "rows": made.rows,
+                "elapsed_ms": round((time.monotonic() - pending.since) * 1000),
+                "waiting_elements": pending.elements,
+            },
+            "version": None,
+            "instant": None,
+            "watermark": None,
+            "static_age_ms": None,
+            "last_refresh": None,
+            "state_size": 0,
+            "counters": {"waiting": pending.elements},
+            "waiting_for": [
+                f"its static parts are being read: {made.ready} of {made.parts} are ready, "
+                f"{made.rows} rows read so far"
+            ],
+        }
+    )
 
 
-def _static_part(part: StaticPart, last_refresh: dict[str, Any] | None, now_ms: int) -> dict[str, Any]:
-    """One static part: rows, version and age."""
-    facts = part.facts
+def describe_static(
+    query: ContinuousQuery, statics: StaticInputs, last_refresh: dict[str, Any] | None, now_ms: int
+) -> list[dict[str, Any]]:
+    """The static parts of a query: rows, version and age."""
+    return [
+        {
+            "name": part.name,
+            "pattern": write_pattern(part.pattern, query.prefixes, query.dialect),
+            "variables": sorted(var.name for var in part.vars),
+            **_facts(statics.facts(place), last_refresh, now_ms),
+        }
+        for place, part in enumerate(statics.parts)
+    ]
+
+
+def _facts(facts: TableFacts, last_refresh: dict[str, Any] | None, now_ms: int) -> dict[str, Any]:
     at = None if last_refresh is None else last_refresh["at"]
     disk = facts.from_disk
     return {
-        "name": part.name,
-        "pattern": part.pattern,
-        "variables": list(part.variables),
         "rows": facts.rows,
         "version": facts.version,
         "age_ms": None if at is None else max(0, now_ms - at),
@@ -179,8 +195,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
     timeline = query.timeline
     query.settle()
     taken, late, behind = query.counts()
-    static_parts = query.evaluator.static_parts()
-    parts = [_static_part(part, query.static.last_refresh, now_ms) for part in static_parts]
+    parts = describe_static(query.prepared.query, query.evaluator.statics, query.static.last_refresh, now_ms)
     refresh, sources = query.prepared.refresh, query.prepared.sources
     emitted = query.emission.counts
     document = describe_prepared(query.prepared)
@@ -225,7 +240,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
             "subscribers": query.feed.subscribers,
         },
         last_result=query.last_result,
-        waiting_for=_waiting_for(query, static_parts),
+        waiting_for=_waiting_for(query, parts),
     )
     return document
 
@@ -272,7 +287,7 @@ def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]
     }
 
 
-def _waiting_for(query: RunningQuery, static_parts: Sequence[StaticPart]) -> list[str]:
+def _waiting_for(query: RunningQuery, static_parts: Sequence[dict[str, Any]]) -> list[str]:
     """Why there is no result yet, in sentences; empty once there was one or when nothing is waited for."""
     if query.state == "paused":
         return ["the query is paused"]
@@ -291,15 +306,15 @@ def _waiting_for(query: RunningQuery, static_parts: Sequence[StaticPart]) -> lis
         if due is not None:
             found.append(f"the next report is at {format_instant(due)}; {_slowest(query)}")
     found.extend(
-        f"the static part {part.name} is read anew since version {part.facts.behind}, old rows serve"
-        + (f": {part.facts.problem}" if part.facts.problem else "")
+        f"the static part {part['name']} is read anew since version {part['behind_since']}, old rows serve"
+        + (f": {part['problem']}" if part["problem"] else "")
         for part in static_parts
-        if part.facts.behind is not None
+        if part["behind_since"] is not None
     )
     found.extend(
-        f"the static part {part.name} ({' '.join('?' + v for v in part.variables)}) has no rows"
+        f"the static part {part['name']} ({' '.join('?' + v for v in part['variables'])}) has no rows"
         for part in static_parts
-        if part.facts.rows == 0 and part.facts.lookup is None
+        if part["rows"] == 0 and part["lookup"] is None
     )
     sources = [] if query.prepared.sources is None else query.prepared.sources.describe()
     found.extend(

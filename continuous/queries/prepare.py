@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
@@ -14,7 +13,6 @@ from quadrill.store.errors import UnsupportedError
 from ..algebra.columnar import ColumnarEngine
 from ..algebra.graphs import graphs_read
 from ..algebra.query import ContinuousQuery, Output, WindowDeclaration
-from ..algebra.static import StaticPattern
 from ..errors import InputError
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
@@ -25,8 +23,6 @@ from ..remote.spec import SourceSpec
 from ..settings import EngineSettings
 from ..static.columnar_parts import ColumnarParts
 from ..static.options import EvaluationOptions
-from ..static.static_evaluator import StaticEvaluator
-from ..static.static_inputs import StaticInputs
 from ..static.table_registry import TableRegistry
 from ..streams.registry import last_segment
 from ..windows.kinds import kind_of, show_window
@@ -302,21 +298,15 @@ class EvaluatorChoice:
         # Parts that look into fetched graphs and the store at once are read anew when either changes.
         follows = sources is None or not sources.remote_graphs
 
-        def static_inputs(parts: Sequence[StaticPattern], whole: bool) -> StaticInputs:
-            background = partial(StaticEvaluator, query, store, options)
-            return StaticInputs(
-                options.name, parts, background, self.statics.terms, self.statics, whole=whole
-            )
-
+        tables = self.statics if follows else None
         try:
             if not query.windows and sources is not None:
                 raise UnsupportedError("a query without windows that reads other servers")
-            shared = self.statics if follows else None
-            return NativeEvaluator(query, store, options, self.statics.terms, statics=shared)
+            return NativeEvaluator(query, store, options, self.statics.terms, statics=tables)
         except UnsupportedError as reason:
             engine = f"reference (not native: {reason.construct})"
             return ReferenceEvaluator(
-                query, store, options, static_inputs if follows else None, engine=engine
+                query, store, options, self.statics.terms, statics=tables, engine=engine
             )
 
 

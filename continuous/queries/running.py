@@ -13,12 +13,13 @@ from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
 
 from ..durable.turns import TurnQueue
-from ..evaluate.evaluator import Evaluator, Explained, Windows
+from ..evaluate.evaluator import Evaluator, Windows
 from ..inputs import StreamInput
 from ..meters import Meter
 from ..output.emission import ChangedAnswer, CurrentAnswer, EmitElement, Moment, emission_of
 from ..output.feed import Feed
 from ..output.views import View
+from ..plan.plan_state import PlanState
 from ..results import one_line
 from ..settings import EngineSettings
 from ..static.static_inputs import StaticInputs
@@ -36,8 +37,8 @@ class CommonSeat(Protocol):
     seen: int
 
     @property
-    def plan(self) -> Explained:
-        """The plan."""
+    def state(self) -> PlanState:
+        """The plan at work."""
         ...
 
     def shown_after(self, number: int) -> tuple[Evaluation, int] | None:
@@ -59,7 +60,7 @@ class StaticState:
     Nothing here evaluates the query.
 
     Attributes:
-        statics: the parts that follow the store; None where the evaluator reads the store by itself.
+        statics: the parts that follow the store; None where they are read when the query asks.
         seen: the newest commit that was looked at.
         stale: a commit, or a source, has changed what was not read again yet.
         unseen_from: the version before the first change of rows that no evaluation has seen; None for none.
@@ -70,9 +71,9 @@ class StaticState:
         self._name = name
         self._evaluator = evaluator
         self._turns = turns
-        statics = evaluator.statics
-        self.statics: StaticInputs | None = statics if statics is not None and statics.shares else None
-        self.seen = evaluator.static_version
+        self._parts = evaluator.statics
+        self.statics: StaticInputs | None = self._parts if self._parts.shares else None
+        self.seen = self._parts.version
         self.stale = False
         self.unseen_from: int | None = None
         self.refreshes = 0
@@ -83,7 +84,7 @@ class StaticState:
         """The version of the dataset that the answer reflects: any seen will do without static parts."""
         if self.statics is not None:
             return self.statics.version
-        return self._evaluator.static_version if self._evaluator.static_parts() else self.seen
+        return self._parts.version if self._parts.parts else self.seen
 
     @property
     def evaluated_version(self) -> int:
@@ -126,14 +127,14 @@ class StaticState:
         if self.statics is not None:
             changed = self.catch_up(held=held)
             # The other parts are read from other servers, whose answers are inputs themselves.
-            changed = (self.statics.has_own and self._evaluator.refresh()) or changed
+            changed = (self.statics.has_own and self._evaluator.take(self._parts.refresh())) or changed
         else:
             if self._turns is not None:
                 self._turns.before_refresh(self._name)
-            changed = self._evaluator.refresh()
+            changed = self._evaluator.take(self._parts.refresh())
             if self._turns is not None:
-                self._turns.after_refresh(self._name, self._evaluator.static_version)
-            self.seen = max(self.seen, self._evaluator.static_version)
+                self._turns.after_refresh(self._name, self._parts.version)
+            self.seen = max(self.seen, self._parts.version)
         self.note(now_ms, cause, changed=changed)
         return changed
 
@@ -143,7 +144,7 @@ class StaticState:
             return False
         if not self.statics.begun:
             self.statics.held = held
-            return self._evaluator.begin()
+            return self._evaluator.take(self._parts.begin())
         return any([self.take(step) for step in self.statics.ready()])
 
     def note(self, now_ms: int, cause: str, *, changed: bool) -> None:
@@ -256,7 +257,7 @@ class RunningQuery:
             self.take_steps(now_ms)
             return
         self.static.seen = max(self.static.seen, commit.version)
-        if self.evaluator.static_version < commit.version and self.prepared.refresh == "trigger":
+        if self.evaluator.statics.version < commit.version and self.prepared.refresh == "trigger":
             self._changed_outside("trigger", commit.at_ms, now_ms)
 
     def sources_changed(self, now_ms: int) -> None:
@@ -339,9 +340,9 @@ class RunningQuery:
         return inputs.taken + taken, inputs.late + late, inputs.behind + behind
 
     @property
-    def explained(self) -> Explained | None:
+    def explained(self) -> PlanState | None:
         """The plan that keeps the answer up to date; None where the answer is recomputed."""
-        return self.evaluator.explained if self.seat is None else self.seat.plan
+        return self.evaluator.explained if self.seat is None else self.seat.state
 
     # --- streams that static data binds ---------------------------------------------------------
 

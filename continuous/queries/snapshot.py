@@ -9,7 +9,6 @@ from typing import Any
 from pyoxigraph import Quad
 
 from ..element import Solution
-from ..evaluate.answer import Answer
 from ..output.emission import AskEmission, ConstructEmission, EmissionCounts
 from ..windows.reports import Evaluation
 from ..windows.snapshots import RECORDS as TIMELINE_RECORDS
@@ -130,9 +129,8 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot) -> None:
     static.seen, static.stale = snapshot.seen, snapshot.stale
     static.catch_up(held=running.prepared.refresh != "trigger")
     if snapshot.last_step is not None:
-        kept = Answer(running.evaluator.vars, answer.rows, boolean=answer.boolean)
         at, windows = snapshot.last_step.at, running.timeline.windows.contents
-        last = running.evaluator.go_on(at, windows, kept)
+        last = running.evaluator.go_on(at, windows, answer.rows, answer.boolean)
         if running.view is not None:
             running.view.replace(last.rows, at)
         running.answered_by(last)

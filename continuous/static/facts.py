@@ -46,23 +46,3 @@ class TableFacts:
     held_because: str | None = None
     looked_up_because: str | None = None
     anew_because: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StaticPart:
-    """What `EXPLAIN` and the descriptions show of one static part."""
-
-    name: str
-    pattern: str
-    variables: tuple[str, ...]
-    facts: TableFacts
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return self.facts.rows
-
-    @property
-    def version(self) -> int:
-        """The version of the store that they reflect."""
-        return self.facts.version

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
 
+from ..algebra.query import WindowDeclaration
 from ..remote.query import QuerySources
+from ..windows.encoded import WindowKey
 from .columnar_parts import ColumnarParts
 
 
@@ -36,3 +38,10 @@ class EvaluationOptions:
     columnar: ColumnarParts | None = None
     static_tables: OneOf["table", "lookup", "own"] | None = None
     looked_up: Mapping[int, str | None] | None = None
+
+    def asserts_quoted(self, key: WindowKey, windows: Sequence[WindowDeclaration]) -> bool:
+        """True when annotated triples of a window's content count as asserted."""
+        if isinstance(self.quoted_asserted, bool):
+            return self.quoted_asserted
+        streams = [key[1], *(each.stream for each in windows if each.name == key[0])]
+        return any(each in self.quoted_asserted for each in streams)

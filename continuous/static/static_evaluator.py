@@ -74,19 +74,12 @@ class StaticEvaluator:
     named graphs; the other dialects, and CQELS-QL under ``strict_dataset``, follow SPARQL 1.1 section 13.2.
     """
 
-    def __init__(
-        self,
-        query: ContinuousQuery,
-        store: QuadStore,
-        options: EvaluationOptions,
-        functions: Functions | None = None,
-    ) -> None:
-        """``functions`` are those of the evaluator that reads its rows; by default it has its own."""
+    def __init__(self, query: ContinuousQuery, store: QuadStore, options: EvaluationOptions) -> None:
         self._clause = query.dataset
         self._lenient = query.dialect == "cqels" and not options.strict_dataset
         self._store = store
         self._base = query.base_iri
-        self._functions = functions or Functions(options.name, custom_functions())
+        self._functions = Functions(options.name, custom_functions())
         self._columnar = options.columnar
         self._sources = options.sources or QuerySources((), None, query.base_iri)
         self._texts = AlikeTexts(store.limits)
@@ -114,17 +107,13 @@ class StaticEvaluator:
         """The newest version of the store."""
         return self._store.version
 
-    def evaluate(self, parts: Sequence[StaticPattern]) -> tuple[int, list[list[Solution]]]:
-        """The version read and the rows of each part, in ORDER BY order where it has one."""
-        self._sources.take()
-        with self._store.snapshot_read() as snapshot:
-            dataset = self._dataset(snapshot)
-            return snapshot.version, [self._rows(snapshot, part, dataset) for part in parts]
-
-    def evaluate_changed(
-        self, parts: Sequence[StaticPattern], since: int
+    def evaluate(
+        self, parts: Sequence[StaticPattern], since: int = -1
     ) -> tuple[int, list[list[Solution] | None]]:
-        """As `evaluate`, with None for each part that no commit after ``since`` can have touched."""
+        """The version read and the rows of each part, in ORDER BY order where it has one.
+
+        None for each part that nothing fetched and no commit after version ``since`` can have touched.
+        """
         fetched = self._sources.take()
         with self._store.snapshot_read() as snapshot:
             dataset = self._dataset(snapshot)

@@ -121,7 +121,9 @@ class StaticInputs:
             progress.check()
             form = self._forms[place]
             if form is None:
-                self.tables.append(Table.own(self.parts[place], self._new_background, self._terms))
+                part = self.parts[place]
+                ordered = self._whole and has_order(part.pattern)
+                self.tables.append(Table.own(part, self._new_background, self._terms, ordered=ordered))
             else:
                 self._open(place, form, held_because, wish, earlier)
             progress.ready += 1
@@ -337,14 +339,15 @@ class StaticInputs:
         return changes
 
     def refresh(self) -> Changes:
-        """Evaluate the parts that do not follow the store, all at its newest version."""
+        """Bring the parts that do not follow the store to its newest version."""
         places = [place for place, table in enumerate(self.tables) if not table.follows]
         if not places and self.tables:
             return {}
-        version, results = self._background.evaluate([self.parts[place] for place in places])
+        parts = [self.parts[place] for place in places]
+        version, results = self._background.evaluate(parts, self._own_version)
         changes: dict[int, TableChange] = {}
         for place, rows in zip(places, results, strict=True):
-            change = TableChange(self.tables[place].replace(rows, version))
+            change = None if rows is None else self.tables[place].replace(rows, version)
             if change:
                 changes[place] = change
         self._own_version = version

@@ -192,9 +192,16 @@ class Table:
         )
 
     @classmethod
-    def own(cls, part: StaticPattern, background: Callable[[], StaticEvaluator], terms: EngineTerms) -> Table:
+    def own(
+        cls,
+        part: StaticPattern,
+        background: Callable[[], StaticEvaluator],
+        terms: EngineTerms,
+        *,
+        ordered: bool = False,
+    ) -> Table:
         """That of a part which is read when its query asks: by hand, by a timer, or because of SERVICE."""
-        return cls("", part, (), background, terms, follows=False)
+        return cls("", part, (), background, terms, ordered=ordered, follows=False)
 
     # --- all rows, in any thread ----------------------------------------------------------------
 
@@ -300,14 +307,14 @@ class Table:
             reader.took(self, version, at_ms, change, caught_up=True)
         return old
 
-    def replace(self, rows: Sequence[Solution], version: int) -> Delta:
+    def replace(self, rows: Sequence[Solution], version: int) -> TableChange:
         """Take the rows of another version, of a part that does not follow the store; the change."""
-        old = self.rows
-        fresh, _ = self.encode(rows)
-        self.load(fresh, None, version)
-        delta = difference(fresh, old)
+        old, before = self.rows, self.listed
+        fresh, listed = self.encode(rows)
+        self.load(fresh, listed, version)
+        change = TableChange(difference(fresh, old), None if listed == before else listed)
         self.give_back(dict(old))
-        return delta
+        return change
 
     def give_back(self, rows: Delta) -> None:
         """Unpin the terms of rows that nobody has any more, which are then gone; piece by piece."""

@@ -21,6 +21,7 @@ from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.engines import bench
+from tests.continuous.whole_contents import refresh
 
 TEXT = """PREFIX : <http://x/>
 SELECT ?p ?n FROM NAMED <http://x/g> { STREAM :s [NOW] { ?p :at ?l } GRAPH :g { ?p :name ?n } }"""
@@ -62,9 +63,8 @@ def rows_of_the_part(engine: Engine, wish: str | None = None) -> tuple[int, Colu
     columnar = ColumnarParts(engine, wish)
     query = parse(TEXT, dialect="cqels")
     evaluator = NativeEvaluator(query, store, EvaluationOptions(name="q", columnar=columnar))
-    evaluator.refresh()
-    (part,) = evaluator.static_parts()
-    return part.rows, columnar
+    refresh(evaluator)
+    return evaluator.statics.facts(0).rows, columnar
 
 
 def test_the_engine_is_asked_for_the_rows_at_the_version_and_over_the_graphs_of_the_query() -> None:

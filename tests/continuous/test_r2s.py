@@ -11,7 +11,7 @@ from pyoxigraph import Literal
 
 from quadrill.continuous.algebra.query import Output
 from quadrill.continuous.element import Solution
-from quadrill.continuous.evaluate.answer import RecomputedAnswer
+from quadrill.continuous.evaluate.recomputing import Answer
 from quadrill.continuous.output.emission import Moment, SelectEmission, difference
 
 ROWS = st.lists(st.sampled_from("abc"), max_size=8)
@@ -21,7 +21,7 @@ def emit(output: Output, before: list[str], after: list[str]) -> dict[str, list[
     """What an evaluation tells, by kind of event, where the answer was ``before`` and is ``after``."""
     rows: list[list[Solution]] = [[(Literal(each),) for each in side] for side in (before, after)]
     emission = SelectEmission(output, ("x",), ordered=True)
-    answer = RecomputedAnswer(("x",), *rows, None)
+    answer = Answer(("x",), rows[1], before=rows[0])
     return {
         kind: [each["x"]["value"] for each in json.loads(line)["results"]["bindings"]]
         for kind, line in emission.events(Moment(0, 0), answer)

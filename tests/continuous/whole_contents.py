@@ -1,4 +1,4 @@
-"""Gives the incremental evaluator whole contents of windows, as the one by definition takes them."""
+"""Gives evaluators whole contents of windows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pyoxigraph import NamedNode
 
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.element import Element, WindowContent
-from quadrill.continuous.evaluate.answer import Answer, AnswerChange
-from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.evaluate.evaluator import Evaluator
+from quadrill.continuous.evaluate.native import AnswerChange, NativeEvaluator
+from quadrill.continuous.evaluate.recomputing import Answer, ReferenceEvaluator
 from quadrill.continuous.windows.encoded import EncodedContent, WindowKey
 from quadrill.continuous.windows.timed import TimedContent
 
@@ -50,13 +51,22 @@ def move_to(evaluator: NativeEvaluator, at: int, contents: Contents) -> AnswerCh
     return evaluator.advance(at, windows.live.items())
 
 
-def answer_of(evaluator: NativeEvaluator, at: int, contents: Contents) -> Answer:
+def answer_of(evaluator: NativeEvaluator, at: int, contents: Contents) -> AnswerChange:
     """The whole answer over whole contents."""
-    move_to(evaluator, at, contents)
-    return evaluator.whole()
+    return move_to(evaluator, at, contents)
 
 
-def _by_stream(evaluator: NativeEvaluator, contents: Contents) -> dict[WindowKey, WindowContent]:
+def recomputed(evaluator: ReferenceEvaluator, at: int, contents: Contents) -> Answer:
+    """The answer by definition."""
+    return evaluator.answer(at, _by_stream(evaluator, contents))
+
+
+def refresh(evaluator: Evaluator) -> bool:
+    """Read the static parts that do not follow the store; True when a row changed."""
+    return evaluator.take(evaluator.statics.refresh())
+
+
+def _by_stream(evaluator: Evaluator, contents: Contents) -> dict[WindowKey, WindowContent]:
     given: dict[WindowKey, WindowContent] = {}
     for declaration in evaluator.query.windows:
         content = contents.get(declaration.name, {})

@@ -10,11 +10,11 @@ from functools import cache
 from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 
 from quadrill.continuous.algebra.query import ContinuousQuery
-from quadrill.continuous.evaluate.answer import Answer
-from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
+from quadrill.continuous.evaluate.recomputing import Answer, ReferenceEvaluator
 from quadrill.continuous.language import parse as parse_query
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
+from tests.continuous.whole_contents import recomputed
 
 PREFIXES = (
     "PREFIX : <http://x/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> "
@@ -70,7 +70,7 @@ def answer(text: str, *contents: str, data: str = "", at: int = 0, **options: ob
         windows = {
             declaration.name: content(each) for declaration, each in zip(query.windows, contents, strict=True)
         }
-        return engine.answer(at, windows)
+        return recomputed(engine, at, windows)
 
 
 def table(found: Answer) -> Counter[str]:

@@ -10,9 +10,11 @@ from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.element import Solution
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
+from quadrill.continuous.queries.description import describe_static
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.static.static_evaluator import StaticEvaluator
 from quadrill.store.errors import UnsupportedError
+from tests.continuous.whole_contents import recomputed, refresh
 
 from .helpers import PREFIXES, answer, background, content, evaluator, iri, lines, rows, table
 
@@ -62,18 +64,18 @@ def test_refresh_reads_the_newest_version_and_says_whether_rows_changed() -> Non
     with background(DATA) as store:
         engine, query = evaluator(f"SELECT ?n {{ {WINDOW} ?x :name ?n }}", store)
         contents = {query.windows[0].name: content(":a :v 1 . :b :v 1 .")}
-        assert engine.static_version == store.version
+        assert engine.statics.version == store.version
         store.update(PREFIXES + 'INSERT DATA { :b :name "B" . GRAPH :g { :z :name "z" } }')
-        assert lines(engine.answer(0, contents)) == ["default"]
-        assert engine.refresh() is True
-        assert engine.static_version == store.version
-        assert table(engine.answer(0, contents)) == rows("default", "B")
+        assert lines(recomputed(engine, 0, contents)) == ["default"]
+        assert refresh(engine) is True
+        assert engine.statics.version == store.version
+        assert table(recomputed(engine, 0, contents)) == rows("default", "B")
         store.update(PREFIXES + "INSERT DATA { :c :other 1 }")
-        assert engine.refresh() is False
-        assert engine.static_version == store.version
+        assert refresh(engine) is False
+        assert engine.statics.version == store.version
         store.update(PREFIXES + 'DELETE DATA { :a :name "default" }')
-        assert engine.refresh() is True
-        assert table(engine.answer(0, contents)) == rows("B")
+        assert refresh(engine) is True
+        assert table(recomputed(engine, 0, contents)) == rows("B")
 
 
 def test_a_commit_that_can_not_match_a_part_does_not_evaluate_it_again(
@@ -90,15 +92,15 @@ def test_a_commit_that_can_not_match_a_part_does_not_evaluate_it_again(
 
         monkeypatch.setattr(StaticEvaluator, "_rows", spy)
         store.update(PREFIXES + "INSERT DATA { :c :other 1 }")
-        assert engine.refresh() is False
+        assert refresh(engine) is False
         assert evaluated == []
         store.update(PREFIXES + 'INSERT DATA { :c :name "C" }')
-        assert engine.refresh() is True
+        assert refresh(engine) is True
         assert len(evaluated) == 1
         store.update(PREFIXES + "INSERT DATA { :k :of :l }")
-        assert engine.refresh() is False
+        assert refresh(engine) is False
         assert len(evaluated) == 2
-        assert engine.static_version == store.version
+        assert engine.statics.version == store.version
 
 
 def test_parts_that_ask_which_graphs_there_are_are_always_evaluated_again() -> None:
@@ -106,8 +108,8 @@ def test_parts_that_ask_which_graphs_there_are_are_always_evaluated_again() -> N
         engine, query = evaluator(f"SELECT ?g {{ {WINDOW} GRAPH ?g {{ }} }}", store)
         contents = {query.windows[0].name: content(":a :v 1 .")}
         store.update(PREFIXES + "INSERT DATA { GRAPH :new { :q :r :s } }")
-        assert engine.refresh() is True
-        assert table(engine.answer(0, contents)) == rows("g", "h", "new")
+        assert refresh(engine) is True
+        assert table(recomputed(engine, 0, contents)) == rows("g", "h", "new")
 
 
 def test_refresh_counts_duplicate_rows() -> None:
@@ -115,11 +117,11 @@ def test_refresh_counts_duplicate_rows() -> None:
         engine, query = evaluator(f"SELECT ?x {{ {WINDOW} ?x :likes ?y }}", store)
         contents = {query.windows[0].name: content(":a :v 1 .")}
         store.update(PREFIXES + "INSERT DATA { :a :likes :q }")
-        assert engine.refresh() is True
-        assert table(engine.answer(0, contents)) == rows("a", "a")
+        assert refresh(engine) is True
+        assert table(recomputed(engine, 0, contents)) == rows("a", "a")
         store.update(PREFIXES + "DELETE DATA { :a :likes :p }")
-        assert engine.refresh() is True
-        assert table(engine.answer(0, contents)) == rows("a")
+        assert refresh(engine) is True
+        assert table(recomputed(engine, 0, contents)) == rows("a")
 
 
 def test_rows_that_bind_different_columns_join_as_sparql_says() -> None:
@@ -128,20 +130,20 @@ def test_rows_that_bind_different_columns_join_as_sparql_says() -> None:
     with background(data) as store:
         engine, query = evaluator(text, store)
         contents = {query.windows[0].name: content(":a :v 1 . :b :v 1 .")}
-        assert table(engine.answer(0, contents)) == rows("a m", "b -")
+        assert table(recomputed(engine, 0, contents)) == rows("a m", "b -")
         store.update(PREFIXES + "DELETE WHERE { ?x :mail ?m }")
-        assert engine.refresh() is True
-        assert table(engine.answer(0, contents)) == rows("a -", "b -")
+        assert refresh(engine) is True
+        assert table(recomputed(engine, 0, contents)) == rows("a -", "b -")
 
 
 def test_a_query_without_windows_answers_from_the_store_in_order() -> None:
     with background(":a :v 3 . :b :v 1 . :c :v 2 .") as store:
         query = parse(PREFIXES + "SELECT ?x { ?x :v ?v } ORDER BY ?v", dialect="sparql")
         engine = ReferenceEvaluator(query, store, EvaluationOptions())
-        assert lines(engine.answer(0, {})) == ["b", "c", "a"]
+        assert lines(recomputed(engine, 0, {})) == ["b", "c", "a"]
         store.update(PREFIXES + "DELETE DATA { :b :v 1 } ; INSERT DATA { :b :v 9 }")
-        assert engine.refresh() is True
-        found = engine.answer(0, {})
+        assert refresh(engine) is True
+        found = recomputed(engine, 0, {})
         assert found.ordered
         assert lines(found) == ["c", "a", "b"]
 
@@ -151,8 +153,8 @@ def test_a_query_without_windows_whose_order_alone_changes_has_changed() -> None
         query = parse(PREFIXES + "SELECT ?x { ?x :v ?v } ORDER BY ?v", dialect="sparql")
         engine = ReferenceEvaluator(query, store, EvaluationOptions())
         store.update(PREFIXES + "DELETE DATA { :a :v 3 } ; INSERT DATA { :a :v 0 }")
-        assert engine.refresh() is True
-        assert lines(engine.answer(0, {})) == ["a", "b"]
+        assert refresh(engine) is True
+        assert lines(recomputed(engine, 0, {})) == ["a", "b"]
 
 
 def test_ask_and_now_work_without_windows() -> None:
@@ -160,20 +162,20 @@ def test_ask_and_now_work_without_windows() -> None:
         ask = ReferenceEvaluator(
             parse(PREFIXES + "ASK { ?x :v 3 }", dialect="sparql"), store, EvaluationOptions()
         )
-        assert ask.answer(0, {}).boolean is True
+        assert recomputed(ask, 0, {}).boolean is True
         now = ReferenceEvaluator(
             parse(PREFIXES + "SELECT (NOW() AS ?t) { ?x :v 3 }", dialect="sparql"), store, EvaluationOptions()
         )
-        assert lines(now.answer(1000, {})) == ["1970-01-01T00:00:01Z"]
-        assert lines(now.answer(2000, {})) == ["1970-01-01T00:00:02Z"]
+        assert lines(recomputed(now, 1000, {})) == ["1970-01-01T00:00:01Z"]
+        assert lines(recomputed(now, 2000, {})) == ["1970-01-01T00:00:02Z"]
 
 
 def test_static_parts_tell_their_text_rows_and_version() -> None:
     with background(DATA) as store:
-        engine, _ = evaluator(f"SELECT ?n {{ {WINDOW} GRAPH :g {{ ?x :name ?n }} }}", store)
-        (part,) = engine.static_parts()
-        assert part.pattern == "GRAPH :g {\n  ?x :name ?n .\n}"
-        assert (part.variables, part.rows, part.version) == (("n", "x"), 1, store.version)
+        engine, query = evaluator(f"SELECT ?n {{ {WINDOW} GRAPH :g {{ ?x :name ?n }} }}", store)
+        (part,) = describe_static(query, engine.statics, None, 0)
+        assert part["pattern"] == "GRAPH :g {\n  ?x :name ?n .\n}"
+        assert (part["variables"], part["rows"], part["version"]) == (["n", "x"], 1, store.version)
 
 
 def test_a_sub_query_in_graph_over_the_background_counts_each_graph_for_itself() -> None:
@@ -215,11 +217,11 @@ def test_the_merged_background_is_refreshed_and_shared_triples_stay() -> None:
         engine, query = evaluator(text, store)
         window = query.windows[0].name
         both = {window: content(':a :name "A" . :b :name "B" .')}
-        assert table(engine.answer(0, both)) == rows("a A", "b B")
+        assert table(recomputed(engine, 0, both)) == rows("a A", "b B")
         store.update(PREFIXES + 'DELETE DATA { :a :name "A" } ; INSERT DATA { :c :name "C" }')
-        assert engine.refresh() is True
-        assert table(engine.answer(1, both)) == rows("a A", "b B", "c C")
-        assert table(engine.answer(2, {})) == rows("c C")
+        assert refresh(engine) is True
+        assert table(recomputed(engine, 1, both)) == rows("a A", "b B", "c C")
+        assert table(recomputed(engine, 2, {})) == rows("c C")
 
 
 def test_timestamp_is_the_greatest_event_time_of_the_triples_that_bind_the_variable() -> None:
@@ -233,7 +235,7 @@ def test_timestamp_is_the_greatest_event_time_of_the_triples_that_bind_the_varia
     last = content(":b :late 2 .", 40)
     with background() as store:
         engine, query = evaluator(text, store)
-        found = engine.answer(0, {query.windows[0].name: {**early, **late, **last}})
+        found = recomputed(engine, 0, {query.windows[0].name: {**early, **late, **last}})
     assert table(found) == rows("a 1 25 10", "b 2 25 10", "b 2 40 10")
 
 

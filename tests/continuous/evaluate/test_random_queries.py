@@ -21,6 +21,7 @@ from quadrill.continuous.algebra.text import SparqlText
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.static.options import EvaluationOptions
+from tests.continuous.whole_contents import recomputed
 
 from .helpers import holding
 
@@ -133,7 +134,7 @@ def compare(node: Algebra, default: set[Quad], named: set[Quad], first: set[Quad
     expected = Counter(tuple(row[var.name] for var in columns) for row in found)
     with holding([*default, *in_graph(named, G)]) as store:
         evaluator = ReferenceEvaluator(query, store, EvaluationOptions())
-        answer = evaluator.answer(0, {W1: dict.fromkeys(first, 0), W2: dict.fromkeys(second, 0)})
+        answer = recomputed(evaluator, 0, {W1: dict.fromkeys(first, 0), W2: dict.fromkeys(second, 0)})
     assert Counter(answer.rows) == expected
 
 

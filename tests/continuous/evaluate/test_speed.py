@@ -12,6 +12,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.store.quads.quad_store import QuadStore
+from tests.continuous.whole_contents import recomputed
 
 from .helpers import evaluator, holding, iri
 
@@ -61,8 +62,8 @@ def seen(count: int) -> dict[Quad, int]:
 def test_an_answer_over_a_table_of_forty_thousand_rows(text: str, rows: int, people: QuadStore) -> None:
     engine, query = evaluator(text, people)
     contents = {window.name: seen(20) for window in query.windows}
-    assert len(engine.answer(0, contents).rows) == rows
+    assert len(recomputed(engine, 0, contents).rows) == rows
     started = time.process_time()
     for _ in range(3):
-        engine.answer(0, contents)
+        recomputed(engine, 0, contents)
     assert (time.process_time() - started) / 3 < 0.1

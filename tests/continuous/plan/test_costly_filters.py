@@ -15,14 +15,16 @@ from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.continuous.uncertainty.distributions import DISTRIBUTION, NAMESPACE
 from quadrill.store.quads.quad_store import QuadStore
-from tests.continuous.whole_contents import answer_of
+from tests.continuous.whole_contents import answer_of, recomputed
 
 STORE = QuadStore.open(None)
 
 
 def _plan(late: bool) -> str:
     query = Driver(TEXT.replace("THRESHOLD", "0.5"), STORE).query
-    return NativeEvaluator(with_late_filters(query) if late else query, STORE, EvaluationOptions()).explain()
+    made = NativeEvaluator(with_late_filters(query) if late else query, STORE, EvaluationOptions())
+    assert made.explained is not None
+    return made.explained.explain()
 
 
 def test_a_filter_with_an_uncertainty_function_comes_early_or_behind_the_join() -> None:
@@ -48,7 +50,7 @@ def test_both_places_give_what_recomputing_gives() -> None:
         window[element.event_time] = element
         content = {quad: 1 for each in window.values() for quad in each.quads}  # type: ignore[attr-defined]
         contents = {each.name: content for each in driver.query.windows}
-        expected = Counter(reference.answer(element.event_time, contents).rows)
+        expected = Counter(recomputed(reference, element.event_time, contents).rows)
         for evaluator in evaluators:
             assert Counter(answer_of(evaluator, element.event_time, contents).rows) == expected
         answers += len(expected)

@@ -24,8 +24,9 @@ TEXTS = sorted([*(DATA / "paper-queries").glob("*.cqels"), *(DATA / "rspql-queri
 def test_no_query_of_the_papers_falls_back(path: Path) -> None:
     query = parse(path.read_text(encoding="utf-8"), parameters={"Name": "Ada", "Person": "Ada"})
     evaluator = NativeEvaluator(query, QuadStore.open(None), EvaluationOptions())
-    assert evaluator.explain()
-    assert evaluator.code is not None and evaluator.code.startswith("def step(")
+    plan = evaluator.explained
+    assert plan is not None and plan.explain()
+    assert plan.code is not None and plan.code.startswith("def step(")
 
 
 def cell(distance: Decimal, step: str) -> int:
@@ -61,7 +62,7 @@ def test_the_most_frequent_routes_are_those_of_a_plain_recomputation() -> None:
         after = StreamTime(element.event_time)
         for step in timeline.handle(Arrival(timeline.inputs.streams[0], (element,), seen, after)):
             assert isinstance(step, Evaluation)
-            evaluator.advance(step.at, timeline.windows.contents)
+            answer = evaluator.advance(step.at, timeline.windows.contents)
         seen = after
         window.append((element.event_time, route(trip)))
         routes[route(trip)] += 1
@@ -71,8 +72,7 @@ def test_the_most_frequent_routes_are_those_of_a_plain_recomputation() -> None:
             continue
         inside = {each: count for each, count in routes.items() if count and all(0 < c < 301 for c in each)}
         expected = sorted(inside.items(), key=lambda item: (-item[1], item[0]))[:10]
-        rows = evaluator.whole().rows
-        found = [tuple(int(term.value) for term in row if isinstance(term, Literal)) for row in rows]
+        found = [tuple(int(term.value) for term in row if isinstance(term, Literal)) for row in answer.rows]
         assert found == [(*each, count) for each, count in expected]
         checked += 1
     assert checked > 10

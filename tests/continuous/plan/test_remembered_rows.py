@@ -15,7 +15,7 @@ from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
-from tests.continuous.whole_contents import answer_of
+from tests.continuous.whole_contents import answer_of, recomputed
 
 E = "http://e/"
 WINDOW = "STREAM <http://e/s> [RANGE 3s]"
@@ -53,13 +53,13 @@ def test_answers_and_counts_are_those_of_operators_and_of_a_recomputation(
     reference = ReferenceEvaluator(query, store, EvaluationOptions())
     for at, state in enumerate([*states, set()]):
         contents = {window.name: dict.fromkeys(state, at) for window in query.windows}
-        expected = sorted(map(str, reference.answer(at, contents).rows))
+        expected = sorted(map(str, recomputed(reference, at, contents).rows))
         assert sorted(map(str, answer_of(fast, at, contents).rows)) == expected
         assert sorted(map(str, answer_of(plain, at, contents).rows)) == expected
-        told = [[each["rows_out"] for each in one.measured()["operators"]] for one in (fast, plain)]
+        told = [[each["rows_out"] for each in one.state.measured()["operators"]] for one in (fast, plain)]
         assert told[0] == told[1]
-    assert fast.code is not None and "memo" in fast.code
-    assert not list(fast._at_work._code.held())  # type: ignore[union-attr]  # what left is forgotten
+    assert "memo" in fast.state.code
+    assert not list(fast.state._code.held())  # what left is forgotten
 
 
 def test_terms_in_remembered_rows_outlive_a_sweep() -> None:
@@ -73,5 +73,5 @@ def test_terms_in_remembered_rows_outlive_a_sweep() -> None:
     }
     answer_of(evaluator, 0, {window.name: content})
     gc.collect()
-    evaluator._terms.dictionary.sweep()
+    evaluator.terms.dictionary.sweep()
     assert answer_of(evaluator, 1, {window.name: {}}).rows == []

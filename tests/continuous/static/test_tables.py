@@ -18,14 +18,12 @@ from quadrill.continuous.algebra.nodes import Algebra, Path, Var
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
-from quadrill.continuous.expressions.oxigraph import Functions
 from quadrill.continuous.rows import Delta, difference, merge
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.static.static_evaluator import StaticEvaluator
 from quadrill.continuous.static.static_inputs import StaticInputs
 from quadrill.continuous.static.table import Table
 from quadrill.continuous.static.table_registry import TableRegistry
-from quadrill.continuous.uncertainty import custom_functions
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
@@ -80,7 +78,7 @@ commits = st.lists(
 
 
 def background(store: QuadStore) -> StaticEvaluator:
-    return StaticEvaluator(QUERY, store, EvaluationOptions(), Functions("", custom_functions()))
+    return StaticEvaluator(QUERY, store, EvaluationOptions())
 
 
 def follow(store: QuadStore, *parts: StaticPattern) -> tuple[TableRegistry, StaticInputs]:

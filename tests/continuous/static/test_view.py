@@ -32,7 +32,7 @@ from .test_lookup import shapes, turns
 def evaluator(query: ContinuousQuery, store: QuadStore, statics: TableRegistry) -> Any:
     options = EvaluationOptions(name="q", static_tables="table")
     made = NativeEvaluator(query, store, options, statics.terms, statics=statics)
-    made.begin()
+    made.take(made.statics.begin())
     return made
 
 
@@ -43,7 +43,7 @@ def take(evaluator: NativeEvaluator) -> None:
 
 def step(evaluator: NativeEvaluator, at: int, contents: Any) -> tuple[Any, Any, Any]:
     change = move_to(evaluator, at, contents)
-    return Counter(evaluator.whole().rows), Counter(change.inserted), Counter(change.deleted)
+    return Counter(change.rows), Counter(change.inserted), Counter(change.deleted)
 
 
 def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
