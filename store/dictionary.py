@@ -17,6 +17,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from pyoxigraph import Literal, NamedNode
@@ -27,14 +28,6 @@ from .terms import Term
 UNBOUND = 0
 TYPE_BITS = 5
 VALUE_BITS = 58
-SWEEP_FLOOR = 65_536
-SLICE = 4096
-"""Ids that the slices of one turn meet, all holders together: less than a millisecond."""
-
-_LEAST_SLICE = 64
-# Ids met for each new term. Dropping an id counts as eight: a sweep ends before an eighth of its terms have
-# come anew, and the next begins at three times what is live or so.
-_PACE = 64
 _TYPE_MASK = (1 << TYPE_BITS) - 1
 _MOST = (1 << (VALUE_BITS - 1)) - 1
 _LEAST = -(1 << (VALUE_BITS - 1))
@@ -50,6 +43,26 @@ _XSD = "http://www.w3.org/2001/XMLSchema#"
 XSD_INTEGER = NamedNode(_XSD + "integer")
 XSD_DECIMAL = NamedNode(_XSD + "decimal")
 XSD_BOOLEAN = NamedNode(_XSD + "boolean")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPace:
+    """When ids are swept, and how many at a time.
+
+    Dropping an id counts as eight that are met: with these a sweep ends before an eighth of its terms have
+    come anew, and the next begins at three times what is live or so.
+
+    Attributes:
+        floor: so many ids, at least, make a sweep due.
+        slice: ids that the slices of one turn meet, all holders together: less than a millisecond.
+        least: ids that each slice meets at least.
+        per_term: ids that are met for each new term.
+    """
+
+    floor: int = 65_536
+    slice: int = 4_096
+    least: int = 64
+    per_term: int = 64
 
 
 class _TermsById(dict[int, Term]):
@@ -80,7 +93,8 @@ class TermDictionary:
     when what is not pinned has doubled, so that its cost per new term is constant; `sweep` makes a whole one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pace: SweepPace | None = None) -> None:
+        self.pace = pace or SweepPace()
         self._by_id = _TermsById()
         self.terms: dict[int, Term] = self._by_id
         self._by_term = _IdsByTerm(self)
@@ -91,7 +105,7 @@ class TermDictionary:
         self._holders: list[Holder] = []
         self._caches: list[dict[int, Any]] = []
         self._sweep: Sweep | None = None
-        self._sweep_at = SWEEP_FLOOR
+        self._sweep_at = self.pace.floor
         self._entered = 0
         self.forgotten = 0
         self._lock = threading.RLock()
@@ -170,13 +184,14 @@ class TermDictionary:
         """Go on with the sweep that is under way, or begin one.
 
         A slice grows with the terms that came since the last one, so that a sweep ends before the dictionary
-        has grown much; without new terms all holders together do `SLICE`.
+        has grown much; without new terms all holders together do `SweepPace.slice`.
         """
         with self._lock:
             if self._sweep is None:
                 self._begin()
             entered, self._entered = self._entered, 0
-            self._go_on(max(SLICE // (len(self._holders) or 1), _LEAST_SLICE, _PACE * entered))
+            pace = self.pace
+            self._go_on(max(pace.slice // (len(self._holders) or 1), pace.least, pace.per_term * entered))
 
     def sweep(self) -> int:
         """End the sweep that is under way and make a whole one; the number of entries dropped."""
@@ -201,7 +216,7 @@ class TermDictionary:
             self._sweep = None
             self._by_term.__class__ = _IdsByTerm
             self._by_term.marked = set()
-            self._sweep_at = max(SWEEP_FLOOR, 2 * self._to_sweep())
+            self._sweep_at = max(self.pace.floor, 2 * self._to_sweep())
 
     def _to_sweep(self) -> int:
         """The number of ids that a sweep looks at; pinned ones are not among them."""

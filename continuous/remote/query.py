@@ -82,3 +82,7 @@ class QuerySources:
     def pins(self) -> dict[str, list[Any]]:
         """The contents that the static parts reflect, for a checkpoint."""
         return {key: [value.number, value.at_ms, value.digest] for key, value in self._held.items()}
+
+
+NO_SOURCES = QuerySources((), None, None)
+"""Those of a query that reads nothing from other servers."""

@@ -24,7 +24,7 @@ from ..algebra.columnar import Choice, Graphs
 from ..algebra.nodes import Algebra, Var
 from ..element import Solution
 from .results import rows_of
-from .rule import choose, refused
+from .rule import NO_MIRROR, choose, refused
 
 _CHILD = "quadrill.continuous.spark.child"
 _WORK = "spark-part-"
@@ -48,6 +48,8 @@ class SparkEngine:
 
     def choose(self, pattern: Algebra, wish: str | None) -> Choice:
         """By the figures of the present mirror."""
+        if wish is None and not self.folder.exists():
+            return Choice("oxigraph", NO_MIRROR)
         mirror = Mirror.open(self.folder)
         return choose(pattern, None if mirror is None else mirror.predicates, wish)
 
@@ -65,7 +67,7 @@ class SparkEngine:
         if construct is not None:
             raise UnsupportedError(f"{construct} on the mirror")
         if mirror is None:
-            raise UnsupportedError("a part without a mirror", "there is no mirror")
+            raise UnsupportedError("a part without a mirror", NO_MIRROR)
         if missing is not None:
             raise UnsupportedError("engine: spark", missing)
         tables = SparkTables(mirror, self.master, self.memory, self.seconds)

@@ -24,6 +24,7 @@ from ..algebra.nodes import (
     Var,
 )
 
+NO_MIRROR = "there is no mirror"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 SCAN_ROWS = 10_000_000
 """Scans alone: the store is cheaper up to 3.3 million, as measured; drawn on to about nine (docs/bulk.md)."""
@@ -44,7 +45,7 @@ def choose(
     if wish == "oxigraph":
         return Choice("oxigraph", "the query asks for it")
     if predicates is None:
-        return Choice("oxigraph", "there is no mirror")
+        return Choice("oxigraph", NO_MIRROR)
     if any(isinstance(node, Service) for node in all_nodes(pattern)):
         return Choice("oxigraph", "it has a SERVICE")
     if wish == "spark":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, Union
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
 from quadrill.store.errors import GoneError, UnsupportedError
-from quadrill.store.sparql.parse_cache import AlikeTexts
+from quadrill.store.sparql.guard import AlikeTexts
 
 from ..algebra.build import UNIT, all_nodes
 from ..algebra.columnar import Choice, Graphs
@@ -40,7 +40,7 @@ from ..algebra.variables import in_scope
 from ..element import Solution
 from ..expressions.oxigraph import Functions
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
-from ..remote.query import QuerySources
+from ..remote.query import NO_SOURCES
 from ..uncertainty import custom_functions
 from .options import EvaluationOptions
 
@@ -81,7 +81,7 @@ class StaticEvaluator:
         self._base = query.base_iri
         self._functions = Functions(options.name, custom_functions())
         self._columnar = options.columnar
-        self._sources = options.sources or QuerySources((), None, query.base_iri)
+        self._sources = options.sources or NO_SOURCES
         self._texts = AlikeTexts(store.limits)
 
     def scope(self, part: StaticPattern) -> Dataset:

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from quadrill.store.dictionary import TermDictionary
+from quadrill.store.dictionary import SweepPace, TermDictionary
 
 from ..algebra.reify import REIFIES
 from ..durable.packing import QuadNumbers
@@ -146,8 +146,8 @@ class Keeper(Protocol):
 class EngineTerms:
     """The dictionary of terms and the caches over it that all native queries of an engine share."""
 
-    def __init__(self) -> None:
-        self.dictionary = TermDictionary()
+    def __init__(self, pace: SweepPace | None = None) -> None:
+        self.dictionary = TermDictionary(pace)
         self.values = ValueTable(self.dictionary)
         self.keys = OrderKeys(self.dictionary)
         self.coder = ElementCoder(self.dictionary)

@@ -30,7 +30,7 @@ from ..quads.quad_store import QuadStore
 from .direct import prepare_direct
 from .parts import PartsStream, may_have_blank_nodes, quads_of
 from .purge import KEPT, Kept, purge
-from .sources import SourceFile, cut, find_sources
+from .sources import CHUNK_BYTES, SourceFile, cut, find_sources
 from .work import LoadCancelledError, LoadError, Work
 
 ENGINES = ("auto", "oxigraph", "spark")
@@ -58,6 +58,7 @@ class LoadOptions:
         max_bad: stop, with nothing loaded, when there are more bad lines; 0 is strict, None never stops.
         exact_bytes: `EXACT_BYTES`; 0 always counts only.
         direct_bytes: `DIRECT_BYTES`.
+        chunk_bytes: files that are larger are parsed in chunks of this size.
         master: a Spark master; by default local mode.
         memory: heap of Spark's driver, for instance ``2g``.
         mirror: also write the Parquet mirror (Spark only).
@@ -71,6 +72,7 @@ class LoadOptions:
     max_bad: int | None = None
     exact_bytes: int = EXACT_BYTES
     direct_bytes: int = DIRECT_BYTES
+    chunk_bytes: int = CHUNK_BYTES
     master: str | None = None
     memory: str = "2g"
     mirror: bool = False
@@ -248,7 +250,7 @@ class BulkLoader:
             "engine": engine,
         }
         try:
-            return Work.open(folder, sources, cut(sources), described)
+            return Work.open(folder, sources, cut(sources, options.chunk_bytes), described)
         except OSError as error:
             raise StoreUnwritableError(f"the folder {folder} cannot be written: {error.strerror}") from error
 

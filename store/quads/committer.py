@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from typing import Protocol
 
 from pyoxigraph import DefaultGraph, Store
@@ -32,11 +33,22 @@ from ..sparql.query import Querier
 from .gate import Gate
 from .subscribers import Subscribers
 
-_CHECKPOINT_COMMITS = 5_000
-_CHECKPOINT_QUADS = 500_000
-_RENEW_REMOVED = 50_000
-
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """When a store tidies up behind a commit.
+
+    Attributes:
+        checkpoint_commits: after so many commits the quads are flushed to disk,
+        checkpoint_quads: or after so many quads that came and went.
+        renew_removed: quads removed, at least, before a store in memory is renewed.
+    """
+
+    checkpoint_commits: int = 5_000
+    checkpoint_quads: int = 500_000
+    renew_removed: int = 50_000
 
 
 class ApplyError(StoreError):
@@ -95,6 +107,7 @@ class Committer:
         *,
         clock_ms: Callable[[], int],
         reached: Callable[[str], None],
+        upkeep: Upkeep,
     ) -> None:
         """Open what was logged before, and finish what a crash cut off.
 
@@ -106,6 +119,7 @@ class Committer:
             subscribers: told of each commit.
             clock_ms: the wall clock.
             reached: told the name of each step of a commit.
+            upkeep: when it tidies up.
         """
         self.lock = threading.Lock()
         self.store = store
@@ -118,6 +132,7 @@ class Committer:
         self._subscribers = subscribers
         self._clock_ms = clock_ms
         self._reached = reached
+        self._upkeep_at = upkeep
         self._observers: tuple[Observer, ...] = ()
         self._removed = 0  # quads removed since the store was new
         self._since_checkpoint = [0, 0]  # commits, quads
@@ -187,10 +202,12 @@ class Committer:
             logger.warning("upkeep after version %d: %s", self.version, error.message)
 
     def _upkeep(self, now_ms: int) -> None:
-        if self._since_checkpoint[0] >= _CHECKPOINT_COMMITS or self._since_checkpoint[1] >= _CHECKPOINT_QUADS:
+        due = self._upkeep_at
+        commits, quads = self._since_checkpoint
+        if commits >= due.checkpoint_commits or quads >= due.checkpoint_quads:
             self._checkpoint()
         self._log.trim(now_ms)
-        if not self._log.on_disk and self._removed >= max(_RENEW_REMOVED, 2 * sum(self.counts.values())):
+        if not self._log.on_disk and self._removed >= max(due.renew_removed, 2 * sum(self.counts.values())):
             self._renew()
 
     def _renew(self) -> None:

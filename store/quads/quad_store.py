@@ -23,7 +23,7 @@ from ..logs.memory_log import MemoryChangeLog
 from ..remote import Fetcher, http_fetcher
 from ..sparql.guard import TextLimits
 from ..sparql.query import Querier
-from .committer import Committer, Observer, no_crash_point, system_clock_ms
+from .committer import Committer, Observer, Upkeep, no_crash_point, system_clock_ms
 from .frozen import FrozenReader, frozen, remove_copies
 from .gate import Gate
 from .subscribers import Subscribers
@@ -45,6 +45,7 @@ class QuadStore(StoreWrites):
         hosts: AllowedHosts,
         fetcher: Fetcher,
         reached: Callable[[str], None],
+        upkeep: Upkeep,
     ) -> None:
         self._folder = folder
         self._log = log
@@ -55,7 +56,14 @@ class QuadStore(StoreWrites):
         self._fetcher = fetcher
         self._querier = querier = Querier(store, limits, hosts)
         self._committer = Committer(
-            store, log, querier, self._gate, self._subscribers, clock_ms=clock_ms, reached=reached
+            store,
+            log,
+            querier,
+            self._gate,
+            self._subscribers,
+            clock_ms=clock_ms,
+            reached=reached,
+            upkeep=upkeep,
         )
         self._writer = Writer(
             self._committer, self._gate, self._subscribers, clock_ms=clock_ms, grouped=log.on_disk
@@ -73,6 +81,7 @@ class QuadStore(StoreWrites):
         allowed_hosts: Iterable[str] = (),
         fetcher: Fetcher | None = None,
         reached: Callable[[str], None] = no_crash_point,
+        upkeep: Upkeep | None = None,
     ) -> QuadStore:
         """Open or make a store, and finish what a crash cut off.
 
@@ -86,6 +95,7 @@ class QuadStore(StoreWrites):
             allowed_hosts: hosts that SERVICE and LOAD may reach; none by default.
             fetcher: fetches documents for LOAD; by default over HTTP from the allowed hosts.
             reached: told the name of each step of a commit; for tests of crashes.
+            upkeep: when it tidies up behind a commit.
 
         Raises:
             StoreLockedError: another process holds the folder.
@@ -100,6 +110,7 @@ class QuadStore(StoreWrites):
             "hosts": hosts,
             "fetcher": fetcher or http_fetcher(hosts),
             "reached": reached,
+            "upkeep": upkeep or Upkeep(),
         }
         if folder is None:
             return cls(Store(), MemoryChangeLog(retention), None, **options)

@@ -6,20 +6,36 @@ height of a text is measured first; over `TextLimits.inline_height` it is evalua
 stack, over `TextLimits.height` it is refused. SERVICE reaches any host by default, so it is found here by its
 token. The tokens are ours and the grammar is Oxigraph's; where the two may read a text differently
 (`tokens.is_doubtful`), the worse reading counts.
+
+Oxigraph's keywords need no border: it reads ``SERVICE:x {}``, ``SERVICESILENT<x>{}`` and ``trueSERVICE<x>{}``
+as calls. Whatever could be a call and is not written as a plain one is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ..errors import LimitError, NetworkRefusedError
+from ..errors import LimitError, NetworkRefusedError, QueryTextError, UnsupportedError
 from ..hosts import AllowedHosts
-from .calls import CallFinder, may_call
 from .height import Height, too_high
-from .tokens import Token, is_doubtful, tokens
+from .tokens import Kind, Token, excerpt_at, is_doubtful, line_and_column, tokens
 
 _STRUCTURE = "{([.;,|&+-*/"
+_CALL_WORD = re.compile("service|load", re.IGNORECASE)
+_SKIP = r"(?:[ \t\r\n]|\#[^\r\n]*[\r\n])*"
+_NAME = r"(?:<[^<>]*>|[^\s{}<>\"'?$]*:[^\s{}<>\"']*|[?$]\w+)"
+_CALL = re.compile(
+    rf"service{_SKIP}(?:silent)?{_SKIP}{_NAME}{_SKIP}\{{|load{_SKIP}(?:silent)?{_SKIP}{_NAME}", re.IGNORECASE
+)
+_SERVICE_PREFIX = re.compile(r"service(?:silent)?$", re.IGNORECASE)
+_IRI = r'<[^\x00-\x20<>"{}|^`\\]*>'
+_LITERAL = rf'"(?:[^"\\\r\n]|\\[^\r\n])*"(?:@[A-Za-z0-9-]+|\^\^{_IRI})?'
+_TERM = rf"(?:{_IRI}|{_LITERAL})"
+_ROW = re.compile(rf"\({_TERM}(?: {_TERM})*\)")
+_TERMS = re.compile(_TERM)
+_HOLE = "()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +91,13 @@ def inspect_text(text: str, limits: TextLimits, found: Iterable[Token] | None = 
         UnsupportedError: SERVICE with a variable; the host could not be checked.
         NetworkRefusedError: the text may hide a SERVICE or LOAD from this check.
     """
-    calls = may_call(text)
+    calls = _may_call(text)
     # Each step of height needs a character, so a short text needs no scan unless it may reach the network.
     if not calls and len(text) <= limits.inline_height and len(text) <= limits.height <= limits.characters:
         return _SHORT
     check_length(text, limits)
     height = Height(text, limits.height)
-    finder = CallFinder(text)
+    finder = _CallFinder(text)
     previous: Token | None = None
     doubtful = False
     for token in tokens(text) if found is None else found:
@@ -118,3 +134,147 @@ def check_services(facts: TextFacts, hosts: AllowedHosts, resolve: Callable[[str
                 hint="an administrator can allow the host in the settings",
             )
         hosts.require(resolve(token), "SERVICE")
+
+
+class AlikeTexts:
+    """Texts that differ in rows of inline data alone, as the program writes them: judged once, not each time.
+
+        SELECT ... WHERE { VALUES (?x) { (<a>) (<b>) } ?x <p> ?y }        judged:  SELECT ... { (<a>) } ...
+        SELECT ... WHERE { VALUES (?x) { (<c>) ("d"@en) } ?x <p> ?y }     known
+
+    A row whose every term is one token by the strict forms here opens nothing, closes nothing and calls
+    nothing, and rows stand side by side, so the height of a text and the calls in it do not depend on them.
+    Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        limits: TextLimits,
+        most: int = 500,
+        inspect: Callable[[str, TextLimits], TextFacts] = inspect_text,
+    ) -> None:
+        """Know nothing yet.
+
+        Args:
+            limits: of each text.
+            most: how many texts without their rows are remembered.
+            inspect: judges a text.
+        """
+        self._limits = limits
+        self._most = most
+        self._inspect = inspect
+        self._known: dict[str, TextFacts] = {}
+
+    def judged(self, text: str, rows: Sequence[str]) -> TextFacts | None:
+        """What `inspect_text` tells of a text; None when it must be asked for this very text.
+
+        Args:
+            text: a query.
+            rows: rows of inline data, as they stand in it one behind the other with a space between.
+
+        Raises:
+            LimitError, UnsupportedError, NetworkRefusedError: as `inspect_text`.
+        """
+        if not rows or len(text) > self._limits.characters or not all(map(_ROW.fullmatch, rows)):
+            return None
+        block = " ".join(rows)
+        frame = text.replace(block, _HOLE)
+        facts = self._known.get(frame)
+        if facts is None:
+            if len(self._known) >= self._most:
+                self._known.clear()
+            # No term makes a row higher than an IRI does.
+            highest = "(" + " ".join(["<x:x>"] * len(_TERMS.findall(rows[0]))) + ")"
+            facts = self._known[frame] = self._inspect(text.replace(block, highest), self._limits)
+        return facts
+
+
+def _may_call(text: str) -> bool:
+    """False for a text that has no call; every query passes here, so the usual ones need no regex."""
+    if text.isascii():
+        small = text.lower()
+        return "service" in small or "load" in small
+    return bool(_CALL_WORD.search(text))
+
+
+class _CallFinder:
+    """Collects the calls of a text, token by token.
+
+    Attributes:
+        services: the IRI tokens that SERVICE names.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.services: list[str] = []
+        self._text = text
+        self._seen: set[int] = set()
+        self._after_service = False
+        self._suspect: Token | None = None
+        self._last: Token | None = None
+        self._depth = 0
+
+    def take(self, token: Token) -> None:
+        """Read the next token.
+
+        Raises:
+            UnsupportedError: SERVICE with a variable.
+            QueryTextError: a SERVICE without a border.
+        """
+        word = token.word
+        if self._after_service and word != "SILENT":
+            self._after_service = False
+            if token.kind in (Kind.IRI, Kind.PNAME):
+                self.services.append(token.text)
+            elif token.kind is Kind.VAR:
+                raise UnsupportedError(
+                    "SERVICE with a variable",
+                    "SERVICE with a variable is refused: its host could not be checked",
+                    hint="name the endpoint by its IRI",
+                )
+        elif word == "SERVICE":
+            self._after_service = True
+            self._seen.add(token.start)
+        elif word == "LOAD":
+            self._seen.add(token.start)
+        elif "SERVICE" in word:
+            raise self._borderless(token)
+        if self._suspect is not None and token.text == "{":
+            raise self._borderless(self._suspect)
+        self._suspect = token if self._may_be_service(token) else None
+        if token.kind is Kind.PUNCT:
+            self._depth += (token.text == "{") - (token.text == "}")
+        self._last = token
+
+    def require_nothing_hidden(self) -> None:
+        """Refuse a text with a possible call not seen as one; for texts with a doubtful ``<``.
+
+        Raises:
+            NetworkRefusedError: there is one.
+        """
+        for match in _CALL.finditer(self._text):
+            if match.start() not in self._seen:
+                line, column = line_and_column(self._text, match.start())
+                raise NetworkRefusedError(
+                    f"the text at line {line}, column {column} may hide a call to the network",
+                    hint="write spaces around every '<' that compares, and full IRIs",
+                    line=line,
+                    column=column,
+                )
+
+    def _may_be_service(self, token: Token) -> bool:
+        # ``service:x {`` is a call unless it names a graph: GRAPH inside braces, FROM and DESCRIBE outside.
+        if token.kind is not Kind.PNAME or self._depth == 0:
+            return False
+        if not _SERVICE_PREFIX.search(token.text.partition(":")[0]):
+            return False
+        return self._last is None or self._last.word != "GRAPH"
+
+    def _borderless(self, token: Token) -> QueryTextError:
+        line, column = line_and_column(self._text, token.start)
+        return QueryTextError(
+            f"{token.text[:60]!r} at line {line}, column {column} is read as a SERVICE call",
+            line=line,
+            column=column,
+            excerpt=excerpt_at(self._text, line, column),
+            hint="write spaces around SERVICE, or a '.' before a group",
+        )

@@ -11,8 +11,7 @@ import pytest
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.store import dictionary
-from quadrill.store.dictionary import TermDictionary
+from quadrill.store.dictionary import SweepPace, TermDictionary
 from quadrill.store.quads.quad_store import QuadStore
 
 E = "http://example.org/"
@@ -81,9 +80,9 @@ def bench(**options: Any) -> Iterator[Bench]:
 def sweep_always(patch: pytest.MonkeyPatch, ids: int) -> None:
     """Dictionaries are swept all the time, in slices of a few ids."""
     patch.setattr(TermDictionary, "due", True)
-    patch.setattr(dictionary, "SLICE", ids)
-    patch.setattr(dictionary, "_LEAST_SLICE", ids)
-    patch.setattr(dictionary, "_PACE", 0)
+    init = TermDictionary.__init__
+    pace = SweepPace(slice=ids, least=ids, per_term=0)
+    patch.setattr(TermDictionary, "__init__", lambda self, _=None: init(self, pace))
 
 
 def all_held_is_known(terms: TermDictionary) -> None:

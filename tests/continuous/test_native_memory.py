@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Iterator
 
-import pytest
 from pyoxigraph import NamedNode
 
 from benchmarks.drive import Driver
@@ -12,16 +11,14 @@ from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.static.options import EvaluationOptions
 from quadrill.continuous.windows.encoded import EngineTerms
-from quadrill.store import dictionary
+from quadrill.store.dictionary import SweepPace
 from quadrill.store.quads.quad_store import QuadStore
 
 from .engines import RANGE, E, bench
 
 
-def test_terms_and_state_stay_flat_while_ever_new_subjects_pass_by(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dictionary, "SWEEP_FLOOR", 2000)
-    terms = EngineTerms()
-    terms.dictionary._sweep_at = 2000
+def test_terms_and_state_stay_flat_while_ever_new_subjects_pass_by() -> None:
+    terms = EngineTerms(SweepPace(floor=2000))
     driver = Driver(Q1.replace("RANGE 30m", "RANGE 20s"), QuadStore.open(None))
     evaluator = NativeEvaluator(driver.query, QuadStore.open(None), EvaluationOptions(), terms)
     sizes: list[int] = []

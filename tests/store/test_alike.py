@@ -10,9 +10,7 @@ from pyoxigraph import Literal, NamedNode, Triple
 from quadrill.continuous.algebra.text import row_text
 from quadrill.store.errors import NetworkRefusedError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.sparql import parse_cache as alike
-from quadrill.store.sparql.guard import TextLimits, inspect_text
-from quadrill.store.sparql.parse_cache import AlikeTexts
+from quadrill.store.sparql.guard import AlikeTexts, TextFacts, TextLimits, inspect_text
 
 LIMITS = TextLimits(inline_height=1)
 """Everything is measured."""
@@ -52,15 +50,14 @@ def test_a_text_is_judged_as_by_itself(
         assert judged.services == alone.services == ()
 
 
-def test_a_text_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_is_looked_at_once() -> None:
     seen: list[str] = []
 
-    def counted(text: str, limits: TextLimits) -> object:
+    def counted(text: str, limits: TextLimits) -> TextFacts:
         seen.append(text)
         return inspect_text(text, limits)
 
-    monkeypatch.setattr(alike, "inspect_text", counted)
-    texts = AlikeTexts(LIMITS, most=1)
+    texts = AlikeTexts(LIMITS, most=1, inspect=counted)
     for name in ("a", "b", "c"):
         texts.judged(
             text_of("?x <p> ?y", [f"(<{name}> <{name}>)", "(<z> <z>)"]), [f"(<{name}> <{name}>)", "(<z> <z>)"]

@@ -9,6 +9,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.store import dictionary
 from quadrill.store.dictionary import (
+    SweepPace,
     TermDictionary,
     decimal_id,
     inline_decimal,
@@ -142,10 +143,8 @@ def test_a_sweep_forgets_what_nothing_holds_and_never_gives_an_id_twice() -> Non
     assert len(table) == 0
 
 
-def test_memory_stays_flat_while_ever_new_terms_pass_by(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dictionary, "SWEEP_FLOOR", 1000)
-    table = TermDictionary()
-    table._sweep_at = 1000
+def test_memory_stays_flat_while_ever_new_terms_pass_by() -> None:
+    table = TermDictionary(SweepPace(floor=1000))
     window: list[int] = []
     table.hold(lambda: [window])
     for number in range(20_000):

@@ -19,6 +19,7 @@ from quadrill.store.errors import (
     UnsupportedError,
 )
 from quadrill.store.formats import rdf_format
+from quadrill.store.quads.committer import Upkeep
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.writer import PreconditionError
 
@@ -330,9 +331,8 @@ def test_a_closed_store_says_so(store: QuadStore) -> None:
             call()
 
 
-def test_a_store_in_memory_is_renewed_when_most_of_it_was_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quadrill.store.quads.committer._RENEW_REMOVED", 100)
-    store = QuadStore.open(None)
+def test_a_store_in_memory_is_renewed_when_most_of_it_was_deleted() -> None:
+    store = QuadStore.open(None, upkeep=Upkeep(renew_removed=100))
     first = store._committer.store
     node = BlankNode("kept")
     store.apply(add=[quad(node, 1, G)], create=[H])
@@ -350,12 +350,10 @@ def test_a_store_in_memory_is_renewed_when_most_of_it_was_deleted(monkeypatch: p
 def test_trouble_in_upkeep_does_not_fail_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("quadrill.store.quads.committer._CHECKPOINT_COMMITS", 1)
-
     def full(version: int) -> None:
         raise StoreUnwritableError("no space")
 
-    with QuadStore.open(tmp_path / "data") as store:
+    with QuadStore.open(tmp_path / "data", upkeep=Upkeep(checkpoint_commits=1)) as store:
         with monkeypatch.context() as patch:
             patch.setattr(store._log, "mark_checkpoint", full)
             assert store.apply(add=[quad(A, 1)]).version == 1

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pyoxigraph import Literal, NamedNode
 
-from quadrill.store import dictionary
-from quadrill.store.dictionary import Pins, TermDictionary
+from quadrill.store.dictionary import Pins, SweepPace, TermDictionary
 from quadrill.store.terms import Term
 
 PLACES = 4
@@ -115,11 +113,8 @@ class SweepMachine(RuleBasedStateMachine):
     @rule(least=st.integers(1, 6))
     def slice(self, least: int) -> None:
         """A slice of a few ids, whether the dictionary has grown or not."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(dictionary, "SLICE", least)
-            patch.setattr(dictionary, "_LEAST_SLICE", least)
-            patch.setattr(dictionary, "_PACE", 0)
-            self.table.sweep_slice()
+        self.table.pace = SweepPace(slice=least, least=least, per_term=0)
+        self.table.sweep_slice()
 
     @rule()
     def whole(self) -> None:
@@ -168,18 +163,14 @@ def test_a_slice_meets_few_ids_however_many_are_held() -> None:
     while table.sweeping or not slices:
         before = len(met)
         table.sweep_slice()
-        assert len(met) - before <= dictionary.SLICE // 2, "the first, too: 30,000 terms came before it"
+        assert len(met) - before <= SweepPace().slice // 2, "the first, too: 30,000 terms came before it"
         slices += 1
     assert slices > 14
     assert len(table) == 30_000
 
 
-def test_a_sweep_that_is_fed_ends_before_the_dictionary_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dictionary, "SWEEP_FLOOR", 1000)
-    monkeypatch.setattr(dictionary, "SLICE", 1)
-    monkeypatch.setattr(dictionary, "_LEAST_SLICE", 1)
-    table = TermDictionary()
-    table._sweep_at = 1000
+def test_a_sweep_that_is_fed_ends_before_the_dictionary_doubles() -> None:
+    table = TermDictionary(SweepPace(floor=1000, slice=1, least=1))
     window: list[int] = []
     table.hold(lambda: [tuple(window)])
     largest = 0

@@ -13,8 +13,6 @@ import zstandard
 from pyoxigraph import BlankNode, NamedNode, Quad
 
 from quadrill.store.bulk import BulkLoader, LoadCancelledError, LoadError, LoadOptions, LoadSummary
-from quadrill.store.bulk import load as load_module
-from quadrill.store.bulk import sources as sources_module
 from quadrill.store.bulk.parsing import Rules, parse_chunk
 from quadrill.store.bulk.sources import SourceError, cut, find_sources
 from quadrill.store.quads.quad_store import QuadStore
@@ -65,10 +63,8 @@ def test_every_format_is_loaded_plain_and_packed(
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress])
 def test_bad_lines_go_to_the_quarantine_with_their_exact_numbers(
-    store: QuadStore, tmp_path: Path, pack: Any, monkeypatch: pytest.MonkeyPatch
+    store: QuadStore, tmp_path: Path, pack: Any
 ) -> None:
-    monkeypatch.setattr(sources_module, "CHUNK_BYTES", 1_000)
-    monkeypatch.setattr(load_module, "cut", lambda found: cut(found, 1_000))
     lines = [b'<urn:s> <urn:p> "%d" .' % number for number in range(1, 501)]
     bad = {7: b"no triple", 8: b'<urn:s> <urn:p> "\xff" .', 250: b"<urn:s> <urn:p> <urn:o>", 499: b"_: ."}
     for number, text in bad.items():
@@ -76,7 +72,7 @@ def test_bad_lines_go_to_the_quarantine_with_their_exact_numbers(
     lines[99:102] = [b"", b"# a comment", b'<urn:s>\t<urn:p>\t"tabs" .\r']
     file = tmp_path / ("a.nt" if pack is bytes else "a.nt.gz" if pack is gzip.compress else "a.nt.bz2")
     file.write_bytes(pack(b"\n".join(lines)))
-    summary = load(store, tmp_path, file)
+    summary = load(store, tmp_path, file, chunk_bytes=1_000)
     assert summary.bad == 4
     found = quarantined(summary)
     assert [each["line"] for each in found] == sorted(bad)
