@@ -89,7 +89,7 @@ class Group:
     def set_apart(self, running: RunningQuery) -> None:
         """A member gets a plan of its own, for something that is not for others."""
         if self._leave_plan(running):
-            self._wake([running])
+            self._wake(running)
 
     def _enter(self, running: RunningQuery) -> None:
         self.members[running] = None
@@ -112,19 +112,17 @@ class Group:
         for running in ready:
             alike.setdefault(_in_common(running), []).append(running)
         for members in alike.values():
-            if len(members) > 1 and template not in self._banned:
-                self._make_plan(template, members)
-
-    def _make_plan(self, template: Hashable, members: Sequence[RunningQuery]) -> None:
-        try:
-            plan = CommonPlan(template, members, self._contents(), self._outbox, self._failures)
-        except Exception as error:
-            if not isinstance(error, QuadrillError):
-                log.exception("queries that differ in constants stay alone")
-            self._banned.add(template)
-            return
-        self._plans.append(plan)
-        self._join(plan, members)
+            if len(members) == 1 or template in self._banned:
+                continue
+            try:
+                plan = CommonPlan(template, members, self._contents(), self._outbox, self._failures)
+            except Exception as error:
+                if not isinstance(error, QuadrillError):
+                    log.exception("queries that differ in constants stay alone")
+                self._banned.add(template)
+                continue
+            self._plans.append(plan)
+            self._join(plan, members)
 
     def _join(self, plan: CommonPlan, joining: Sequence[RunningQuery]) -> None:
         try:
@@ -172,15 +170,14 @@ class Group:
         for seat in seats:
             seat.end()
             self.members[seat.running] = None
-        self._wake([seat.running for seat in seats])
+            self._wake(seat.running)
 
-    def _wake(self, members: Sequence[RunningQuery]) -> None:
-        """Evaluate these by their own plans again, from the last evaluation."""
-        for running in members:
-            self._alone[running] = _template(running)
-            self._alone_does(running, self._wake_one)
+    def _wake(self, running: RunningQuery) -> None:
+        """Evaluate a member by its own plan again, from the last evaluation."""
+        self._alone[running] = _template(running)
+        self._alone_does(running, self._go_on)
 
-    def _wake_one(self, running: RunningQuery) -> None:
+    def _go_on(self, running: RunningQuery) -> None:
         native, last = native_of(running), running.last_step
         assert last is not None
         running.seat = None
