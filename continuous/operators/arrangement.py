@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from ..rows import Delta, IdRow, merge
+from ..rows import Delta, IdRow
 
 Key: TypeAlias = int | tuple[int, ...]
 Index: TypeAlias = dict[Key, dict[IdRow, int]]
 
 _SAMPLE = 500
 _RECENT = 32
-_UNREAD = 64
 
 
 def enter(index: Index, columns: tuple[int, ...], change: Mapping[IdRow, int]) -> int:
@@ -47,11 +46,6 @@ class Arrangement:
 
     An index maps the key's value (an id for one column, a tuple of ids for several, ``()`` for none) to the
     rows with it and their weights.
-
-    One that is looked into seldom, because only changes of the store are joined with it, may be ``drowsy``:
-    before the first look-up, and when it has had many changes without one, it has no indexes and only the
-    rows are kept, until `index` is called again. Whoever looks into a drowsy one must get the index anew
-    each time, and from `now` where that is there.
     """
 
     is_lookup = False
@@ -67,16 +61,10 @@ class Arrangement:
         if not self.indexes:
             self.indexes[()] = {}
         self._count = 0
-        self.drowsy = False
-        # The rows while it sleeps, which generated code adds to as `update` does.
-        self.flat: Delta | None = None
-        # The changes since the last look-up.
-        self._unread = 0
         self.recent: deque[IdRow] = deque(maxlen=_RECENT)
 
     def index(self, key: tuple[int, ...]) -> Index:
         """The index under a key; it is made when there is none yet, and kept up to date from then on."""
-        self._wake()
         found = self.indexes.get(key)
         if found is None:
             found = {}
@@ -88,9 +76,6 @@ class Arrangement:
     def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
         """Have exactly these indexes (one at least)."""
         wanted = list(dict.fromkeys(keys)) or [next(iter(self.indexes))]
-        if self.flat is not None:
-            self.indexes = {key: {} for key in wanted}
-            return
         for key in wanted:
             self.index(key)
         for key in [each for each in self.indexes if each not in wanted]:
@@ -112,14 +97,6 @@ class Arrangement:
     def update(self, change: Delta) -> None:
         """Add a change to every index."""
         self.recent.extend(change)
-        if self.flat is not None:
-            merge(self.flat, change)
-            return
-        if self.drowsy:
-            self._unread += 1
-            if self._unread > _UNREAD:
-                self._sleep(change)
-                return
         grown = 0
         for columns, index in self.indexes.items():
             grown = enter(index, columns, change)
@@ -131,45 +108,20 @@ class Arrangement:
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
         """Every row with its weight."""
-        if self.flat is not None:
-            yield from self.flat.items()
-            return
         for bucket in next(iter(self.indexes.values())).values():
             yield from bucket.items()
 
     def held(self) -> Iterator[IdRow]:
         """Every row, read in pieces while rows come and go; those that stay are there."""
-        if self.flat is not None:
-            yield from list(self.flat)
-            return
         # Buckets that lose their rows to others in the meantime keep their own.
         buckets = list(next(iter(self.indexes.values())).values())
         yield from chain.from_iterable(map(tuple, buckets))
 
     def __len__(self) -> int:
-        return self._count if self.flat is None else len(self.flat)
-
-    def doze(self) -> None:
-        """Sleep from the beginning: a drowsy one without rows, into which nobody has looked."""
-        if self.flat is None and not self._count and not self.is_lookup and self.now is None:
-            self._sleep({})
-
-    def _sleep(self, change: Delta) -> None:
-        self.flat = merge(dict(self.rows()), change)
-        self.indexes = {key: {} for key in self.indexes}
-
-    def _wake(self) -> None:
-        self._unread = 0
-        rows, self.flat = self.flat, None
-        if rows is None:
-            return
-        self._count = len(rows)
-        for key, index in self.indexes.items():
-            for row, weight in rows.items():
-                index.setdefault(key_of(row, key), {})[row] = weight
+        return self._count
 
 
-def key_of(row: IdRow, columns: tuple[int, ...]) -> Key:
+def key_of(row: Sequence[int], columns: tuple[int, ...]) -> Key:
     """The value of a key in a row."""
     return row[columns[0]] if len(columns) == 1 else tuple([row[column] for column in columns])
 

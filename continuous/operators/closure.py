@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ..rows import EMPTY, Delta, IdRow, Schema, add
+from .linear import Operator
 
-Node: TypeAlias = int | IdRow
-"""A node, followed by the graph and stream that it is in where there are several."""
+Node: TypeAlias = IdRow
+"""A node's term, followed by the graph and stream that it is in where there are several."""
+
+Edges: TypeAlias = defaultdict[Node, set[Node]]
 
 
-class Closure:
+class Closure(Operator):
     """``path*``, ``path+`` and ``path?`` as a set of pairs (from, to).
 
     Inputs: the edges, rows (from, to) whose weights count how often the inner path connects two nodes, and
@@ -38,31 +42,27 @@ class Closure:
         self.schema = schema
         self._zero = zero
         self._many = many
-        self._weights: Delta = {}
-        self._next: dict[Node, set[Node]] = {}
-        self._previous: dict[Node, set[Node]] = {}
-        self._reached: dict[Node, set[Node]] = {}
-        self._by_context = by_context
         self._constants = tuple(constants) if zero else ()
-        self._nodes: dict[Node, int] = {} if by_context else dict.fromkeys(self._constants, 1)
-        self._first = True
+        self._weights: Delta = {}
+        self._next: Edges = defaultdict(set)
+        self._previous: Edges = defaultdict(set)
+        self._reached: dict[Node, set[Node]] = {}
+        self._nodes: dict[Node, int] = {}
+        # The constants that are nodes whatever there is, until the first step has told of them.
+        self._unsaid: Delta = {} if by_context else {(): 1}
 
     def step(self, *changes: Delta) -> Delta:
         """Pairs that became connected or are connected no more."""
-        dirty: set[Node] = set()
-        if self._first:
-            self._first = False
-            dirty.update(self._nodes)
-        if self._zero:
-            dirty |= self._change_nodes(changes)
+        dirty = self._change_nodes(changes) if self._zero else set()
         turned = self._changed_edges(changes[0])
+        # What reached a lost edge is found before it is gone, what reaches a new one when it is there.
         for (source, _), present in turned.items():
             if not present:
                 dirty |= self._reaching(source)
         for (source, target), present in turned.items():
             if present:
-                self._next.setdefault(source, set()).add(target)
-                self._previous.setdefault(target, set()).add(source)
+                self._next[source].add(target)
+                self._previous[target].add(source)
             else:
                 _discard(self._next, source, target)
                 _discard(self._previous, target, source)
@@ -75,71 +75,50 @@ class Closure:
             after = self._search(source)
             if after:
                 self._reached[source] = after
-            for target in after - before:
-                add(out, self._pair(source, target), 1)
-            for target in before - after:
-                add(out, self._pair(source, target), -1)
+            for target in after ^ before:
+                out[_pair(source, target)] = 1 if target in after else -1
         return out or EMPTY
 
     def held(self) -> Iterator[IdRow]:
         """The edges, the nodes and the connected pairs."""
         yield from list(self._weights)
-        for node in list(self._nodes):
-            yield self._pair(node, node)
+        yield from list(self._nodes)
         for source, targets in list(self._reached.items()):
             for target in list(targets):
-                yield self._pair(source, target)
+                yield _pair(source, target)
 
     def size(self) -> int:
         """How many connected pairs there are."""
         return sum(map(len, self._reached.values()))
 
-    def _node(self, term: int, context: IdRow) -> Node:
-        return (term, *context) if self._by_context else term
-
-    @staticmethod
-    def _pair(source: Node, target: Node) -> IdRow:
-        """The row of two connected nodes, which are in one graph."""
-        if isinstance(source, int) or isinstance(target, int):
-            return source, target  # type: ignore[return-value]
-        return (source[0], target[0], *source[1:])
-
     def _changed_edges(self, change: Delta) -> dict[tuple[Node, Node], bool]:
+        """The edges that came (True) or went."""
         turned: dict[tuple[Node, Node], bool] = {}
         for row, weight in change.items():
             before = self._weights.get(row, 0)
             add(self._weights, row, weight)
             if (before > 0) != (before + weight > 0):
-                turned[(self._node(row[0], row[2:]), self._node(row[1], row[2:]))] = weight > 0
+                turned[((row[0], *row[2:]), row[1:])] = weight > 0
         return turned
 
     def _change_nodes(self, changes: Sequence[Delta]) -> set[Node]:
         """Nodes that came or went."""
-        turned: set[Node] = set()
-        for row, weight in changes[1].items():
-            self._count(self._node(row[0], row[3:]), weight, turned)
-            self._count(self._node(row[2], row[3:]), weight, turned)
-        if self._by_context:
-            for context, weight in changes[2].items():
-                for constant in self._constants:
-                    self._count(self._node(constant, context), weight, turned)
+        contexts, self._unsaid = self._unsaid, {}
+        counted = [(row[:1] + row[3:], weight) for row, weight in changes[1].items()]
+        counted += [(row[2:], weight) for row, weight in changes[1].items()]
+        for context, weight in (*contexts.items(), *(changes[2].items() if len(changes) > 2 else ())):
+            counted += [((constant, *context), weight) for constant in self._constants]
+        turned = set()
+        for node, weight in counted:
+            before = node in self._nodes
+            add(self._nodes, node, weight)
+            if before != (node in self._nodes):
+                turned.add(node)
         return turned
-
-    def _count(self, node: Node, weight: int, turned: set[Node]) -> None:
-        before = self._nodes.get(node, 0)
-        after = before + weight
-        if after:
-            self._nodes[node] = after
-        else:
-            del self._nodes[node]
-        if not before or not after:
-            turned.add(node)
 
     def _reaching(self, target: Node) -> set[Node]:
         """The node and all from which it is reached."""
-        if not self._many:
-            return {target}
-        return _walk(target, self._previous) | {target}
+        return _walk(target, self._previous) | {target} if self._many else {target}
 
     def _search(self, source: Node) -> set[Node]:
         found = _walk(source, self._next) if self._many else set(self._next.get(source, ()))
@@ -148,10 +127,15 @@ class Closure:
         return found
 
 
-def _walk(start: Node, edges: dict[Node, set[Node]]) -> set[Node]:
+def _pair(source: Node, target: Node) -> IdRow:
+    """The row of two connected nodes, which are in one graph."""
+    return (source[0], *target)
+
+
+def _walk(start: Node, edges: Edges) -> set[Node]:
     """All nodes that one or more edges lead to."""
     found: set[Node] = set()
-    waiting: list[Node] = [start]
+    waiting = [start]
     while waiting:
         for node in edges.get(waiting.pop(), ()):
             if node not in found:
@@ -160,8 +144,7 @@ def _walk(start: Node, edges: dict[Node, set[Node]]) -> set[Node]:
     return found
 
 
-def _discard(edges: dict[Node, set[Node]], source: Node, target: Node) -> None:
-    targets = edges[source]
-    targets.discard(target)
-    if not targets:
+def _discard(edges: Edges, source: Node, target: Node) -> None:
+    edges[source].discard(target)
+    if not edges[source]:
         del edges[source]

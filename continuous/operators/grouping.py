@@ -9,6 +9,7 @@ from ..expressions.aggregates import Accumulator
 from ..expressions.compile import ValueFunction
 from ..expressions.values import ValueTable
 from ..rows import EMPTY, Delta, IdRow, Schema
+from .linear import Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Group:
     shown: IdRow | None = None
 
 
-class Aggregate:
+class Aggregate(Operator):
     """Groups of rows with equal keys; one output row (keys, results) for each group that has rows.
 
     Without keys there is exactly one group, also over nothing: COUNT is then 0 from the first step on.

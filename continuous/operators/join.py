@@ -9,6 +9,7 @@ from itertools import chain
 
 from ..rows import EMPTY, Delta, IdRow, Schema, add
 from .arrangement import Arrangement, key_of
+from .linear import Operator
 
 _STORE_ROWS = 1_000_000.0
 """A look-up in the store comes behind those in memory, before products: it is priced as so many rows."""
@@ -38,7 +39,7 @@ class Route:
     probes: tuple[Probe, ...]
 
 
-class Join:
+class Join(Operator):
     """⋈ of n inputs, the SPARQL join: rows that agree on the variables that both bind.
 
     A change of input i meets the inputs before it after their change and those behind it before theirs, so
@@ -129,22 +130,6 @@ class Join:
         """The keys by which the routes look an input up."""
         return self._keys(self.routes)[place]
 
-    def rest(self, static: Sequence[bool]) -> None:
-        """Let inputs sleep into which only changes of static inputs are looked up.
-
-        Args:
-            static: for each input whether it changes with the store alone.
-        """
-        self.static = tuple(static)
-        for place, arrangement in enumerate(self.arrangements):
-            arrangement.drowsy = all(
-                static[start]
-                for start, route in enumerate(self.routes)
-                if any(probe.input == place for probe in route.probes)
-            )
-            if arrangement.drowsy:
-                arrangement.doze()
-
     def held(self) -> Iterator[IdRow]:
         """The rows of all inputs but those that are pinned."""
         return chain.from_iterable(
@@ -170,7 +155,7 @@ class Join:
             found = [
                 (merged, weight * other_weight)
                 for result, weight in found
-                for other, other_weight in index.get(_key(result, probe.key_from), EMPTY).items()
+                for other, other_weight in index.get(key_of(result, probe.key_from), EMPTY).items()
                 if (merged := _merge(result, other, probe)) is not None
             ]
             if not found:
@@ -251,10 +236,6 @@ class Join:
             seen |= set(schema.vars)
             sure |= schema.certain
         return Route(tuple((column, place_of[name]) for column, name in enumerate(first.vars)), tuple(probes))
-
-
-def _key(row: list[int], columns: tuple[int, ...]) -> int | tuple[int, ...]:
-    return row[columns[0]] if len(columns) == 1 else tuple([row[column] for column in columns])
 
 
 def _merge(result: list[int], other: IdRow, probe: Probe) -> list[int] | None:

@@ -13,13 +13,14 @@ from typing import Literal as OneOf
 
 from ..rows import EMPTY, Delta, IdRow, Schema, add
 from .arrangement import Arrangement, Key, key_of, picker
+from .linear import Operator
 
 Mode = OneOf["left", "minus", "semi", "anti", "mark"]
 Residual = Callable[[IdRow], bool]
 """A condition on the merged row (left columns, then the right columns that are not on the left)."""
 
 
-class Match:
+class Match(Operator):
     """Left join, minus, semi join, anti join, and the mark join that adds a boolean column.
 
     Shapes: ``left`` gives merged rows, or the left row padded with unbound columns; ``minus``, ``anti`` and
@@ -45,49 +46,54 @@ class Match:
         ignored: frozenset[str] = frozenset(),
     ) -> None:
         """``ignored``: common variables that do not count as an overlap for MINUS."""
-        self.mode = mode
         common = [name for name in left.vars if name in right.vars]
         keyed = [name for name in common if name in left.certain and name in right.certain]
         loose = [name for name in common if name not in keyed]
         self._left_key = left.positions(keyed)
         self._right_key = right.positions(keyed)
         self._loose = tuple((left.position(name), right.position(name)) for name in loose)
-        self._added = tuple(column for column, name in enumerate(right.vars) if name not in left.vars)
-        self._pick = picker(self._added)
+        added = [name for name in right.vars if name not in left.vars]
+        self._pick = picker(right.positions(added))
         self._residual = residual
-        self._width = len(left.vars)
-        self._overlaps = any(name not in ignored for name in keyed)
-        self._overlap = tuple(
-            (left.position(name), right.position(name)) for name in loose if name not in ignored
-        )
-        self._marks = (true_id, false_id)
+        # Columns of which one must be bound on both sides; None where that is sure.
+        self._overlap: tuple[tuple[int, int], ...] | None = None
+        if mode == "minus" and all(name in ignored for name in keyed):
+            self._overlap = tuple(
+                (left.position(name), right.position(name)) for name in loose if name not in ignored
+            )
         self._left = Arrangement([self._left_key])
         self._right = Arrangement([self._right_key])
         # With equality alone a match is a matter of the key, otherwise of each left row.
         self._by_key = not self._loose and residual is None
         self._counts: dict[IdRow, int] = {}
-        if mode == "left":
-            names = (*left.vars, *(right.vars[column] for column in self._added))
-            self.schema = Schema(names, left.certain)
-        elif mode == "mark":
-            self.schema = Schema((*left.vars, mark), left.certain | {mark})
-        else:
-            self.schema = left
+        self._merges = mode == "left"
+        # The columns behind a left row that has a match, and behind one that has none; None: it is not given.
+        self._behind: dict[bool, IdRow | None]
+        match mode:
+            case "left":
+                self.schema = Schema((*left.vars, *added), left.certain)
+                self._behind = {True: None, False: (0,) * len(added)}
+            case "mark":
+                self.schema = Schema((*left.vars, mark), left.certain | {mark})
+                self._behind = {True: (true_id,), False: (false_id,)}
+            case "semi":
+                self.schema = left
+                self._behind = {True: (), False: None}
+            case _:
+                self.schema = left
+                self._behind = {True: None, False: ()}
 
     def step(self, *changes: Delta) -> Delta:
         """Left changes against the old right side, then right changes against the new left side."""
         left, right = changes
         out: Delta = {}
-        if self.mode == "minus" and not self._overlaps and not self._overlap:
+        if self._overlap == ():
             return dict(left)
         if left:
             self._step_left(left, out)
             self._left.update(left)
         if right:
-            if self._by_key:
-                self._step_right_by_key(right, out)
-            else:
-                self._step_right(right, out)
+            self._step_right(right, out)
         return out or EMPTY
 
     def held(self) -> Iterator[IdRow]:
@@ -99,111 +105,83 @@ class Match:
         return len(self._left) + len(self._right)
 
     def _step_left(self, change: Delta, out: Delta) -> None:
-        index = self._right.index(self._right_key)
+        lefts, rights = self._left.index(self._left_key), self._right.index(self._right_key)
         for row, weight in change.items():
-            bucket = index.get(key_of(row, self._left_key), EMPTY)
-            if self._by_key and self.mode != "left":
+            key = key_of(row, self._left_key)
+            bucket = rights.get(key, EMPTY)
+            if self._by_key and not self._merges:
                 self._give(row, weight, bool(bucket), out)
                 continue
             matches = 0
             for merged, count in self._matches(row, bucket.items()):
                 matches += count
-                if self.mode == "left":
+                if self._merges:
                     add(out, merged, weight * count)
-            if not self._by_key:
+            self._give(row, weight, matches > 0, out)
+            if self._by_key:
+                continue
+            if lefts.get(key, EMPTY).get(row, 0) + weight:
                 self._counts[row] = matches
-            if self.mode != "left" or not matches:
-                self._give(row, weight, matches > 0, out)
-        if not self._by_key:
-            self._forget(change)
-
-    def _forget(self, change: Delta) -> None:
-        """Drop the counts of left rows that are gone after this change."""
-        index = self._left.index(self._left_key)
-        for row, weight in change.items():
-            present = index.get(key_of(row, self._left_key), EMPTY).get(row, 0)
-            if not present + weight:
+            else:
                 del self._counts[row]
 
     def _step_right(self, change: Delta, out: Delta) -> None:
-        lefts = self._left.index(self._left_key)
+        lefts, rights = self._left.index(self._left_key), self._right.index(self._right_key)
         counts = self._counts
-        for other, count in change.items():
-            for row, weight in lefts.get(key_of(other, self._right_key), EMPTY).items():
-                for merged, _ in self._matches(row, ((other, count),)):
-                    if self.mode == "left":
-                        add(out, merged, weight * count)
-                    before = counts[row]
-                    after = counts[row] = before + count
-                    self._turn(row, weight, before, after, out)
-        self._right.update(change)
-
-    def _step_right_by_key(self, change: Delta, out: Delta) -> None:
-        lefts = self._left.index(self._left_key)
-        rights = self._right.index(self._right_key)
-        keys: dict[Key, bool] = {}
+        # By key: whether there was a match before.
+        touched: dict[Key, bool] = {}
         for other, count in change.items():
             key = key_of(other, self._right_key)
-            if key not in keys:
-                keys[key] = key in rights
-            if self.mode == "left":
-                for row, weight in lefts.get(key, EMPTY).items():
-                    for merged, _ in self._matches(row, ((other, count),)):
+            if self._by_key:
+                touched.setdefault(key, key in rights)
+                if not self._merges:
+                    continue
+            for row, weight in lefts.get(key, EMPTY).items():
+                for merged, _ in self._matches(row, ((other, count),)):
+                    if self._merges:
                         add(out, merged, weight * count)
+                    if not self._by_key:
+                        known = counts[row]
+                        counts[row] = known + count
+                        self._turn(row, weight, known > 0, known + count > 0, out)
         self._right.update(change)
-        for key, before in keys.items():
+        for key, before in touched.items():
             after = key in rights
             if before != after:
                 for row, weight in lefts.get(key, EMPTY).items():
-                    self._turn(row, weight, int(before), int(after), out)
+                    self._turn(row, weight, before, after, out)
 
     def _matches(self, row: IdRow, others: Iterable[tuple[IdRow, int]]) -> Iterator[tuple[IdRow, int]]:
         """The merged rows of the right rows that match ``row``."""
         pick, residual = self._pick, self._residual
-        if not self._loose:
-            for other, count in others:
-                merged = row + pick(other)
-                if residual is None or residual(merged):
-                    yield merged, count
-            return
         for other, count in others:
-            if not self._overlaps and self.mode == "minus" and not self._share(row, other):
-                continue
-            cells = list(row)
-            for column, place in self._loose:
-                mine, theirs = row[column], other[place]
-                if mine and theirs and mine != theirs:
-                    break
-                cells[column] = mine or theirs
-            else:
-                merged = tuple(cells) + pick(other)
+            cells = row if not self._loose else self._agreed(row, other)
+            if cells is not None:
+                merged = cells + pick(other)
                 if residual is None or residual(merged):
                     yield merged, count
 
-    def _share(self, row: IdRow, other: IdRow) -> bool:
-        return any(row[column] and other[place] for column, place in self._overlap)
+    def _agreed(self, row: IdRow, other: IdRow) -> IdRow | None:
+        """The left row with what the right row binds of it; None when they are not compatible."""
+        overlap = self._overlap
+        if overlap is not None and not any(row[column] and other[place] for column, place in overlap):
+            return None
+        cells = list(row)
+        for column, place in self._loose:
+            mine, theirs = row[column], other[place]
+            if mine and theirs and mine != theirs:
+                return None
+            cells[column] = mine or theirs
+        return tuple(cells)
 
-    def _turn(self, row: IdRow, weight: int, before: int, after: int, out: Delta) -> None:
-        """The first match came or the last one went."""
-        if (before > 0) == (after > 0):
-            return
-        if self.mode == "left":
-            self._give(row, -weight if after > 0 else weight, False, out)
-        else:
-            self._give(row, -weight, before > 0, out)
-            self._give(row, weight, after > 0, out)
+    def _turn(self, row: IdRow, weight: int, before: bool, after: bool, out: Delta) -> None:
+        """A left row had a match or not, and has one or not now."""
+        if before != after:
+            self._give(row, -weight, before, out)
+            self._give(row, weight, after, out)
 
     def _give(self, row: IdRow, weight: int, matched: bool, out: Delta) -> None:
         """Add the contribution of a left row, with or without a match."""
-        match self.mode:
-            case "left":
-                if not matched:
-                    add(out, row + (0,) * len(self._added), weight)
-            case "semi":
-                if matched:
-                    add(out, row, weight)
-            case "anti" | "minus":
-                if not matched:
-                    add(out, row, weight)
-            case "mark":
-                add(out, (*row, self._marks[0] if matched else self._marks[1]), weight)
+        behind = self._behind[matched]
+        if behind is not None:
+            add(out, row + behind, weight)

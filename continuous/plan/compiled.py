@@ -16,10 +16,9 @@ from typing import Any
 
 from ..expressions.compile import Emitter, ExpressionContext
 from ..operators import linear
-from ..operators.arrangement import Arrangement
 from ..operators.grouping import Aggregate
 from ..operators.join import Join, Probe
-from ..operators.scan import Scan
+from ..operators.linear import Scan
 from ..rows import EMPTY, Delta, IdRow
 from .chains import Memos, RowBody, is_linear
 from .plan import Plan, PlanNode, SourceKey, static_nodes
@@ -82,7 +81,7 @@ class CompiledPlan:
             memo.clear()
 
     def held(self) -> Iterator[IdRow]:
-        """The rows that are remembered for when what they were made of leaves; see `Stateful.held`."""
+        """The rows that are remembered for when what they were made of leaves; see `Operator.held`."""
         for memo in self._memos.values():
             for made in list(memo.values()):
                 if made is not None:
@@ -212,7 +211,7 @@ class _Writer:
         self._open_sink(chain)
         depth = out.depth
         inputs = self._nodes[place].inputs
-        join.rest([each in self._static for each in inputs])
+        join.static = tuple(each in self._static for each in inputs)
         for number, route in enumerate(join.routes):
             given = f"d{self._nodes[place].inputs[number]}"
             out.line(f"if {given}:  # #{place} join: what came from #{self._nodes[place].inputs[number]}")
@@ -229,26 +228,9 @@ class _Writer:
                 weights.append(f"w{probe.input}")
             self._rows.behind(chain, dict(slots), " * ".join(weights))
             out.depth = inside
-            self._keep(join.arrangements[number], number, given)
+            out.line(f"{out.name_of(join.arrangements[number], 'input')}.update({given})")
             out.depth = depth
         self._close_sink(chain)
-
-    def _keep(self, arrangement: Arrangement, number: int, given: str) -> None:
-        """The input keeps its change: `Arrangement.update`, in line where it sleeps."""
-        out = self._out
-        name = out.name_of(arrangement, "input")
-        if arrangement.drowsy and arrangement.now is None and not arrangement.is_lookup:
-            flat, total = out.fresh("flat"), out.fresh("n")
-            out.line(f"{flat} = {name}.flat")
-            out.line(f"if {flat} is None: {name}.update({given})")
-            out.line("else:")
-            out.line(f"    {name}.recent.extend({given})")
-            out.line(f"    for row{number}, w{number} in {given}.items():")
-            out.line(f"        {total} = {flat}.get(row{number}, 0) + w{number}")
-            out.line(f"        if {total}: {flat}[row{number}] = {total}")
-            out.line(f"        else: del {flat}[row{number}]")
-        else:
-            out.line(f"{name}.update({given})")
 
     def _unpack(self, number: int, columns: Any, join: Join, slots: dict[str, str]) -> None:
         for column in columns:
@@ -258,14 +240,11 @@ class _Writer:
         """The name of the index that a look-up uses; some are looked for each time."""
         out = self._out
         arrangement = join.arrangements[probe.input]
-        if not arrangement.drowsy and arrangement.now is None:
-            return out.name_of(arrangement.index(probe.key), "index")
+        found = arrangement.index(probe.key)
+        if arrangement.now is None:
+            return out.name_of(found, "index")
         index = out.fresh("look")
-        if arrangement.now is not None:
-            arrangement.index(probe.key)
-            out.line(f"{index} = {out.name_of(arrangement.now, 'now')}[{probe.key}]")
-            return index
-        out.line(f"{index} = {out.name_of(arrangement, 'input')}.index({probe.key})")
+        out.line(f"{index} = {out.name_of(arrangement.now, 'now')}[{probe.key}]")
         return index
 
     def _probe(self, probe: Probe, index: str, node: PlanNode, join: Join, slots: dict[str, str]) -> None:

@@ -35,11 +35,13 @@ from ..algebra.nodes import (
 )
 from ..algebra.nodes import Sequence as PathSequence
 from ..algebra.variables import mentioned
+from ..expressions.compile import Condition
 from ..expressions.oxigraph import canonical
 from ..operators import linear
 from ..operators.closure import Closure
 from ..operators.join import Join as JoinOperator
-from ..operators.scan import Scan, Select, Star, excludes
+from ..operators.linear import Scan, Select
+from ..operators.star import Star
 from ..rows import Schema
 from .plan import Built, PlanBuilder
 from .solutions import Solutions
@@ -111,13 +113,10 @@ class Patterns:
     def graph_names(self, name: Var, scope: Scope) -> Built:
         """The names of the graphs in the window, each once."""
         source = self._sources.quads(scope)
-        columns = source.schema.vars[3:]
         names = (name.name, *((scope.stream,) if scope.stream else ()))
         schema = Schema(names, frozenset(names))
-        chosen = self._builder.add(
-            "graphs", Select(schema, range(3, 3 + len(columns)), lambda row: True), [source]
-        )
-        return self._builder.add("distinct", linear.Distinct(schema), [chosen])
+        graphs = linear.Distinct(schema, range(3, len(source.schema.vars)))
+        return self._builder.add("graphs", graphs, [source])
 
     def graph_exists(self, name: NamedNode, scope: Scope) -> Built:
         """One row, for each stream of a variable one, while the window has a graph of this name."""
@@ -173,9 +172,9 @@ class Patterns:
             if not excluded:
                 continue
             source = self._triples(scope)
-            ids = {self._terms.ids[canonical(each)]: None for each in excluded}
+            ids = {self._terms.ids[canonical(each)] for each in excluded}
             self._pins.pin(ids)
-            select = Select(source.schema, range(len(source.schema.vars)), excludes(ids))
+            select = Select(source.schema, range(len(source.schema.vars)), _excludes(ids))
             kept = self._builder.add("except", select, [source], " ".join(map(str, excluded)))
             predicate = self._variable()
             positions = [self._constant(start), predicate, self._constant(end), *self._extra(scope)]
@@ -281,6 +280,11 @@ class Patterns:
                 Patterns._constant(term.object),
             )
         return canonical(term)  # type: ignore[return-value]
+
+
+def _excludes(predicates: set[int]) -> Condition:
+    """Accepts triples whose predicate is none of these."""
+    return lambda row: row[1] not in predicates
 
 
 def _is_constant(term: TermPattern) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -10,10 +10,11 @@ from typing import Any
 from pyoxigraph import NamedNode
 
 from ..algebra.nodes import Algebra, Expr
+from ..operators import linear
 from ..operators.join import Join
-from ..operators.linear import Operator
-from ..operators.merge import Merge, TimedMerge
-from ..operators.scan import Scan, Select, Star
+from ..operators.linear import Operator, Scan
+from ..operators.ordering import TopK
+from ..operators.star import Star
 from ..rows import EMPTY, Delta, IdRow, Schema
 from ..windows.encoded import Predicates
 
@@ -109,7 +110,7 @@ class Plan:
                 results.append(changes.get(node.source, EMPTY) if node.source is not None else EMPTY)
                 continue
             given = [results[place] for place in node.inputs]
-            if self.primed and not any(given) and not _is_due(node):
+            if self.primed and not any(given) and not node.operator.is_due:
                 results.append(EMPTY)
             else:
                 results.append(node.operator.step(*given))
@@ -118,13 +119,12 @@ class Plan:
         return results[self.root]
 
     def held(self) -> Iterator[IdRow]:
-        """Every row that some operator keeps, inputs before what is made from them (`Stateful.held`)."""
-        operators = [node.operator for node in self.nodes if hasattr(node.operator, "held")]
-        return chain.from_iterable(operator.held() for operator in operators)  # type: ignore[union-attr]
+        """Every row that some operator keeps, inputs before what is made from them (`Operator.held`)."""
+        return chain.from_iterable(node.operator.held() for node in self.nodes if node.operator is not None)
 
     def size(self) -> int:
         """How many rows, entries and groups the operators keep."""
-        return sum(node.operator.size() for node in self.nodes if hasattr(node.operator, "size"))  # type: ignore[union-attr]
+        return sum(_size(node) or 0 for node in self.nodes)
 
     def measured(self) -> list[dict[str, Any]]:
         """The figures of each operator since the query began to run, as JSON members, the root last.
@@ -193,15 +193,9 @@ class Plan:
         return f"  | {rows}" + ("" if mean is None else f", {mean:.1f} µs")
 
 
-def _is_due(node: PlanNode) -> bool:
-    """True when an operator must step though none of its inputs has changed."""
-    return isinstance(node.operator, Join) and node.operator.is_due
-
-
 def _size(node: PlanNode) -> int | None:
     """How many rows an operator keeps; None for one that keeps none."""
-    size: Callable[[], int] | None = getattr(node.operator, "size", None)
-    return None if size is None else size()
+    return None if node.operator is None else node.operator.size()
 
 
 def static_nodes(nodes: Sequence[PlanNode]) -> frozenset[int]:
@@ -350,8 +344,7 @@ def _of_operator(plan: Plan, node: PlanNode) -> Predicates:
         return frozenset(constants) if constants else None
     if isinstance(operator, Star):
         return frozenset(operator.places)
-    if isinstance(operator, Select) and operator.schema.vars[:3] == ("s", "p", "o"):
-        return _asked(plan, plan.nodes.index(node))
-    if isinstance(operator, Merge | TimedMerge):
-        return _asked(plan, plan.nodes.index(node))
+    if isinstance(operator, linear.Select | linear.Union | linear.Distinct | TopK):
+        # Triples are passed on.
+        return _asked(plan, plan.nodes.index(node)) if operator.schema.vars[:3] == ("s", "p", "o") else None
     return None

@@ -109,7 +109,7 @@ class PlanState:
         self._copied: set[SourceKey] = set()
         self._lookups: list[Lookup] = []
         top = self.plan.nodes[self.plan.root].operator
-        self.top: TopK | None = top if isinstance(top, TopK) else None
+        self.top: TopK | None = top if isinstance(top, TopK) and not top.by else None
         for wanted in self.wanted.values():
             terms.coder.want(wanted)
         # Also one that was only made to check a query lets go of its terms.

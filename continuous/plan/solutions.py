@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from ..algebra.build import has_exists
@@ -31,7 +30,7 @@ from ..operators import linear
 from ..operators.grouping import Aggregate, Aggregation
 from ..operators.join import Join
 from ..operators.matching import Match
-from ..operators.ordering import First, SortKey, TopK, TopKEach
+from ..operators.ordering import SortKey, TopK
 from ..rows import IdRow, Schema
 from .plan import Built, PlanBuilder
 from .sources import NO_NAMES, Compilation, Grouping, columns_of
@@ -274,15 +273,14 @@ class Modifiers:
             else:
                 places = columns_of(built.schema, columns)
                 key = self._sort_key(built.schema.vars, conditions, places)
-                built = self.builder.add("first", First(built.schema, places, key), [built])
+                first = TopK(built.schema, range(len(built.schema.vars)), key, 0, 1, by=places)
+                built = self.builder.add("first", first, [built])
         schema = Schema(columns, built.schema.certain & frozenset(columns))
         places = columns_of(built.schema, columns)
         key = self._sort_key(built.schema.vars, conditions, places)
         shown = f"offset {offset} limit {'all' if limit is None else limit}"
-        operator: TopK | TopKEach = TopK(schema, places, key, offset, limit)
+        operator = TopK(schema, places, key, offset, limit, by=built.schema.positions(context))
         if context:
-            new = partial(TopK, schema, places, key, offset, limit)
-            operator = TopKEach(schema, built.schema.positions(context), new)
             shown += f" for each ({' '.join('?' + each for each in context)})"
         return self.builder.add("order", operator, [built], shown, extra=conditions)
 

@@ -16,13 +16,14 @@ from ..algebra.static import MERGED_PART
 from ..algebra.volatile import CLOCK
 from ..expressions.compile import ExpressionContext
 from ..expressions.values import OrderKeys
-from ..operators.merge import TRIPLE, Merge, TimedMerge
-from ..operators.scan import Select
-from ..rows import Schema
+from ..operators import linear
+from ..operators.ordering import SortKey, TopK
+from ..rows import IdRow, Schema
 from .plan import CLOCK_KEY, Built, PlanBuilder, source_key
 
 Names = frozenset[str]
 NO_NAMES: Names = frozenset()
+TRIPLE = ("s", "p", "o")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Sources:
         key = source_key("streams", scope.window)
         given = self._builder.source(key, Schema(("stream",), frozenset(("stream",))), "streams")
         schema = Schema((scope.stream,), frozenset((scope.stream,)))
-        return self._builder.add("named", Select(schema, (0,), lambda row: True), [given])
+        return self._builder.add("named", linear.Select(schema, (0,), lambda row: True), [given])
 
     def table(self, name: str) -> Built:
         """A static table, or the clock."""
@@ -131,12 +132,19 @@ class Sources:
             inputs = [read(Scope(window)) for window in self.declared]
             background = self.table(MERGED_PART)
             columns = columns_of(background.schema, TRIPLE)
-            operator: Merge | TimedMerge
             if timed:
-                values = self._compilation.context.values
-                operator = TimedMerge(columns, lambda time: values[time])  # type: ignore[arg-type,return-value]
+                schema = Schema((*TRIPLE, "time"), frozenset(TRIPLE))
+                union = linear.Union(schema, *(range(4) for _ in inputs), (*columns, -1))
+                rows = self._builder.add("union", union, [*inputs, background])
+                first = TopK(schema, range(4), self._newest_first, 0, 1, by=range(3))
+                self._merged[timed] = self._builder.add("merge of times", first, [rows])
             else:
-                operator = Merge([*((0, 1, 2) for _ in inputs), columns])
-            label = "merge of times" if timed else "merge"
-            self._merged[timed] = self._builder.add(label, operator, [*inputs, background])
+                merge = linear.Distinct(Schema(TRIPLE, frozenset(TRIPLE)), *(None for _ in inputs), columns)
+                self._merged[timed] = self._builder.add("merge", merge, [*inputs, background])
         return self._merged[timed]
+
+    def _newest_first(self, row: IdRow) -> SortKey:
+        """Of a triple's event times the greatest counts; one without a time comes last."""
+        time = self._compilation.context.values[row[3]]
+        assert time is None or isinstance(time, int)
+        return (1, 0) if time is None else (0, -time)

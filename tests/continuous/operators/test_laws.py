@@ -21,11 +21,19 @@ from quadrill.continuous.expressions.values import OrderKeys, ValueTable
 from quadrill.continuous.operators.closure import Closure
 from quadrill.continuous.operators.grouping import Aggregate, Aggregation
 from quadrill.continuous.operators.join import Join
-from quadrill.continuous.operators.linear import Constant, Distinct, Extend, Filter, Project, Union
+from quadrill.continuous.operators.linear import (
+    Constant,
+    Distinct,
+    Extend,
+    Filter,
+    Project,
+    Scan,
+    Select,
+    Union,
+)
 from quadrill.continuous.operators.matching import Match, Mode
-from quadrill.continuous.operators.merge import Merge, TimedMerge
-from quadrill.continuous.operators.ordering import First, TopK, TopKEach
-from quadrill.continuous.operators.scan import Scan, Select, Star, excludes
+from quadrill.continuous.operators.ordering import TopK
+from quadrill.continuous.operators.star import Star
 from quadrill.continuous.rows import Delta, IdRow, Schema, add
 from quadrill.store.dictionary import Pins, TermDictionary
 
@@ -316,7 +324,7 @@ def test_select(states: list[tuple[Delta, ...]]) -> None:
                 add(out, (s, o), 1)
         return out
 
-    obeys_its_law(lambda: Select(AB, (0, 2), excludes({1: None, 2: None})), whole, states)
+    obeys_its_law(lambda: Select(AB, (0, 2), lambda row: row[1] not in (1, 2)), whole, states)
 
 
 @settings(deadline=None)
@@ -437,14 +445,14 @@ def test_first(states: list[tuple[Delta, ...]]) -> None:
             shown.setdefault(row[0], []).append(row)
         return {min(rows_, key=lambda row: (row[1], row)): 1 for rows_ in shown.values()}
 
-    obeys_its_law(lambda: First(ABC, (0,), lambda row: (row[1],)), whole, states)
+    obeys_its_law(lambda: TopK(ABC, (0, 1, 2), lambda row: (row[1],), 0, 1, by=(0,)), whole, states)
 
 
 @settings(deadline=None)
 @given(histories(bags([True, True])), st.integers(0, 1), st.one_of(st.none(), st.integers(0, 2)))
 def test_top_k_of_each_group(states: list[tuple[Delta, ...]], offset: int, limit: int | None) -> None:
-    def top_k() -> TopK:
-        return TopK(CERTAIN_AB, (0, 1), lambda row: row, offset, limit)
+    def top_k(*by: int) -> TopK:
+        return TopK(CERTAIN_AB, (0, 1), lambda row: row, offset, limit, by)
 
     def whole(relation: Delta) -> Delta:
         out: Delta = {}
@@ -452,7 +460,7 @@ def test_top_k_of_each_group(states: list[tuple[Delta, ...]], offset: int, limit
             out |= top_k().step({row: weight for row, weight in relation.items() if row[0] == group})
         return out
 
-    obeys_its_law(lambda: TopKEach(CERTAIN_AB, (0,), top_k), whole, states)
+    obeys_its_law(lambda: top_k(0), whole, states)
 
 
 @settings(deadline=None)
@@ -461,19 +469,7 @@ def test_merge(states: list[tuple[Delta, ...]]) -> None:
     def whole(first: Delta, second: Delta, background: Delta) -> Delta:
         return dict.fromkeys([*first, *second, *(row[::-1] for row in background)], 1)
 
-    obeys_its_law(lambda: Merge([(0, 1, 2), (0, 1, 2), (2, 1, 0)]), whole, states)
-
-
-@settings(deadline=None)
-@given(histories(sets([True] * 4), sets([True] * 4), sets([True] * 3)))
-def test_timed_merge(states: list[tuple[Delta, ...]]) -> None:
-    def whole(first: Delta, second: Delta, background: Delta) -> Delta:
-        times = dict.fromkeys((row[::-1] for row in background), 0)
-        for row in (*first, *second):
-            times[row[:3]] = max(times.get(row[:3], 0), row[3])
-        return {(*triple, time): 1 for triple, time in times.items()}
-
-    obeys_its_law(lambda: TimedMerge((2, 1, 0), lambda time: time), whole, states)
+    obeys_its_law(lambda: Distinct(ABC, None, None, (2, 1, 0)), whole, states)
 
 
 TERMS: list[Literal | NamedNode | BlankNode] = [
