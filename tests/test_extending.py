@@ -19,14 +19,15 @@ from .continuous.test_recovery import Life
 
 PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text(encoding="utf-8")
 *ADDING, REMOVING = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-LATEST, RANGE = re.findall(r"```sparql\n(.*?)```", PAGE, re.DOTALL)
+LATEST, RANGE, BETWEEN = re.findall(r"```sparql\n(.*?)```", PAGE, re.DOTALL)
+RULE = "FILTER ?celsius BETWEEN 20 AND 22"
 # A pattern that no plan keeps up to date: the answer is recomputed.
 RECOMPUTED = "FILTER NOT EXISTS { { ?sensor :broken ?x } MINUS { ?sensor :celsius ?celsius } } } }"
 
 
 @pytest.fixture
 def additions() -> Iterator[dict[str, Any]]:
-    """The page's window and aggregate, by their names there."""
+    """The window, aggregate and rule of the page, by their names there."""
     names: dict[str, Any] = {}
     for block in ADDING:
         exec(compile(block, "docs/extending.md", "exec"), names)
@@ -49,7 +50,7 @@ def values(one: Bench | Life, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
-def test_a_window_from_outside_holds_what_its_operator_says(additions: None, engine: str) -> None:
+def test_a_window_from_outside_holds_what_its_operator_says(additions: dict[str, Any], engine: str) -> None:
     text = LATEST if engine == "native" else LATEST.replace("} }", RECOMPUTED)
     with bench() as one:
         document = one.register("latest", text.removeprefix(PREFIX))
@@ -87,7 +88,7 @@ def test_a_window_from_outside_is_empty_after_a_restart_unless_it_has_a_snapshot
     life.stop()
 
 
-def test_a_window_from_outside_is_held_once_by_queries_that_share_it(additions: None) -> None:
+def test_a_window_from_outside_is_held_once_by_queries_that_share_it(additions: dict[str, Any]) -> None:
     with bench(templates=False) as one:
         for name in ("first", "second"):
             one.register(name, LATEST.removeprefix(PREFIX))
@@ -103,7 +104,7 @@ def test_a_window_from_outside_is_held_once_by_queries_that_share_it(additions: 
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
-def test_an_aggregate_from_outside_is_kept_up_to_date(additions: None, engine: str) -> None:
+def test_an_aggregate_from_outside_is_kept_up_to_date(additions: dict[str, Any], engine: str) -> None:
     text = RANGE if engine == "native" else RANGE.replace("} }", RECOMPUTED)
     with bench() as one:
         assert one.register("range", text.removeprefix(PREFIX))["engine"].startswith(engine)
@@ -114,14 +115,36 @@ def test_an_aggregate_from_outside_is_kept_up_to_date(additions: None, engine: s
         assert seen == ["0", "0.5", "9", "-", "-", "1"]
 
 
-def test_texts_with_additions_are_written_and_read_again(additions: None) -> None:
-    for text in (LATEST, RANGE, RANGE.replace("(?celsius)", "(DISTINCT ?celsius)")):
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_a_rule_from_outside_means_what_it_is_built_of(additions: dict[str, Any], engine: str) -> None:
+    text = BETWEEN if engine == "native" else BETWEEN.replace("} }", RECOMPUTED)
+    plain = BETWEEN.replace(RULE, "FILTER (?celsius >= 20 && ?celsius <= 22)")
+    assert parse(BETWEEN).root == parse(plain).root
+    with bench() as one:
+        assert one.register("between", text.removeprefix(PREFIX))["engine"].startswith(engine)
+        seen = []
+        for at, celsius in enumerate(("19", "20", "21.5", "23")):
+            measured(one, at * 1000, celsius)
+            seen.append(values(one, "between"))
+        assert seen == [[], ["20"], ["20", "21.5"], ["21.5"]]
+
+
+def test_a_rule_from_outside_is_one_of_its_dialects_alone(additions: dict[str, Any]) -> None:
+    with pytest.raises(QueryTextError) as fault:
+        parse(BETWEEN.replace("AND 22", "22"))
+    assert "expected" in str(fault.value) and "AND" in str(fault.value)
+    with pytest.raises(QueryTextError):
+        parse("SELECT ?x { ?x ?y ?z FILTER ?z BETWEEN 20 AND 22 }", dialect="sparql")
+
+
+def test_texts_with_additions_are_written_and_read_again(additions: dict[str, Any]) -> None:
+    for text in (LATEST, RANGE, RANGE.replace("(?celsius)", "(DISTINCT ?celsius)"), BETWEEN):
         query = parse(text)
         assert parse(write(query)).root == query.root
         assert parse(write(query)).windows == query.windows
 
 
-def test_numbers_of_a_window_from_outside_are_checked(additions: None) -> None:
+def test_numbers_of_a_window_from_outside_are_checked(additions: dict[str, Any]) -> None:
     with pytest.raises(QueryTextError, match="from 1 to"):
         parse(LATEST.replace("LATEST 2", "LATEST 0"))
     with pytest.raises(QueryTextError, match="takes other numbers"):
@@ -133,3 +156,5 @@ def test_what_was_taken_away_is_unknown() -> None:
         parse(LATEST)
     with pytest.raises(QueryTextError, match="neither grouped nor aggregated"):
         parse(RANGE.replace("LATEST 2", "TRIPLES 2"))
+    with pytest.raises(QueryTextError):
+        parse(BETWEEN.replace("LATEST 2", "TRIPLES 2"))

@@ -1,15 +1,16 @@
-"""Text to `ContinuousQuery`: the one entry point of the package."""
+"""Text to `ContinuousQuery`, the one entry point of the package; rules from outside (docs/extending.md)."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from lark import Lark
+from lark import Lark, v_args
 from lark.exceptions import UnexpectedInput
 
 from quadrill.store.errors import QueryTextError, UnsupportedError
@@ -29,6 +30,47 @@ _LAST_WINDOW = "    | PAST_WINDOW                                         -> win
 """Behind this alternative of sparql.lark the windows from outside are put."""
 
 DIALECTS: tuple[Dialect, ...] = ("cqels", "rspql", "csparql", "sparql")
+
+
+@dataclass(frozen=True, slots=True)
+class DialectRule:
+    """A grammar rule from outside, whose meaning is that of syntax nodes that are there already.
+
+    ``grammar`` is lark's text, put behind that of the dialect; ``name`` is its rule or alias. ``build`` is
+    given the tokens and nodes that the rule matched and returns a node of `syntax`.
+    """
+
+    name: str
+    grammar: str
+    build: Callable[..., Any]
+    dialects: tuple[Dialect, ...] = ("cqels", "rspql", "csparql")
+
+
+_rules: dict[str, DialectRule] = {}
+
+
+def register_rule(rule: DialectRule) -> None:
+    """Add a rule; texts that are read from now on may use it.
+
+    Raises:
+        ValueError: the grammars, or another rule from outside, have one of this name.
+    """
+    if rule.name in _rules or hasattr(SyntaxBuilder, rule.name):
+        raise ValueError(f"there is a rule named {rule.name!r} already")
+    _rules[rule.name] = rule
+
+
+def unregister_rule(name: str) -> None:
+    """Take a rule away again; running queries keep what it meant."""
+    del _rules[name]
+
+
+Additions = tuple[tuple[str, ...], tuple[DialectRule, ...]]
+"""What a grammar has from outside: the words of windows, and rules."""
+
+
+def _additions(dialect: Dialect) -> Additions:
+    return words(), tuple(rule for rule in _rules.values() if dialect in rule.dialects)
 
 
 def parse(
@@ -83,14 +125,14 @@ def parse_syntax(context: Context) -> s.Unit:
     try:
         if len(context.text) > _REMEMBERED_CHARACTERS:
             return grammar.parse(context.text)  # type: ignore[return-value]  # the embedded transformer's result
-        return _remembered(context.dialect, words(), context.text)
+        return _remembered(context.dialect, _additions(context.dialect), context.text)
     except UnexpectedInput:
         diagnostics.explain(context, grammar)
         raise diagnostics.error_of(context) from None
 
 
 @lru_cache(maxsize=128)
-def _remembered(dialect: Dialect, _words: tuple[str, ...], text: str) -> s.Unit:
+def _remembered(dialect: Dialect, _added: Additions, text: str) -> s.Unit:
     """The tree of a right text: nobody changes it, and instances of one query differ in their parameters."""
     return grammar_of(dialect).parse(text)  # type: ignore[return-value]  # the embedded transformer's result
 
@@ -101,7 +143,7 @@ def grammar_of(dialect: Dialect) -> Lark:
     One thread builds at a time: lark reads its grammars with CPython's ``ast``, whose recursion counter is
     shared by threads ("AST constructor recursion depth mismatch").
     """
-    key = dialect, words()
+    key = dialect, _additions(dialect)
     known = _grammars.get(key)
     if known is None:
         with _building:
@@ -111,13 +153,16 @@ def grammar_of(dialect: Dialect) -> Lark:
     return known
 
 
-_grammars: dict[tuple[Dialect, tuple[str, ...]], Lark] = {}
+_grammars: dict[tuple[Dialect, Additions], Lark] = {}
 _building = threading.Lock()
 
 
-def _build(dialect: Dialect, more: tuple[str, ...]) -> Lark:
-    """The parser of a dialect; windows may also be written by ``more`` words with numbers behind them."""
+def _build(dialect: Dialect, additions: Additions) -> Lark:
+    """The parser of a dialect; windows may also be written by words from outside with numbers behind them."""
     source = files(__package__)
+    more, rules = additions
+    methods = {rule.name: v_args(inline=True)(_method(rule)) for rule in rules}
+    builder: type[SyntaxBuilder] = type("SyntaxBuilder", (SyntaxBuilder,), methods)
 
     def load(_paths: Any, path: str) -> tuple[str, str]:
         name = re.split(r"[/\\]", path)[-1]
@@ -127,15 +172,20 @@ def _build(dialect: Dialect, more: tuple[str, ...]) -> Lark:
             text += f"\nWINDOW_WORD: /(?:{'|'.join(more)})(?!\\w)/i\n"
         return name, text
 
+    own = (source / f"{dialect}.lark").read_text(encoding="utf-8")
     return Lark(
-        (source / f"{dialect}.lark").read_text(encoding="utf-8"),
+        "\n".join([own, *(rule.grammar for rule in rules)]),
         parser="lalr",
         start="unit",
         maybe_placeholders=True,
-        transformer=SyntaxBuilder(),
+        transformer=builder(),
         import_paths=[load],
         source_path=f"{dialect}.lark",
     )
+
+
+def _method(rule: DialectRule) -> Callable[..., Any]:
+    return lambda _, *matched: rule.build(*matched)
 
 
 def warm_up() -> None:

@@ -14,6 +14,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Quad, Triple
 from quadrill.store.terms import Term
 
 from ..algebra.reify import REIFIES, CanonicalNames, Statement, states
+from ..rows import add
 
 
 class CanonicalReifiers:
@@ -26,7 +27,7 @@ class CanonicalReifiers:
     def __init__(self, asserts: bool, live: Iterable[Quad] = ()) -> None:
         """``live``: quads without reifiers that are there already and were given out as they are."""
         self._asserts = asserts
-        self._statements: dict[BlankNode, dict[Statement, int]] = {}
+        self._statements: dict[BlankNode, set[Statement]] = {}
         self._mentions: dict[BlankNode, set[Quad]] = {}
         self._names = CanonicalNames(self._only)
         self._counts: dict[Quad, int] = {}
@@ -87,11 +88,11 @@ class CanonicalReifiers:
     def _state(self, quad: Quad, weight: int) -> None:
         node, statement = quad.subject, (quad.graph_name, quad.object)
         assert isinstance(node, BlankNode)
-        about = self._statements.setdefault(node, {})
+        about = self._statements.setdefault(node, set())
         if weight > 0:
-            about[statement] = 1  # type: ignore[index]
+            about.add(statement)  # type: ignore[arg-type]
         else:
-            del about[statement]  # type: ignore[arg-type]
+            about.remove(statement)  # type: ignore[arg-type]
             if not about:
                 del self._statements[node]
 
@@ -103,17 +104,10 @@ class CanonicalReifiers:
             self._count(self._names.quad(asserted), weight, out)
 
     def _count(self, quad: Quad, weight: int, out: dict[Quad, int]) -> None:
-        before = self._counts.get(quad, 0)
-        after = before + weight
-        if after:
-            self._counts[quad] = after
-        else:
-            del self._counts[quad]
-        if bool(before) != bool(after):
-            if quad in out:
-                del out[quad]
-            else:
-                out[quad] = weight
+        before = quad in self._counts
+        add(self._counts, quad, weight)
+        if before != (quad in self._counts):
+            add(out, quad, weight)
 
     def _only(self, node: BlankNode) -> Statement | None:
         about = self._statements.get(node)
