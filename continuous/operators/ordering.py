@@ -75,25 +75,27 @@ class TopK(Operator):
         out: Delta = {}
         told: dict[IdRow, SortKey] = {}
         touched: dict[IdRow, _Group] = {}
+        by, groups, shows_all = self.by, self._groups, self._shows_all
         for row, weight in changes[0].items():
-            place = _cells(row, self.by)
-            group = self._groups.get(place)
+            place = _cells(row, by) if by else ()
+            group = groups.get(place)
             if group is None:
-                group = self._groups[place] = _Group()
+                group = groups[place] = _Group()
             key = self._enter(group, row, weight)
             if group.bar is None or not group.bar < key:
                 touched[place] = group
-            if self._shows_all:
+            if shows_all:
                 shown = _cells(row, self._columns)
-                told[shown] = min(key, told.get(shown, key))
+                if shown not in told or key < told[shown]:
+                    told[shown] = key
                 add(out, shown, weight)
         if not touched:
             return EMPTY
         for place, group in touched.items():
-            if not self._shows_all:
+            if not shows_all:
                 self._show(group, told, out)
             if not group.sorted:
-                del self._groups[place]
+                del groups[place]
         self._key_of = told
         self.revision += 1
         return out or EMPTY
