@@ -8,7 +8,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from ..rows import Delta, IdRow
+from ..rows import Delta, IdRow, merge
 
 Key: TypeAlias = int | tuple[int, ...]
 Index: TypeAlias = dict[Key, dict[IdRow, int]]
@@ -42,7 +42,7 @@ def enter(index: Index, columns: tuple[int, ...], change: Mapping[IdRow, int]) -
 
 
 class Arrangement:
-    """A relation kept under one or more keys, each key a tuple of column places.
+    """A relation kept under the keys that were asked for, each key a tuple of column places.
 
     An index maps the key's value (an id for one column, a tuple of ids for several, ``()`` for none) to the
     rows with it and their weights.
@@ -56,10 +56,10 @@ class Arrangement:
     now: Mapping[tuple[int, ...], Any] | None = None
     """What `index` gives at this step, by key, where it may be another one at each; None where it is not."""
 
-    def __init__(self, keys: Iterable[tuple[int, ...]]) -> None:
-        self.indexes: dict[tuple[int, ...], Index] = {key: {} for key in dict.fromkeys(keys)}
-        if not self.indexes:
-            self.indexes[()] = {}
+    def __init__(self) -> None:
+        self.indexes: dict[tuple[int, ...], Index] = {}
+        self.flat: Delta | None = {}
+        """The rows until the first index is asked for, which generated code adds to as `update` does."""
         self._count = 0
         self.recent: deque[IdRow] = deque(maxlen=_RECENT)
 
@@ -71,10 +71,14 @@ class Arrangement:
             for row, weight in self.rows():
                 found.setdefault(key_of(row, key), {})[row] = weight
             self.indexes[key] = found
+            if self.flat is not None:
+                self._count, self.flat = len(self.flat), None
         return found
 
     def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
-        """Have exactly these indexes (one at least)."""
+        """Have exactly these indexes, one at least; none when none has been asked for yet."""
+        if self.flat is not None:
+            return
         wanted = list(dict.fromkeys(keys)) or [next(iter(self.indexes))]
         for key in wanted:
             self.index(key)
@@ -97,6 +101,9 @@ class Arrangement:
     def update(self, change: Delta) -> None:
         """Add a change to every index."""
         self.recent.extend(change)
+        if self.flat is not None:
+            merge(self.flat, change)
+            return
         grown = 0
         for columns, index in self.indexes.items():
             grown = enter(index, columns, change)
@@ -108,17 +115,23 @@ class Arrangement:
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
         """Every row with its weight."""
+        if self.flat is not None:
+            yield from self.flat.items()
+            return
         for bucket in next(iter(self.indexes.values())).values():
             yield from bucket.items()
 
     def held(self) -> Iterator[IdRow]:
         """Every row, read in pieces while rows come and go; those that stay are there."""
+        if self.flat is not None:
+            yield from list(self.flat)
+            return
         # Buckets that lose their rows to others in the meantime keep their own.
         buckets = list(next(iter(self.indexes.values())).values())
         yield from chain.from_iterable(map(tuple, buckets))
 
     def __len__(self) -> int:
-        return self._count
+        return self._count if self.flat is None else len(self.flat)
 
 
 def key_of(row: Sequence[int], columns: tuple[int, ...]) -> Key:

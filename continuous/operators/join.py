@@ -56,7 +56,7 @@ class Join(Operator):
         self.static = self.pinned = (False,) * len(inputs)
         self.arrangements: tuple[Arrangement, ...] = ()
         self.routes = tuple(self._route(start) for start in range(len(inputs)))
-        self.arrangements = tuple(Arrangement(keys) for keys in self._keys(self.routes))
+        self.arrangements = tuple(Arrangement() for _ in inputs)
 
     def step(self, *changes: Delta) -> Delta:
         """The rows that the changes of the inputs, taken one after the other, make and unmake."""

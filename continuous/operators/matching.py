@@ -61,8 +61,7 @@ class Match(Operator):
             self._overlap = tuple(
                 (left.position(name), right.position(name)) for name in loose if name not in ignored
             )
-        self._left = Arrangement([self._left_key])
-        self._right = Arrangement([self._right_key])
+        self._left, self._right = Arrangement(), Arrangement()
         # With equality alone a match is a matter of the key, otherwise of each left row.
         self._by_key = not self._loose and residual is None
         self._counts: dict[IdRow, int] = {}

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..expressions.compile import Emitter, ExpressionContext
 from ..operators import linear
+from ..operators.arrangement import Arrangement
 from ..operators.grouping import Aggregate
 from ..operators.join import Join, Probe
 from ..operators.linear import Scan
@@ -212,12 +213,18 @@ class _Writer:
         depth = out.depth
         inputs = self._nodes[place].inputs
         join.static = tuple(each in self._static for each in inputs)
+        often = {
+            probe.input
+            for route, static in zip(join.routes, join.static, strict=True)
+            for probe in route.probes
+            if not static
+        }
         for number, route in enumerate(join.routes):
             given = f"d{self._nodes[place].inputs[number]}"
             out.line(f"if {given}:  # #{place} join: what came from #{self._nodes[place].inputs[number]}")
             out.depth += 1
             inside = out.depth
-            indexes = [self._index(join, probe) for probe in route.probes]
+            indexes = [self._index(join, probe, probe.input in often) for probe in route.probes]
             out.line(f"for row{number}, w{number} in {given}.items():")
             out.depth += 1
             slots: dict[str, str] = {}
@@ -228,23 +235,43 @@ class _Writer:
                 weights.append(f"w{probe.input}")
             self._rows.behind(chain, dict(slots), " * ".join(weights))
             out.depth = inside
-            out.line(f"{out.name_of(join.arrangements[number], 'input')}.update({given})")
+            self._keep(join.arrangements[number], number, given, number in often)
             out.depth = depth
         self._close_sink(chain)
+
+    def _keep(self, arrangement: Arrangement, number: int, given: str, often: bool) -> None:
+        """The input keeps its change: `Arrangement.update`, in line while it has no index."""
+        out = self._out
+        name = out.name_of(arrangement, "input")
+        if often or arrangement.now is not None or arrangement.is_lookup:
+            out.line(f"{name}.update({given})")
+            return
+        flat, total = out.fresh("flat"), out.fresh("n")
+        out.line(f"{flat} = {name}.flat")
+        out.line(f"if {flat} is None: {name}.update({given})")
+        out.line("else:")
+        out.line(f"    {name}.recent.extend({given})")
+        out.line(f"    for row{number}, w{number} in {given}.items():")
+        out.line(f"        {total} = {flat}.get(row{number}, 0) + w{number}")
+        out.line(f"        if {total}: {flat}[row{number}] = {total}")
+        out.line(f"        else: del {flat}[row{number}]")
 
     def _unpack(self, number: int, columns: Any, join: Join, slots: dict[str, str]) -> None:
         for column in columns:
             slots[join.inputs[number].vars[column]] = f"row{number}[{column}]"
 
-    def _index(self, join: Join, probe: Probe) -> str:
-        """The name of the index that a look-up uses; some are looked for each time."""
+    def _index(self, join: Join, probe: Probe, often: bool) -> str:
+        """The name of the index that a look-up uses; where only commits look, it is made when one does."""
         out = self._out
         arrangement = join.arrangements[probe.input]
-        found = arrangement.index(probe.key)
-        if arrangement.now is None:
-            return out.name_of(found, "index")
+        if arrangement.now is None and often:
+            return out.name_of(arrangement.index(probe.key), "index")
         index = out.fresh("look")
-        out.line(f"{index} = {out.name_of(arrangement.now, 'now')}[{probe.key}]")
+        if arrangement.now is not None:
+            arrangement.index(probe.key)
+            out.line(f"{index} = {out.name_of(arrangement.now, 'now')}[{probe.key}]")
+        else:
+            out.line(f"{index} = {out.name_of(arrangement, 'input')}.index({probe.key})")
         return index
 
     def _probe(self, probe: Probe, index: str, node: PlanNode, join: Join, slots: dict[str, str]) -> None:

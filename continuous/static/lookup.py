@@ -120,7 +120,7 @@ class Lookup(Arrangement):
             store: where its rows are.
             order: held while no commit can become visible.
         """
-        super().__init__([()])
+        super().__init__()
         self.table = table
         self.asked = 0
         self.found = 0

@@ -32,7 +32,7 @@ class SharedArrangement(Arrangement):
 
     def __init__(self, table: Table) -> None:
         """Look into a table; from `attach` on its changes wait for the query."""
-        super().__init__([()])
+        super().__init__()
         self.table: Table = table
         self.now: dict[Columns, Index | Behind] = {}
         self._used: dict[Columns, TableIndex] = {}
