@@ -113,7 +113,7 @@ class Engine(StreamService, QueryService):
         """Between turns: what is due is done; the seconds until something is due again."""
         parts = self.parts
         try:
-            with parts.sequencer.pause():
+            with parts.sequencer.paused:
                 self.lifecycle.restart_failed()
                 if self.recovery is not None:
                     self.recovery.checkpoints.when_due()
@@ -128,7 +128,7 @@ class Engine(StreamService, QueryService):
         parts.sequencer.write_what_waits()
         self.lifecycle.restart_failed()
         parts.sources.run_due()
-        with parts.sequencer.pause():
+        with parts.sequencer.paused:
             parts.router.timetable.look()
         parts.sequencer.wait_for_all()
 

@@ -1,17 +1,17 @@
 """The one order of everything that moves a query: each turn gets its place and its record under one lock.
 
-    accepted --lock--> record in the journal, place in the queue --> the sequencer works turns off, one by one
+    accepted --lock--> record in the journal, place in the queue --> the sequencer works turns off
 
-Turns are values. Who makes one knows what has to happen; the sequencer takes it apart and calls down.
+Whoever makes a turn knows what is done in it.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from quadrill.store.errors import StoreUnwritableError
@@ -34,6 +34,7 @@ class Turn:
         weight: how many elements it has, 1 for one without any.
         since: when it came, by the performance counter.
         done: it was worked off, and what it caused is durable and shown.
+        waiter: set then, for the one who waits for it.
         result: what working it off gave.
         error: what it raised.
     """
@@ -43,6 +44,7 @@ class Turn:
     weight: int = field(default=1, init=False)
     since: float = field(default=0.0, init=False)
     done: bool = field(default=False, init=False)
+    waiter: threading.Event | None = field(default=None, init=False)
     result: Any = field(default=None, init=False)
     error: BaseException | None = field(default=None, init=False)
 
@@ -55,15 +57,8 @@ class InputTurn(Turn):
 
 
 @dataclass(slots=True, eq=False)
-class NewStreamTurn(Turn):
-    """A stream was declared: windows that read every stream get it."""
-
-    iri: str
-
-
-@dataclass(slots=True, eq=False)
 class CallTurn(Turn):
-    """Something is done that no other turn says."""
+    """Some work, which gives the turn's result."""
 
     work: Callable[[], Any]
 
@@ -79,9 +74,9 @@ class TurnQueue:
         order: the number given last.
         open: inputs are accepted.
         waiting: the turns in line.
-        weight: elements that wait, and one for each turn without any.
         stages: how long turns wait and take.
         number: the record of the turn at work; 0 between turns and without a journal.
+        at: the time of the turn at work, or of the last one.
         version: the newest commit that took its turn.
         processed: the record up to which everything is worked off.
         needed: the record up to which inputs must be durable before results are shown.
@@ -95,22 +90,24 @@ class TurnQueue:
         self.stages = Stages()
         self.order = 0
         self.open = False
-        self.weight = 0
         self.number = 0
+        self.at = 0
         self.version = 0
         self.processed = 0 if journal is None else journal.last
         self.needed = 0
         self.trouble: str | None = None
         # For a replay: gets the store to the version that the refresh of a query read.
         self.replaying: Callable[[str], None] | None = None
-        self.waiting: deque[Turn] = deque()
-        self._ready = threading.Condition()
-        self._done = threading.Condition()
-        self._waiters = 0
+        self.waiting: SimpleQueue[Turn] = SimpleQueue()
+        # Weights of all turns that came and of those that were taken.
+        self._came = 0
+        self._taken = 0
         self._closed = False
 
-    def __len__(self) -> int:
-        return len(self.waiting)
+    @property
+    def weight(self) -> int:
+        """Elements that wait, and one for each turn without any."""
+        return self._came - self._taken
 
     # --- getting a place ------------------------------------------------------------------------
 
@@ -122,18 +119,17 @@ class TurnQueue:
         return self.order
 
     def put(self, turn: Turn) -> None:
-        """Queue a turn that has its number; called under the lock.
+        """Queue a turn that has its number, if it is to have one.
 
         Raises:
             EngineStoppedError: nothing is worked off any more.
         """
         turn.since = time.perf_counter()
-        with self._ready:
+        with self.lock:
             if self._closed:
                 raise EngineStoppedError("the engine is stopped")
-            self.waiting.append(turn)
-            self.weight += turn.weight
-            self._ready.notify()
+            self._came += turn.weight
+            self.waiting.put(turn)
 
     def submit(self, turn: AnyTurn, kind: str, **members: Any) -> AnyTurn:
         """Note a turn in the journal and queue it behind all that was accepted so far."""
@@ -164,10 +160,9 @@ class TurnQueue:
 
     def require_room(self, number: int, most: int) -> None:
         """Raise BackPressureError when so many further elements would be more than ``most`` in line."""
-        if self.weight and self.weight + number > most:
-            raise BackPressureError(
-                f"{self.weight} elements wait for the engine, the limit is {most}", retry_after=1.0
-            )
+        weight = self.weight
+        if weight and weight + number > most:
+            raise BackPressureError(f"{weight} elements wait for the engine, the limit is {most}")
 
     def wait_durable(self) -> None:
         """Return when everything accepted so far is in the journal.
@@ -206,36 +201,34 @@ class TurnQueue:
 
     # --- for the sequencer ----------------------------------------------------------------------
 
-    def take(self) -> Turn | None:
-        """The next turn; None when none waits."""
-        with self._ready:
-            if not self.waiting:
-                return None
-            turn = self.waiting.popleft()
-            self.weight -= turn.weight
-            return turn
-
-    def wait_for_one(self, seconds: float) -> bool:
-        """Wait until a turn is there, for so long at most; False when none will ever be."""
-        with self._ready:
-            if not self.waiting and not self._closed:
-                self._ready.wait(seconds)
-            return bool(self.waiting) or not self._closed
+    def take(self, seconds: float = 0.0) -> Turn | None:
+        """The next turn; None when none comes within so many seconds."""
+        try:
+            turn = self.waiting.get(seconds > 0, seconds)
+        except Empty:
+            return None
+        self._taken += turn.weight
+        return turn
 
     def close(self) -> None:
         """Accept nothing more."""
-        with self._ready:
-            self._closed = True
-            self._ready.notify_all()
+        with self.lock:
+            if not self._closed:
+                self.put(Turn())  # wakes the engine's thread
+                self._closed = True
+
+    @property
+    def ended(self) -> bool:
+        """True when no turn waits, and none will."""
+        return self._closed and self.waiting.empty()
 
     def finish(self, turns: Sequence[Turn], failure: BaseException | None) -> None:
         """These turns are done; ``failure`` is why what they caused could not be written."""
         for turn in turns:
             turn.error = turn.error or failure
             turn.done = True
-        if self._waiters:
-            with self._done:
-                self._done.notify_all()
+            if turn.waiter is not None:
+                turn.waiter.set()
 
     def wait(self, turn: Turn, timeout: float | None = None) -> Any:
         """Return when a turn is done; its result.
@@ -245,13 +238,9 @@ class TurnQueue:
             Exception: what working it off raised.
         """
         if not turn.done:
-            with self._done:
-                self._waiters += 1
-                try:
-                    if not self._done.wait_for(lambda: turn.done, timeout):
-                        raise TimeoutError(f"the engine did not get to it within {timeout} s")
-                finally:
-                    self._waiters -= 1
+            turn.waiter = turn.waiter or threading.Event()
+            if not turn.done and not turn.waiter.wait(timeout):
+                raise TimeoutError(f"the engine did not get to it within {timeout} s")
         if turn.error is not None:
             raise turn.error
         return turn.result

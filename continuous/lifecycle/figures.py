@@ -83,12 +83,12 @@ def figures_of(parts: EngineParts) -> EngineFigures:
             for each in parts.streams
         ]  # fmt: skip
     # Between two inputs, so that windows do not change while they are counted.
-    with parts.sequencer.pause():
+    with parts.sequencer.paused:
         queries = [_of_query(entry) for entry in parts.catalogue.entries()]
         lookups = sum(len(each.static.looked_up()) for each in parts.running())
     return EngineFigures(
         parts.turns.stages.items(),
-        len(parts.turns),
+        parts.turns.waiting.qsize(),
         parts.turns.weight,
         len(parts.acceptor.receipts),
         parts.rates.liveliest(parts.clock.now_ms(), RATED_GRAPHS),

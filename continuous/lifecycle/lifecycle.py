@@ -15,7 +15,7 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.registry.records import QueryRecord, QueryState
 
 from ..algebra.rewrites import prepare as rewritten
-from ..durable.turns import NewStreamTurn
+from ..durable.turns import CallTurn
 from ..errors import EngineStoppedError
 from ..evaluate.evaluator import Evaluator
 from ..output.feed import Feed
@@ -26,7 +26,6 @@ from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec, remote_graphs_of, services_of, specs_of
-from ..scheduler.turns import AttachTurn, DetachTurn, ReserveTurn, StateTurn, UnreadyTurn
 from ..streams.accept import StreamState
 from .parts import EngineParts
 
@@ -132,7 +131,7 @@ class QueryLifecycle:
             members["from"] = replay_from
         with parts.turns.lock:
             kept = {} if start is None else parts.streams.kept_now()
-            turn = AttachTurn(running, reset, replay_from, kept)
+            turn = CallTurn(partial(parts.attachments.attach, running, reset, replay_from, kept))
             parts.turns.submit(turn, "attach", **members)
         # A restart comes between two turns: its own comes after those that wait.
         return parts.sequencer.finish(turn) or 0
@@ -172,8 +171,8 @@ class QueryLifecycle:
         entry.pending = pending = self.parts.attachments.pending(entry.name, prepared)
         pending.making = making
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
-        turn = self.parts.turns.submit(ReserveTurn(entry, pending), "reserve", **members)
-        self.parts.sequencer.finish(turn)
+        begin_waiting = partial(self.parts.attachments.begin_waiting, entry, pending)
+        self.parts.sequencer.perform(begin_waiting, "reserve", **members)
         making.evaluator.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
     def make(self, entry: Entry, pending: Pending) -> None:
@@ -202,9 +201,8 @@ class QueryLifecycle:
         reason = error if pending.problem is None else pending.problem
         log.warning("the query %s cannot begin: %s", entry.name, reason)
         message, code = sentence_of(reason), getattr(reason, "code", "internal")
-        turn = UnreadyTurn(entry, message, code)
-        self.parts.turns.submit(turn, "unready", name=entry.name, error=message, code=code)
-        self.parts.sequencer.finish(turn)
+        give_up = partial(self.parts.attachments.give_up, entry, message, code)
+        self.parts.sequencer.perform(give_up, "unready", name=entry.name, error=message, code=code)
 
     def _open_streams(self, prepared: PreparedQuery) -> None:
         for state in self.parts.streams.open_all(prepared.streams):
@@ -212,8 +210,9 @@ class QueryLifecycle:
 
     def tell_new_stream(self, state: StreamState) -> None:
         """Queries whose windows read every stream get a new one in its turn."""
-        turn = NewStreamTurn(state.iri)
-        self.parts.sequencer.submit(turn, "stream", stream=state.iri, created=state.record.created_ms)
+        turn = CallTurn(partial(self.parts.router.new_stream, state.iri))
+        self.parts.turns.submit(turn, "stream", stream=state.iri, created=state.record.created_ms)
+        self.parts.sequencer.drain()
 
     # --- the end --------------------------------------------------------------------------------
 
@@ -225,9 +224,8 @@ class QueryLifecycle:
         entry.running = entry.pending = None
         if pending is not None:
             pending.call_off()
-        turn = DetachTurn(entry, running, dropped)
-        self.parts.turns.submit(turn, "detach", name=entry.name, dropped=dropped)
-        self.parts.sequencer.finish(turn)
+        detach = partial(self.parts.attachments.detach, entry, running, dropped)
+        self.parts.sequencer.perform(detach, "detach", name=entry.name, dropped=dropped)
 
     def restore(
         self, record: QueryRecord, before: tuple[int, int, int] | None = None, feed: Feed | None = None
@@ -310,9 +308,8 @@ class QueryLifecycle:
         """Pause a query or let it go on, in its turn."""
         self.parts.turns.require_writable()
         self.parts.catalogue.set_state(entry, state, None)
-        turn = StateTurn(running, state)
-        self.parts.turns.submit(turn, "state", name=entry.name, state=state)
-        self.parts.sequencer.finish(turn)
+        set_state = partial(self.parts.router.set_state, running, state)
+        self.parts.sequencer.perform(set_state, "state", name=entry.name, state=state)
 
 
 def members_of(entry: Entry, prepared: PreparedQuery | None) -> dict[str, Any]:

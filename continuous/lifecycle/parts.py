@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
@@ -18,7 +19,7 @@ from quadrill.store.shelf import Shelf
 
 from ..clock import Clock
 from ..durable.journal import Journal
-from ..durable.turns import TurnQueue
+from ..durable.turns import CallTurn, TurnQueue
 from ..errors import EngineStoppedError
 from ..evaluate.evaluator import Evaluator
 from ..output.feed import Outbox
@@ -30,7 +31,6 @@ from ..remote.source_registry import SourceRegistry
 from ..scheduler.attachments import Attachments
 from ..scheduler.router import Router
 from ..scheduler.sequencer import Sequencer
-from ..scheduler.turns import CommitTurn
 from ..settings import EngineSettings
 from ..static.budget import StaticBudget
 from ..static.kept import KeptTables
@@ -107,14 +107,21 @@ class EngineParts:
         self.catalogue = QueryCatalogue(registry, clock, settings)
         self.router = Router(self.turns, self.acceptor, self.streams, self.catalogue, settings, self.outbox)
         self.attachments = Attachments(
-            store, self.router, self.streams, self.catalogue, self.sources, self.views, self.outbox, settings
+            store,
+            self.turns,
+            self.router,
+            self.streams,
+            self.catalogue,
+            self.sources,
+            self.views,
+            self.outbox,
+            settings,
         )
         self.sequencer = Sequencer(
             self.turns,
             self.router,
             self.attachments,
             self.statics,
-            self.sources,
             self.views,
             self.outbox,
             threaded=threaded,
@@ -149,5 +156,6 @@ class EngineParts:
         """Called by the store in a writer's thread: the commit takes its turn as an input."""
         self.rates.take([commit])
         with contextlib.suppress(EngineStoppedError):
-            turn = CommitTurn(commit)
-            self.sequencer.submit(turn, "commit", version=commit.version, at=commit.at_ms)
+            turn = CallTurn(partial(self.sequencer.commit, commit))
+            self.turns.submit(turn, "commit", version=commit.version, at=commit.at_ms)
+            self.sequencer.drain()

@@ -6,6 +6,7 @@ import json
 import time
 from concurrent.futures import wait
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
@@ -19,7 +20,6 @@ from ..queries.catalogue import Entry, start_making
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
-from ..scheduler.turns import RefreshTurn, RegistrationTurn
 from ..static.progress import Progress, entered
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
@@ -173,7 +173,7 @@ class QueryService:
             return describe.describe_pending(pending, entry.created_ms)
         if running is None:
             return describe.describe_failed(entry) if entry.state == "failed" else None
-        with self.parts.sequencer.pause():
+        with self.parts.sequencer.paused:
             if entry.running is not running:
                 return None
             document = describe.describe_running(running, self.parts.streams.find, now)
@@ -204,7 +204,7 @@ class QueryService:
         document = self.describe(name)
         entry = self.parts.catalogue.get(name)
         algebra, text, source = f"none: {document['error'] or document['state']}", "", None
-        with self.parts.sequencer.pause():
+        with self.parts.sequencer.paused:
             running = entry.running
             if running is not None:
                 plan = running.explained
@@ -236,9 +236,9 @@ class QueryService:
                 self.parts.catalogue.update(entry)
                 running = entry.running
                 if running is not None:
-                    turn = RegistrationTurn(running, registration)
-                    self.parts.turns.submit(turn, "registration", name=name, options=registration.options())
-                    self.parts.sequencer.finish(turn)
+                    change = partial(self.parts.attachments.change, running, registration)
+                    options = registration.options()
+                    self.parts.sequencer.perform(change, "registration", name=name, options=options)
             if state == "paused" and entry.running is not None and entry.running.state == "running":
                 self.lifecycle.set_state(entry, entry.running, "paused")
             elif state == "running":
@@ -258,9 +258,8 @@ class QueryService:
             raise ConflictError(f"the query {name} has failed", code="query-failed")
         self.parts.sources.refresh(running.prepared.source_specs)
         self.parts.turns.require_writable()
-        turn = RefreshTurn(name, "request")
-        self.parts.turns.submit(turn, "refresh", name=name, cause="request")
-        self.parts.sequencer.finish(turn)
+        refresh = partial(self.parts.router.refresh, name, "request")
+        self.parts.sequencer.perform(refresh, "refresh", name=name, cause="request")
         return self.describe(name)
 
     def replay(self, name: str, from_ms: int | None = None) -> dict[str, Any]:

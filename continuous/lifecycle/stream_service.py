@@ -267,8 +267,7 @@ class StreamService:
             InputError: too far in the future.
             NotFoundError: an unknown stream where streams are not declared by themselves.
         """
-        self.parts.turns.require_open()
-        self.parts.turns.require_writable()
+        self.parts.turns.require_ready()
         while True:
             state = self.parts.streams.find(stream_ref) or self._opened(stream_ref)
             if state.derived_from is not None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError, QuadrillError
 
 from ..durable.journal import Journal, JournalRecord, elements_of, event_of
-from ..durable.turns import CallTurn, InputTurn, NewStreamTurn, Turn
+from ..durable.turns import CallTurn, InputTurn, Turn
 from ..evaluate.evaluator import Evaluator
 from ..inputs import StreamInput
 from ..lifecycle.lifecycle import QueryLifecycle, sentence_of
@@ -23,17 +24,6 @@ from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
-from ..scheduler.turns import (
-    AttachTurn,
-    CommitTurn,
-    DetachTurn,
-    RefreshTurn,
-    RegistrationTurn,
-    ReserveTurn,
-    StateTurn,
-    SwapAgainTurn,
-    UnreadyTurn,
-)
 from ..static.replay import Past
 from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter
@@ -106,7 +96,7 @@ class Replay:
             except (GoneError, StopIteration):
                 at = parts.clock.now_ms()
             number = parts.turns.note("commit", now=at, version=version, at=at)
-            self._run(CommitTurn(Commit(version, at)), number, at)
+            self._run(self._commit(version, at), number, at)
 
     def before_refresh(self, name: str) -> None:
         """A query of the replay is about to refresh its static parts: it reads the version of then."""
@@ -143,6 +133,9 @@ class Replay:
         if turn.error is not None:
             raise turn.error
 
+    def _commit(self, version: int, at: int) -> Turn:
+        return CallTurn(partial(self._parts.sequencer.commit, Commit(version, at)))
+
     def _turn_of(self, record: JournalRecord, members: dict[str, Any], *, counted: bool) -> Turn | None:
         """The turn of a record; None where nothing has to be done again."""
         parts = self._parts
@@ -152,49 +145,50 @@ class Replay:
                 return None if event is None else InputTurn(event)
             case "commit":
                 parts.store.forward(members["version"])
-                return CommitTurn(Commit(members["version"], members["at"]))
+                return self._commit(members["version"], members["at"])
             case "stream":
-                return NewStreamTurn(members["stream"])
+                return CallTurn(partial(parts.router.new_stream, members["stream"]))
             case "unstream":
                 self._drop_stream(members)
                 return None
             case "reserve":
                 entry = self._entry_of(record)
-                entry.pending = parts.attachments.pending(entry.name, self._prepared(members))
-                return ReserveTurn(entry, entry.pending)
+                entry.pending = pending = parts.attachments.pending(entry.name, self._prepared(members))
+                return CallTurn(partial(parts.attachments.begin_waiting, entry, pending))
             case "attach":
                 return self._attach(record)
             case "source":
                 key, changed = parts.sources.replay(members)
                 if not changed:
                     return None
-                return CallTurn(lambda: parts.router.sources_changed(key, members.get("now", 0)))
+                return CallTurn(partial(parts.router.sources_changed, key))
             case "swap":
-                return SwapAgainTurn([name for name, _ in _tables_of(members)], members["version"])
+                names = [name for name, _ in _tables_of(members)]
+                return CallTurn(partial(parts.sequencer.swap_again, names, members["version"]))
         existing = parts.catalogue.find(members["name"])
         return None if existing is None else self._turn_of_query(record.kind, members, existing)
 
     def _turn_of_query(self, kind: str, members: dict[str, Any], entry: Entry) -> Turn | None:
         """The turn of a record of a query that has begun, or has its place."""
-        running = entry.running
+        running, router, attachments = entry.running, self._parts.router, self._parts.attachments
         match kind:
             case "detach":
                 entry.running = None
                 if members["dropped"]:
                     self._parts.catalogue.discard(entry)
-                return DetachTurn(entry, running, members["dropped"])
+                return CallTurn(partial(attachments.detach, entry, running, members["dropped"]))
             case "unready":
-                return UnreadyTurn(entry, members["error"], members["code"])
+                return CallTurn(partial(attachments.give_up, entry, members["error"], members["code"]))
             case "refresh":
-                return RefreshTurn(entry.name, members["cause"])
+                return CallTurn(partial(router.refresh, entry.name, members["cause"]))
             case "state" if running is not None:
                 entry.state = members["state"]
-                return StateTurn(running, members["state"])
+                return CallTurn(partial(router.set_state, running, members["state"]))
             case "registration" if running is not None:
                 before = entry.registration
                 text = {"query": before.query, "dialect": before.dialect}
                 entry.registration = Registration.from_json(text | members["options"], name=entry.name)
-                return RegistrationTurn(running, entry.registration)
+                return CallTurn(partial(attachments.change, running, entry.registration))
         return None
 
     def _input(
@@ -240,7 +234,7 @@ class Replay:
         parts.catalogue.add(entry)
         return entry
 
-    def _attach(self, record: JournalRecord) -> AttachTurn | None:
+    def _attach(self, record: JournalRecord) -> Turn | None:
         parts, members = self._parts, record.members
         entry = self._entry_of(record)
         try:
@@ -251,7 +245,8 @@ class Replay:
             parts.catalogue.set_state(entry, "failed", sentence_of(error))
             return None
         running = self._lifecycle.make_running(entry, *made, paused=members["paused"])
-        return AttachTurn(running, members["reset"], members.get("from"))
+        reset, since = members["reset"], members.get("from")
+        return CallTurn(partial(parts.attachments.attach, running, reset, since))
 
     def _drop_stream(self, members: Mapping[str, Any]) -> None:
         """A stream was dropped; the one of that IRI now, if any, was declared later."""

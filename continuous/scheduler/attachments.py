@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..durable.turns import TurnQueue
 from ..inputs import StreamInput
 from ..output.feed import Outbox
 from ..output.views import ViewRegistry
@@ -19,9 +20,9 @@ from ..remote.source_registry import SourceRegistry
 from ..remote.spec import SourceSpec
 from ..results import one_line
 from ..settings import EngineSettings
+from ..streams.accept import LogRecord
 from ..streams.registry import StreamRegistry
 from .router import Router
-from .turns import AttachTurn, ReserveTurn, UnreadyTurn
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
@@ -37,6 +38,7 @@ class Attachments:
     def __init__(
         self,
         store: QuadStore,
+        turns: TurnQueue,
         router: Router,
         streams: StreamRegistry,
         catalogue: QueryCatalogue,
@@ -46,6 +48,7 @@ class Attachments:
         settings: EngineSettings,
     ) -> None:
         self._store = store
+        self._turns = turns
         self._router = router
         self._streams = streams
         self._catalogue = catalogue
@@ -57,20 +60,32 @@ class Attachments:
 
     # --- beginning ------------------------------------------------------------------------------
 
-    def attach(self, turn: AttachTurn) -> int:
-        """A query begins, or waits on for its static parts; how many retained elements came first."""
-        running, replay_from = turn.running, turn.replay_from
+    def attach(
+        self,
+        running: RunningQuery,
+        reset: bool,
+        replay_from: int | None = None,
+        kept: dict[str, list[LogRecord]] | None = None,
+    ) -> int:
+        """A query begins, or waits on for its static parts; how many retained elements came first.
+
+        Args:
+            running: the query.
+            reset: its feed goes on, with a reset.
+            replay_from: the event time from which retained elements come first; by default that of ``start``.
+            kept: what its streams retained at its place in the order.
+        """
         self._router.forget_name(running.name)
         if running.view is not None or running.name in self._views.by_name:
             self._views.adopt(running.name, running.view)
         if self._outbox is not None:
-            self._outbox.name(running.feed, turn.number)
-        if turn.reset:
+            self._outbox.name(running.feed, self._turns.number)
+        if reset:
             running.feed.reset()
         start = running.prepared.registration.start_from if replay_from is None else replay_from
         pending = self.end_waiting(running.name)
         if start is not None and pending is None:
-            self.repeated = turn.number
+            self.repeated = self._turns.number
         if replay_from is not None:
             self._streams.forget_failed(running.name, replay_from)
         repeats = replay_from is not None
@@ -79,7 +94,7 @@ class Attachments:
             if pending is None:
                 pending = self.pending(running.name, running.prepared)
                 if start is not None:
-                    pending.kept = self._streams.kept_now() if turn.kept is None else turn.kept
+                    pending.kept = self._streams.kept_now() if kept is None else kept
             pending.running, pending.start, pending.repeats = running, start, repeats
             self._router.reserve(pending)
             entry = self._catalogue.find(running.name)
@@ -88,29 +103,29 @@ class Attachments:
             return 0
         if pending is not None:
             pending.start, pending.repeats = start, repeats
-            return self._attach_late(running, pending, turn.at)
+            return self._attach_late(running, pending)
         if start is None:
-            return self._router.attach(running, None, turn.at)
+            return self._router.attach(running, None)
         running.repeats = repeats
         try:
-            retained = self._streams.retained(running.timeline.inputs.streams, start, turn.kept)
-            return self._router.attach(running, retained, turn.at)
+            retained = self._streams.retained(running.timeline.inputs.streams, start, kept)
+            return self._router.attach(running, retained)
         finally:
             running.repeats = False
 
-    def begin_ready(self, now: int) -> None:
+    def begin_ready(self) -> None:
         """Static parts were read: queries that waited for them only begin."""
         for pending in list(self._router.pending.values()):
             running = pending.running
             if running is not None and running.statics is not None and running.statics.known():
                 self.end_waiting(running.name)
-                self._attach_late(running, pending, now)
+                self._attach_late(running, pending)
 
-    def _attach_late(self, running: RunningQuery, pending: Pending, now: int) -> int:
+    def _attach_late(self, running: RunningQuery, pending: Pending) -> int:
         """A query had to wait for its static parts: first comes what was kept for it meanwhile."""
         if pending.problem is None:
-            return self._router.attach(running, self._kept(running, pending), now)
-        self._router.attach(running, None, now)
+            return self._router.attach(running, self._kept(running, pending))
+        self._router.attach(running, None)
         self._router.fail(running, pending.problem)
         return 0
 
@@ -129,12 +144,11 @@ class Attachments:
         collects = prepared.registration.start != "when-ready"
         return Pending(name, prepared, self._settings.waiting_elements, collects)
 
-    def begin_waiting(self, turn: ReserveTurn) -> None:
+    def begin_waiting(self, entry: Entry, pending: Pending) -> None:
         """From now on what arrives for a query is kept until it can begin."""
-        entry, pending = turn.entry, turn.pending
         self._router.forget_name(entry.name)
         if self._outbox is not None:
-            self._outbox.name(entry.feed, turn.number)
+            self._outbox.name(entry.feed, self._turns.number)
         if pending.prepared.registration.start_from is not None:
             pending.kept = self._streams.kept_now()
         self._router.reserve(pending)
@@ -147,14 +161,13 @@ class Attachments:
             entry.pending = None
         return pending
 
-    def give_up(self, turn: UnreadyTurn) -> None:
+    def give_up(self, entry: Entry, reason: str, code: str) -> None:
         """The static parts cannot be read: the query has failed."""
-        entry = turn.entry
         self.end_waiting(entry.name)
         self._streams.release(entry.name)
-        line = one_line({"at": None, "error": turn.reason, "code": turn.code})
+        line = one_line({"at": None, "error": reason, "code": code})
         entry.feed.publish([("error", line)])
-        self._catalogue.set_state(entry, "failed", turn.reason)
+        self._catalogue.set_state(entry, "failed", reason)
 
     # --- changes and the end --------------------------------------------------------------------
 
@@ -178,7 +191,7 @@ class Attachments:
                 periods[spec] = Period(asked if isinstance(asked, int) else None, "query")
         self._sources.read_by(name, periods)
 
-    def detach(self, entry: Entry, running: RunningQuery | None, *, dropped: bool) -> None:
+    def detach(self, entry: Entry, running: RunningQuery | None, dropped: bool) -> None:
         """A query ends, and its feed with it when it was dropped."""
         if self._router.pending.pop(entry.name, None) is not None:
             self._streams.release(entry.name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from itertools import count
-from typing import Any
 
 from pyoxigraph import NamedNode
 
@@ -13,7 +13,7 @@ from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.registry.records import QueryState
 
-from ..durable.turns import TurnQueue
+from ..durable.turns import CallTurn, TurnQueue
 from ..groups.group import Group
 from ..groups.registry import GroupRegistry
 from ..inputs import Arrival, StreamInput
@@ -25,7 +25,6 @@ from ..settings import EngineSettings
 from ..static.table import Reader
 from ..streams.accept import Acceptor, StreamState
 from ..streams.registry import StreamRegistry
-from .turns import RefreshTurn
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -39,20 +38,15 @@ class Timetable:
         acceptor: Acceptor,
         streams: StreamRegistry,
         readers: Mapping[str, Iterable[RunningQuery | Group]],
+        refresh: Callable[[str, str], None],
     ) -> None:
-        """Make one with nothing due.
-
-        Args:
-            turns: where refreshes by timer get their place.
-            acceptor: moves streams.
-            streams: the streams.
-            readers: who takes the inputs of a stream.
-        """
+        """Make one with nothing due; ``readers`` take the inputs of a stream, ``refresh`` has its turns."""
         self._turns = turns
         self._clock = turns.clock
         self._acceptor = acceptor
         self._streams = streams
         self._readers = readers
+        self._refresh = refresh
         # Queries whose static parts are refreshed by timer: when next, and how often.
         self._timers: dict[str, tuple[int, int]] = {}
         # When something is due for a stream, as of the last look.
@@ -85,7 +79,8 @@ class Timetable:
         for name, (at, every) in list(self._timers.items()):
             if at <= steady:
                 self._timers[name] = self._clock.steady_ms() + every, every
-                self._turns.submit(RefreshTurn(name, "timer"), "refresh", name=name, cause="timer")
+                turn = CallTurn(partial(self._refresh, name, "timer"))
+                self._turns.submit(turn, "refresh", name=name, cause="timer")
 
     def wait_ms(self, at_most: int) -> int:
         """Milliseconds until something is due."""
@@ -121,16 +116,8 @@ class Router:
         settings: EngineSettings,
         outbox: Outbox | None,
     ) -> None:
-        """Make a router without queries.
-
-        Args:
-            turns: where refreshes by timer get their place.
-            acceptor: logs what queries derive.
-            streams: the streams.
-            catalogue: remembers which queries have failed.
-            settings: whether queries that differ only in constants are evaluated together.
-            outbox: what a group shows waits there until it is durable; without a journal there is none.
-        """
+        """Make a router without queries; ``outbox`` is for what groups show, None without a journal."""
+        self._turns = turns
         self._acceptor = acceptor
         self._streams = streams
         self._catalogue = catalogue
@@ -140,33 +127,33 @@ class Router:
         self._places: dict[str, int] = {}
         self._count = count()
         # Queries by their static rows, and those that have to be told of every commit.
-        self._following: dict[Reader, str] = {}
-        self._unfollowing: set[str] = set()
+        self._following: dict[Reader, RunningQuery] = {}
+        self._unfollowing: set[RunningQuery] = set()
         # The streams that queries make.
         self._outputs: dict[RunningQuery, StreamState] = {}
         # Those that take inputs by themselves, and groups that do for their members.
         self._readers: dict[str, dict[RunningQuery | Group, None]] = {}
         self._groups = GroupRegistry(outbox, common_plans=settings.templates)
-        self.timetable = Timetable(turns, acceptor, streams, self._readers)
+        self.timetable = Timetable(turns, acceptor, streams, self._readers, self.refresh)
 
     def readers(self, iri: str) -> list[RunningQuery]:
         """The queries that read a stream. May be called from any thread."""
         found: list[RunningQuery] = []
         for reader in list(self._readers.get(iri, ())):
-            found += _queries(reader)
+            found += reader.members if isinstance(reader, Group) else [reader]
         return sorted(found, key=lambda running: self._places.get(running.name, 0))
 
     # --- queries --------------------------------------------------------------------------------
 
-    def attach(self, running: RunningQuery, replay: Iterable[StreamInput] | None, now: int) -> int:
+    def attach(self, running: RunningQuery, replay: Iterable[StreamInput] | None) -> int:
         """From now on the query gets inputs; those of ``replay``, what its streams retain, come first.
 
         Returns:
             How many elements ``replay`` gave.
         """
+        now = self._turns.at
         self._enter(running)
-        self._try(running, lambda: running.begin(now))
-        self._index(running)
+        self._move([running], lambda running: running.begin(now))
         replayed = 0
         for event in replay or ():
             replayed += len(event.elements) if isinstance(event, Arrival) else 0
@@ -182,7 +169,7 @@ class Router:
             self._groups.enter(running)
         _derive_time(self._acceptor, running, self._outputs.get(running))
         self.timetable.set(running)
-        self._work_off_derived(now)
+        self._work_off_derived()
         return replayed
 
     def adopt(self, running: RunningQuery) -> None:
@@ -200,19 +187,19 @@ class Router:
         self._attached[running.name] = running
         self._places[running.name] = next(self._count)
         if running.statics is None:
-            self._unfollowing.add(running.name)
+            self._unfollowing.add(running)
         else:
-            self._following[running.statics] = running.name
+            self._following[running.statics] = running
         iri = running.prepared.made_stream
         output = None if iri is None else self._streams.find(iri)
         if output is not None:
             self._outputs[running] = output
-        _wait_for(self._streams, running.prepared, running.name)
+        _wait_for_disorder(self._streams, running.prepared, running.name)
 
     def reserve(self, pending: Pending) -> None:
         """From now on inputs are kept for a query that cannot begin yet."""
         self.pending[pending.name] = pending
-        _wait_for(self._streams, pending.prepared, pending.name)
+        _wait_for_disorder(self._streams, pending.prepared, pending.name)
 
     def forget(self, running: RunningQuery) -> None:
         """The query gets no more inputs."""
@@ -220,7 +207,7 @@ class Router:
             del self._attached[running.name]
             self._leave_group(running)
             del self._places[running.name]
-            self._unfollowing.discard(running.name)
+            self._unfollowing.discard(running)
             if running.statics is not None:
                 self._following.pop(running.statics, None)
                 running.statics.stop()
@@ -235,15 +222,15 @@ class Router:
         if running is not None:
             self.forget(running)
 
-    def set_state(self, running: RunningQuery, state: QueryState, now: int) -> None:
+    def set_state(self, running: RunningQuery, state: QueryState) -> None:
         """Pause or resume a query."""
         self.part(running)
         self._leave_group(running)
         running.state = state
         if state == "running":
-            self._try(running, lambda: running.resume(now))
+            self._move([running], lambda running: running.resume(self._turns.at))
             self._groups.enter(running)
-            self._work_off_derived(now)
+            self._work_off_derived()
 
     def part(self, running: RunningQuery) -> None:
         """Set a query apart from its common plan: what comes next is for it alone."""
@@ -266,8 +253,7 @@ class Router:
         left = self._groups.leave(running, ended=not attached and running.state != "failed")
         if left is not None:
             del self._readers[left.stream][left]
-        if attached:
-            self._index(running)
+        self._index(running)
         self._fail_members()
 
     def _join_groups(self, stream: str, mark: int) -> None:
@@ -316,53 +302,46 @@ class Router:
                 return
             event = derived.popleft()
 
-    def commit(self, commit: Commit, moved: Collection[Reader], now: int) -> None:
+    def commit(self, commit: Commit, moved: Collection[Reader]) -> None:
         """A new version of the store is an input: of the queries whose tables it ``moved``."""
-        for running in self._alone(moved, self._unfollowing, now):
-            self._try(running, lambda running=running: running.commit(commit, now))  # type: ignore[misc]
-            self._index(running)
-        self._work_off_derived(now)
+        alone = self._alone(moved, self._unfollowing)
+        self._move(alone, lambda running: running.commit(commit, self._turns.at))
+        self._work_off_derived()
 
-    def sources_changed(self, key: str, now: int) -> None:
+    def sources_changed(self, key: str) -> None:
         """What was fetched from elsewhere is another content: an input of the queries that read it."""
-        for running in list(self._attached.values()):
-            sources = running.prepared.sources
-            if sources is not None and any(spec.key == key for spec in sources.specs):
-                self._try(running, lambda running=running: running.sources_changed(now))  # type: ignore[misc]
-                self._index(running)
-        self._work_off_derived(now)
+        specs_of = {running: running.prepared.source_specs for running in self._attached.values()}
+        read = [running for running, specs in specs_of.items() if any(spec.key == key for spec in specs)]
+        self._move(read, lambda running: running.sources_changed(self._turns.at))
+        self._work_off_derived()
 
-    def step(self, moved: Collection[Reader], now: int) -> None:
+    def step(self, moved: Collection[Reader]) -> None:
         """Tables have moved on without a commit taking its turn."""
-        for running in self._alone(moved, (), now):
-            self._try(running, lambda running=running: running.take_steps(now))  # type: ignore[misc]
-            self._index(running)
-        self._work_off_derived(now)
+        self._move(self._alone(moved, ()), lambda running: running.take_steps(self._turns.at))
+        self._work_off_derived()
 
-    def _alone(
-        self, tables: Collection[Reader], others: Collection[str], now: int
-    ) -> list[RunningQuery]:
-        """The queries of tables and the others by name, in the order of registration.
+    def _alone(self, tables: Collection[Reader], others: Iterable[RunningQuery]) -> list[RunningQuery]:
+        """The queries of tables and the others, in the order of registration.
 
         Groups take the steps of members of common plans: these are not among them.
         """
-        names = {name for each in tables if (name := self._following.get(each)) is not None}.union(others)
-        moved = [self._attached[name] for name in names]
+        following = (self._following.get(each) for each in tables)
+        moved = list({*others, *(running for running in following if running is not None)})
         if len(moved) > 1:
             moved.sort(key=lambda running: self._places[running.name])
-        alone = self._groups.take_steps(moved, now)
+        alone = self._groups.take_steps(moved, self._turns.at)
         self._fail_members()
         return alone
 
-    def refresh(self, name: str, cause: str, now: int) -> None:
+    def refresh(self, name: str, cause: str) -> None:
         """Refresh a query's static parts and tell what follows; nothing once it has ended."""
         running = self._attached.get(name)
         if running is None:
             return
         self.part(running)
-        self._try(running, lambda: running.refresh(now, cause, now))
-        self._index(running)
-        self._work_off_derived(now)
+        now = self._turns.at
+        self._move([running], lambda running: running.refresh(now, cause, now))
+        self._work_off_derived()
 
     def new_stream(self, iri: str) -> None:
         """A stream was declared: windows on unbound variables read every stream there is."""
@@ -370,12 +349,14 @@ class Router:
             if running.timeline.windows.reads_every_stream:
                 self._index(running)
 
-    def _try(self, running: RunningQuery, work: Callable[[], Any]) -> None:
-        """A query that fails stops alone."""
-        try:
-            work()
-        except Exception as error:
-            self.fail(running, error)
+    def _move(self, queries: Iterable[RunningQuery], work: Callable[[RunningQuery], object]) -> None:
+        """Something moves queries, which may bind stream variables; one that fails stops alone."""
+        for running in queries:
+            try:
+                work(running)
+            except Exception as error:
+                self.fail(running, error)
+            self._index(running)
 
     def fail(self, running: RunningQuery, error: Exception, event: StreamInput | None = None) -> None:
         """A query stops alone; the elements at which it did are kept as dead letters."""
@@ -389,7 +370,8 @@ class Router:
 
     def _index(self, running: RunningQuery) -> None:
         """Enter a query as a reader of its streams, those of variables as static data binds them now."""
-        if running.state == "failed" or running.companions is not None:
+        attached = self._attached.get(running.name) is running
+        if not attached or running.state == "failed" or running.companions is not None:
             return
         if running.timeline.windows.reads_every_stream:
             for state in self._streams:
@@ -397,24 +379,12 @@ class Router:
         for iri in running.timeline.inputs.streams:
             self._readers.setdefault(iri, {})[running] = None
 
-    # --- derived streams ------------------------------------------------------------------------
+    # --- streams --------------------------------------------------------------------------------
 
-    def _work_off_derived(self, now: int) -> None:
+    def _work_off_derived(self) -> None:
         derived = self._acceptor.derived
         if derived:
-            self.dispatch(derived.popleft(), now)
-
-def _queries(reader: RunningQuery | Group) -> list[RunningQuery]:
-    """A query itself, or the members of a group."""
-    return list(reader.members) if isinstance(reader, Group) else [reader]
-
-
-def _wait_for(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:
-    """Let streams wait for disordered elements as long as a query asks for."""
-    for window in prepared.windows:
-        if isinstance(window.stream, NamedNode):
-            lateness = max(window.lateness_ms or 0, prepared.registration.lateness)
-            streams.wait_for(window.stream.value, name, lateness)
+            self.dispatch(derived.popleft(), self._turns.at)
 
 
 def _derive_time(acceptor: Acceptor, running: RunningQuery, output: StreamState | None) -> None:
@@ -422,3 +392,11 @@ def _derive_time(acceptor: Acceptor, running: RunningQuery, output: StreamState 
     watermark = running.timeline.inputs.watermark
     if output is not None and watermark is not None and output.derived_from == running.name:
         acceptor.derive_time(output, watermark)
+
+
+def _wait_for_disorder(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:
+    """Let streams wait for disordered elements as long as a query asks for."""
+    for window in prepared.windows:
+        if isinstance(window.stream, NamedNode):
+            lateness = max(window.lateness_ms or 0, prepared.registration.lateness)
+            streams.wait_for(window.stream.value, name, lateness)

@@ -13,32 +13,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import StoreUnwritableError
 
-from ..durable.turns import AnyTurn, CallTurn, InputTurn, NewStreamTurn, Turn, TurnQueue
+from ..durable.turns import CallTurn, InputTurn, Turn, TurnQueue
 from ..output.feed import Outbox
 from ..output.views import ViewRegistry
 from ..remote.fetching import SourceTurn
-from ..remote.source_registry import SourceRegistry
 from ..static.recompute import SwapTurn
 from ..static.table_registry import TableRegistry
 from .attachments import Attachments
 from .router import Router
-from .turns import (
-    AttachTurn,
-    CommitTurn,
-    DetachTurn,
-    RefreshTurn,
-    RegistrationTurn,
-    ReserveTurn,
-    StateTurn,
-    SwapAgainTurn,
-    UnreadyTurn,
-)
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -52,9 +40,10 @@ _NEGLECTED_SECONDS = 0.05
 
 
 class Sequencer:
-    """Takes turns apart, in the engine's thread or, without one, in the thread of whoever queues them.
+    """Works turns off, in the engine's thread or, without one, in the thread of whoever queues them.
 
     Attributes:
+        paused: a lock; nothing is worked off while somebody holds it to look at a settled state.
         settles, settle_seconds: how often results were written and how long that took, the wait for their
             inputs included.
     """
@@ -65,7 +54,6 @@ class Sequencer:
         router: Router,
         attachments: Attachments,
         statics: TableRegistry,
-        sources: SourceRegistry,
         views: ViewRegistry,
         outbox: Outbox | None,
         *,
@@ -77,11 +65,10 @@ class Sequencer:
         self._router = router
         self._attachments = attachments
         self._statics = statics
-        self._sources = sources
         self._views = views
         self._outbox = outbox
         self._stages = turns.stages
-        self._working = threading.RLock()
+        self.paused = threading.RLock()
         # The thread that works turns off.
         self._worker: int | None = None
         self._stopping = threading.Event()
@@ -98,27 +85,29 @@ class Sequencer:
     def work(self, seconds: float) -> bool:
         """In the engine's thread: wait for turns and work some off; False when none will come any more."""
         self._worker = threading.get_ident()
-        if not self.turns.wait_for_one(seconds):
-            self._worker = None
-            return False
+        turn = self.turns.take(seconds)
         done: list[Turn] = []
-        while len(done) < _BATCH and (turn := self.turns.take()) is not None:
-            with self._working:
+        while turn is not None:
+            with self.paused:
                 self.run(turn)
             done.append(turn)
+            turn = self.turns.take() if len(done) < _BATCH else None
         self._settle(done)
+        if self.turns.ended:
+            self._worker = None
+            return False
         return True
 
     def drain(self) -> None:
         """Without a thread of its own: work off everything that waits; with one nothing is to be done."""
         if self.threaded:
             return
-        with self._working:
+        with self.paused:
             if self._worker is not None:
                 return
             self._worker = threading.get_ident()
             try:
-                while self.turns.waiting and (turn := self.turns.take()) is not None:
+                while not self.turns.waiting.empty() and (turn := self.turns.take()) is not None:
                     self.run(turn)
                     self._settle([turn])
             finally:
@@ -140,36 +129,25 @@ class Sequencer:
             self.journal.wait()
         return result
 
-    def submit(self, turn: AnyTurn, kind: str, **members: Any) -> AnyTurn:
-        """Give a turn its place; without a thread of its own it is worked off now."""
-        self.turns.submit(turn, kind, **members)
-        self.drain()
-        return turn
+    def perform(self, work: Callable[[], Any], kind: str, **members: Any) -> Any:
+        """Note some work in the journal and see to it that it is done in its turn, see `finish`."""
+        return self.finish(self.turns.submit(CallTurn(work), kind, **members))
 
-    def call(self, work: Callable[[], Any]) -> Any:
-        """Do some work between two turns and return what it gives."""
-        turn = CallTurn(work)
-        self.turns.put(turn)
-        self.drain()
-        return self.turns.wait(turn)
-
-    def wait_for_all(self, timeout: float | None = None) -> None:
-        """Return when everything accepted so far is worked off.
+    def call(self, work: Callable[[], Any], timeout: float | None = None) -> Any:
+        """Do some work between two turns and return what it gives.
 
         Raises:
             TimeoutError: it took longer than ``timeout`` seconds.
         """
-        if not self.inside:
-            turn = Turn()
-            self.turns.put(turn)
-            self.drain()
-            self.turns.wait(turn, timeout)
+        turn = CallTurn(work)
+        self.turns.put(turn)
+        self.drain()
+        return self.turns.wait(turn, timeout)
 
-    @contextmanager
-    def pause(self) -> Iterator[None]:
-        """Nothing is worked off while the caller looks at a settled state."""
-        with self._working:
-            yield
+    def wait_for_all(self, timeout: float | None = None) -> None:
+        """Return when everything accepted so far is worked off; TimeoutError as from `call`."""
+        if not self.inside:
+            self.call(lambda: None, timeout)
 
     def run(self, turn: Turn) -> None:
         """Work off a turn; what it raises is kept in it. One of a replay is not measured."""
@@ -177,14 +155,16 @@ class Sequencer:
         began = time.perf_counter()
         if turn.since:
             stages.queue.noted.append(began - turn.since)
-        turns.number = turn.number
+        turns.number, turns.at = turn.number, turn.at
         if self.journal is not None and self.journal.told is not None:
             self.journal.told("before-apply")
         try:
             if type(turn) is InputTurn:
                 self._router.dispatch(turn.event, turn.at)
+            elif type(turn) is CallTurn:
+                turn.result = turn.work()
             else:
-                turn.result = self._take_apart(turn)
+                self._exchange(turn)
         except Exception as error:
             turn.error = error
         finally:
@@ -198,47 +178,29 @@ class Sequencer:
             if len(stages.process.noted) >= _NOTED:
                 stages.count_noted()
 
-    def _take_apart(self, turn: Turn) -> Any:
-        router, attachments, now = self._router, self._attachments, turn.at
-        match turn:
-            case CommitTurn(commit=commit):
-                self.turns.version = max(self.turns.version, commit.version)
-                self._views.committed(commit)
-                self._statics.advance(commit.version)
-                router.commit(commit, self._statics.take_moved(), now)
-            case SwapTurn(swap=swap):
-                self._statics.swap(swap)
-                self._step(now)
-            case SwapAgainTurn(names=names, version=version):
-                self._statics.swap_again(names, version)
-                self._step(now)
-            case SourceTurn():
-                if turn.put():
-                    router.sources_changed(turn.source.spec.key, now)
-            case RefreshTurn(name=name, cause=cause):
-                router.refresh(name, cause, now)
-            case NewStreamTurn(iri=iri):
-                router.new_stream(iri)
-            case AttachTurn():
-                return attachments.attach(turn)
-            case ReserveTurn():
-                attachments.begin_waiting(turn)
-            case UnreadyTurn():
-                attachments.give_up(turn)
-            case DetachTurn(entry=entry, running=running, dropped=dropped):
-                attachments.detach(entry, running, dropped=dropped)
-            case StateTurn(running=running, state=state):
-                router.set_state(running, state, now)
-            case RegistrationTurn(running=running, registration=registration):
-                attachments.change(running, registration)
-            case CallTurn(work=work):
-                return work()
-        return None
+    def _exchange(self, turn: Turn) -> None:
+        """What was read outside of the engine's thread takes the place of what was there."""
+        if isinstance(turn, SwapTurn):
+            self._statics.swap(turn.swap)
+            self._step()
+        elif isinstance(turn, SourceTurn) and turn.put():
+            self._router.sources_changed(turn.source.spec.key)
 
-    def _step(self, now: int) -> None:
-        """Rows that were read anew have taken the place of older ones."""
-        self._router.step(self._statics.take_moved(), now)
-        self._attachments.begin_ready(now)
+    def swap_again(self, names: Sequence[str], version: int) -> None:
+        """In a turn of a replay: rows of tables were read anew at a version."""
+        self._statics.swap_again(names, version)
+        self._step()
+
+    def _step(self) -> None:
+        self._router.step(self._statics.take_moved())
+        self._attachments.begin_ready()
+
+    def commit(self, commit: Commit) -> None:
+        """In a turn: the store has a new version."""
+        self.turns.version = max(self.turns.version, commit.version)
+        self._views.committed(commit)
+        self._statics.advance(commit.version)
+        self._router.commit(commit, self._statics.take_moved())
 
     # --- settling -------------------------------------------------------------------------------
 
@@ -301,7 +263,7 @@ class Sequencer:
 
     def look_at_clock(self, every_ms: int) -> float:
         """Do what is due; the seconds until the next look."""
-        with self._working:
+        with self.paused:
             self.write_what_waits()
             self._router.timetable.look(every_ms)
             return self._router.timetable.wait_ms(every_ms) / 1000

@@ -253,7 +253,7 @@ class Acceptor:
                 f"a push of {number} elements is over the limit of {settings.push_elements}",
                 limit=settings.push_elements,
             )
-        if self._turns.weight:
+        if not self._turns.waiting.empty():
             self._turns.require_room(number, settings.queue_elements)
         now, watermark, ahead = self._clock.wall_ns() // 1_000_000, stream.watermark, settings.max_future_ms
         if number == 1 and key is None and not partial:

@@ -32,7 +32,7 @@ def test_whatever_would_stand_in_line_is_refused_while_the_line_is_full(start_se
     server = start_server(max_queue_elements=10)
     server.client.post("/queries?name=q", content=QUERY, headers={"Content-Type": "text/plain"})
     # The engine stands still between two inputs; at most one of those that come is taken out of the line.
-    with server.services.engine.parts.sequencer.pause():
+    with server.services.engine.parts.sequencer.paused:
         statuses = [push(server, 4).status_code for _ in range(5)]
         assert statuses[:2] == [200, 200] and statuses[-1] == 429
         assert 4 <= server.services.engine.figures().queue_elements <= 10

@@ -374,7 +374,7 @@ def test_a_push_over_its_limit_is_refused() -> None:
 def test_a_full_queue_is_back_pressure() -> None:
     with bench(queue_elements=3, threaded=True) as b:
         b.register("q", RANGE)
-        with b.engine.parts.sequencer.pause():
+        with b.engine.parts.sequencer.paused:
             # The thread is held between two items: what is pushed now waits.
             b.push(1, "a")
             b.push(2, "a")

@@ -134,7 +134,7 @@ def test_a_replay_waits_in_line_and_repeats_what_was_accepted_before_it(tmp_path
     """Elements that the engine has not got to yet are in the replay, once; later ones come after it."""
     life = Life(tmp_path / "d", ManualClock(1_000_000), threaded=True)
     life.register("counts")
-    with life.engine.parts.sequencer.pause():
+    with life.engine.parts.sequencer.paused:
         for at in range(1_000, 1_010):
             life.push(at, "a")
         replay = threading.Thread(target=life.engine.replay, args=("counts",))

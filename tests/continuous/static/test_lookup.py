@@ -237,7 +237,7 @@ def test_events_before_the_turn_of_a_load_see_the_dataset_from_before_it(tmp_pat
         label(one, "a1")
         one.register("p", LABELLED, output="changes", static_tables="lookup")
         one.push(1, "z", wait=True)
-        with one.engine.parts.sequencer.pause():
+        with one.engine.parts.sequencer.paused:
             one.push(2, "a", wait=False)
             one.store.bulk_load(lines("a2", "b1"), kind)
             label(one, "a3")
