@@ -24,7 +24,6 @@ from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
-from .queries.prepare import reference_evaluator
 from .queries.registration import Registration
 from .recovery.recovery import Recovery
 from .settings import EngineSettings
@@ -211,4 +210,4 @@ class Engine(StreamService, QueryService):
                 raise TimeoutError(f"views were not written within {timeout} seconds")
 
 
-__all__ = ["Engine", "EngineSettings", "InputError", "Registration", "reference_evaluator"]
+__all__ = ["Engine", "EngineSettings", "InputError", "Registration"]

@@ -107,17 +107,11 @@ class CommonPlan:
         outbox: Outbox | None,
         failures: Failures,
     ) -> None:
-        """Make the plan for these, who have all been evaluated at the same instant; `add` lets them in.
+        """Make the plan for members that have been evaluated at the same instant; `add` lets them in.
 
-        Args:
-            template: of its members.
-            members: two or more that differ in constants alone.
-            contents: the windows as they were then.
-            outbox: where results wait until they are durable; None where they need not be.
-            failures: takes the members that cannot be told what follows.
-
-        Raises:
-            QuadrillError: it cannot be planned.
+        ``contents`` are the windows as they were then; ``outbox`` is None where results need not be durable;
+        ``failures`` takes the members that cannot be told what follows. Raises QuadrillError when it cannot
+        be planned.
         """
         self.template = template
         self._sample = native_of(members[0])
@@ -129,7 +123,8 @@ class CommonPlan:
         self._outbox = outbox
         self._failures = failures
         self._announced = False
-        self._plan = self._planned(self._differing(members), _labelled(members), contents)
+        varying, at = self._differing(members), self.record.step.at
+        self._plan = LabelledPlan(self._sample, varying, _labelled(members), at, contents)
 
     @property
     def varying(self) -> tuple[int, ...]:
@@ -211,17 +206,12 @@ class CommonPlan:
 
     def _widen(self, more: Collection[int], contents: Encoded) -> None:
         """Constants that were the same so far differ: all members get a plan that knows."""
-        old = self._plan
-        self._plan = self._planned({*old.varying, *more}, old.labelled, contents)
-        self._plan.enter(self.record.step.at, {label: seat.native for label, seat in self.seats.items()})
+        old, at = self._plan, self.record.step.at
+        self._plan = LabelledPlan(self._sample, {*old.varying, *more}, old.labelled, at, contents)
+        self._plan.enter(at, {label: seat.native for label, seat in self.seats.items()})
         for label, seat in self.seats.items():
             seat.running.answered_by(self._plan.answer(label))
         old.end()
-
-    def _planned(
-        self, varying: Collection[int], labelled: Collection[int], contents: Encoded
-    ) -> LabelledPlan:
-        return LabelledPlan(self._sample, varying, labelled, self.record.step.at, contents)
 
     # --- steps ------------------------------------------------------------------------------------
 

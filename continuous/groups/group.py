@@ -36,11 +36,8 @@ class Group:
     ) -> None:
         """A group with one member, whose timeline it takes over.
 
-        Args:
-            lead: the member.
-            outbox: where results wait until they are durable; None where they need not be.
-            failures: takes the members that fail; they are none any more.
-            common_plans: members that differ in constants alone are to have one plan.
+        ``outbox`` is None where results need not be durable; ``failures`` takes the members that fail, which
+        are none any more; with ``common_plans`` members that differ in constants alone have one plan.
         """
         self._outbox = outbox
         self._failures = failures

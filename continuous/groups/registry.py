@@ -29,12 +29,7 @@ class GroupRegistry:
     """
 
     def __init__(self, outbox: Outbox | None, *, common_plans: bool = True) -> None:
-        """Make an empty registry.
-
-        Args:
-            outbox: where results wait until they are durable; None where they need not be.
-            common_plans: False lets every query have a plan of its own.
-        """
+        """Make an empty registry; without ``common_plans`` every query has a plan of its own."""
         self._outbox = outbox
         self._common_plans = common_plans
         # By the shape of their windows: a group, or the query that others of its shape may join.

@@ -97,34 +97,32 @@ def describe_failed(entry: Entry) -> dict[str, Any]:
 def describe_pending(pending: Pending, created_ms: int) -> dict[str, Any]:
     """A query that waits for its static parts, and how far these are."""
     made = Progress() if pending.making is None else pending.making.progress
-    return (
-        _NOT_RUNNING
-        | describe_prepared(pending.prepared)
-        | {
-            "name": pending.name,
-            "state": "materialising",
-            "error": None,
-            "created": created_ms,
-            "progress": {
-                "parts": made.parts,
-                "ready": made.ready,
-                "rows": made.rows,
-                "elapsed_ms": round((time.monotonic() - pending.since) * 1000),
-                "waiting_elements": pending.elements,
-            },
-            "version": None,
-            "instant": None,
-            "watermark": None,
-            "static_age_ms": None,
-            "last_refresh": None,
-            "state_size": 0,
-            "counters": {"waiting": pending.elements},
-            "waiting_for": [
-                f"its static parts are being read: {made.ready} of {made.parts} are ready, "
-                f"{made.rows} rows read so far"
-            ],
-        }
+    document = _NOT_RUNNING | describe_prepared(pending.prepared)
+    document.update(
+        name=pending.name,
+        state="materialising",
+        error=None,
+        created=created_ms,
+        progress={
+            "parts": made.parts,
+            "ready": made.ready,
+            "rows": made.rows,
+            "elapsed_ms": round((time.monotonic() - pending.since) * 1000),
+            "waiting_elements": pending.elements,
+        },
+        version=None,
+        instant=None,
+        watermark=None,
+        static_age_ms=None,
+        last_refresh=None,
+        state_size=0,
+        counters={"waiting": pending.elements},
+        waiting_for=[
+            f"its static parts are being read: {made.ready} of {made.parts} are ready, "
+            f"{made.rows} rows read so far"
+        ],
     )
+    return document
 
 
 def describe_static(
@@ -158,7 +156,7 @@ def _facts(facts: TableFacts, last_refresh: dict[str, Any] | None, now_ms: int) 
         "behind_since": facts.behind,
         "problem": facts.problem,
         "origin": "evaluated" if disk is None else f"read from disk at version {disk}",
-        "lookup": None if facts.lookup is None else _lookup(facts.lookup),
+        "lookup": None if facts.lookup is None else asdict(facts.lookup) | {"hit_rate": _hits(facts.lookup)},
         "held_because": facts.held_because,
         "looked_up_because": facts.looked_up_because,
         "anew_because": facts.anew_because,
@@ -166,9 +164,8 @@ def _facts(facts: TableFacts, last_refresh: dict[str, Any] | None, now_ms: int) 
     }
 
 
-def _lookup(facts: LookupFacts) -> dict[str, Any]:
-    """How a part that is not held does."""
-    return asdict(facts) | {"hit_rate": round(facts.found / facts.asked, 4) if facts.asked else None}
+def _hits(lookup: LookupFacts) -> float | None:
+    return round(lookup.found / lookup.asked, 4) if lookup.asked else None
 
 
 def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) -> list[dict[str, Any]]:

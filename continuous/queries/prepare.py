@@ -296,9 +296,7 @@ class EvaluatorChoice:
         query, sources = prepared.query, prepared.sources
         options = prepared.options(quoted_asserted, self.columnar)
         # Parts that look into fetched graphs and the store at once are read anew when either changes.
-        follows = sources is None or not sources.remote_graphs
-
-        tables = self.statics if follows else None
+        tables = self.statics if sources is None or not sources.remote_graphs else None
         try:
             if not query.windows and sources is not None:
                 raise UnsupportedError("a query without windows that reads other servers")
@@ -308,10 +306,3 @@ class EvaluatorChoice:
             return ReferenceEvaluator(
                 query, store, options, self.statics.terms, statics=tables, engine=engine
             )
-
-
-def reference_evaluator(
-    prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
-) -> Evaluator:
-    """The evaluator by definition; ``quoted_asserted`` are the streams with that option."""
-    return ReferenceEvaluator(prepared.query, store, prepared.options(quoted_asserted))

@@ -8,9 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.evaluate.evaluator import Evaluator
+from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
+from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.store.dictionary import SweepPace, TermDictionary
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -89,3 +93,10 @@ def all_held_is_known(terms: TermDictionary) -> None:
     """No id that somebody holds was forgotten."""
     held = {term_id for holder in terms.holders() for row in holder() for term_id in row}
     assert [term_id for term_id in held if term_id > 0 and term_id not in terms.terms] == []
+
+
+def reference_evaluator(
+    prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
+) -> Evaluator:
+    """For an engine all of whose queries are evaluated by definition."""
+    return ReferenceEvaluator(prepared.query, store, prepared.options(quoted_asserted))

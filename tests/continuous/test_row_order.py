@@ -10,11 +10,11 @@ import pytest
 from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.engine import Engine, EngineSettings, Registration, reference_evaluator
+from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.results import in_fixed_order
 from quadrill.store.quads.quad_store import QuadStore
 
-from .engines import PREFIX, E, S
+from .engines import PREFIX, E, S, reference_evaluator
 
 ROWS = [
     (NamedNode(f"{E}{name}"), None if number % 3 else Literal(number))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.continuous.engine import MakeEvaluator, reference_evaluator
+from quadrill.continuous.engine import MakeEvaluator
 
+from .engines import reference_evaluator
 from .scenarios import read, run
 
 FOLDER = Path(__file__).parent.parent / "scenarios"
