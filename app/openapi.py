@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from quadrill.store.formats import RDF_TYPES as READABLE
 
-from .http.negotiation import ALL_GRAPH_OFFERS, CODEC_OFFERS, RESULT_OFFERS
+from .http.codecs import READABLE as CONVERTED
+from .http.negotiation import graph_offers, result_offers
 
 SPARQL_TEXTS = ("application/sparql-query",)
-RESULT_TYPES = tuple(offer.media_type for offer in (*RESULT_OFFERS, *ALL_GRAPH_OFFERS))
-GRAPH_TYPES = tuple(offer.media_type for offer in ALL_GRAPH_OFFERS)
+# Formats may be registered later: the document says which there are when it is asked for.
+GRAPH_TYPES = ("graphs",)
+RESULT_TYPES = ("solutions", "graphs")
 READ_TYPES = tuple(kind.media_type for kind in READABLE)
-RDF_TYPES = (*READ_TYPES, *(offer.media_type for offer in CODEC_OFFERS))
+RDF_TYPES = (*READ_TYPES, *CONVERTED)
 PUSH_TYPES = (*(each for each in READ_TYPES if each != "application/rdf+xml"), "application/x-ndjson")
 JSON = ("application/json",)
 EVENTS = ("text/event-stream",)
@@ -400,13 +403,22 @@ def _operation(operation: ApiCall) -> dict[str, Any]:
     for status in operation.statuses:
         answer: dict[str, Any] = {"description": operation.summary}
         if operation.answers and status not in (204, 303):
-            answer["content"] = {media_type: {} for media_type in operation.answers}
+            answer["content"] = {media_type: {} for media_type in _spelt_out(operation.answers)}
         described["responses"][str(status)] = answer
     described["responses"]["default"] = {
         "description": "a problem",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     return described
+
+
+def _spelt_out(types: Iterable[str]) -> Iterator[str]:
+    offers = {"graphs": graph_offers, "solutions": result_offers}
+    for each in types:
+        if each in offers:
+            yield from (offer.media_type for offer in offers[each]())
+        else:
+            yield each
 
 
 _PROBLEM: dict[str, Any] = {

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from quadrill.app import running
+from quadrill.app.config import Settings
+from quadrill.app.http import negotiation
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.write import write
@@ -27,7 +31,7 @@ RECOMPUTED = "FILTER NOT EXISTS { { ?sensor :broken ?x } MINUS { ?sensor :celsiu
 
 @pytest.fixture
 def additions() -> Iterator[dict[str, Any]]:
-    """The window, aggregate and rule of the page, by their names there."""
+    """The window, aggregate, rule and output format of the page, by their names there."""
     names: dict[str, Any] = {}
     for block in ADDING:
         exec(compile(block, "docs/extending.md", "exec"), names)
@@ -151,6 +155,27 @@ def test_numbers_of_a_window_from_outside_are_checked(additions: dict[str, Any])
         parse(LATEST.replace("LATEST 2", "latest 2 3"))
 
 
+def test_a_format_from_outside_is_written_wherever_solutions_are(additions: None, tmp_path: Path) -> None:
+    settings = Settings(data=str(tmp_path), port=0)
+    with running.serve(settings) as server, httpx.Client(base_url=server.url, timeout=20) as client:
+        query = 'SELECT ?x ?y { VALUES (?x ?y) { (1 "a") (2 UNDEF) } }'
+        told = client.get("/query", params={"query": query}, headers={"Accept": "text/markdown"})
+        assert told.headers["Content-Type"] == "text/markdown"
+        assert told.text == '| ?x | ?y |\n| --- | --- |\n| 1 | "a" |\n| 2 |  |\n'
+        text = LATEST.replace("LATEST 2", "ALL")
+        client.put("/queries/q", json={"query": text}).raise_for_status()
+        line = b"<http://example.org/a> <http://example.org/celsius> 20 ."
+        client.post(
+            "/streams", content=line, headers={"Content-Type": "text/turtle"},
+            params={"iri": "http://example.org/readings", "wait": "true"},
+        ).raise_for_status()  # fmt: skip
+        for asked in ("/queries/q/results", "/queries/q/results?format=md"):
+            answer = client.get(asked, headers={"Accept": "text/markdown" if asked.endswith("s") else "*/*"})
+            assert answer.text.endswith("| <http://example.org/a> | 20 |\n")
+        described = client.get("/openapi.json").json()["paths"]["/query"]["get"]["responses"]["200"]
+        assert "text/markdown" in described["content"]
+
+
 def test_what_was_taken_away_is_unknown() -> None:
     with pytest.raises(QueryTextError, match="expected ALL, ELEMENTS, NOW"):
         parse(LATEST)
@@ -158,3 +183,4 @@ def test_what_was_taken_away_is_unknown() -> None:
         parse(RANGE.replace("LATEST 2", "TRIPLES 2"))
     with pytest.raises(QueryTextError):
         parse(BETWEEN.replace("LATEST 2", "TRIPLES 2"))
+    assert "text/markdown" not in {offer.media_type for offer in negotiation.result_offers()}

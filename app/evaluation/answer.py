@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import LimitError, QuadrillError
 
 from ..config import Settings
 from ..http import errors, negotiation
@@ -47,12 +47,6 @@ class AnswerLimits(NamedTuple):
 # What stands once between two rows, or after each, and nowhere else. In JSON a quotation mark inside a string
 # is always escaped, and only rows are objects in an array. The other RDF formats are limited by bytes.
 ROW_MARKS = {"json": b'}},{"', "xml": b"<result>", "csv": b"\r\n", "tsv": b"\n", "nt": b"\n", "nq": b"\n"}
-
-
-def count_rows(sink: Sink, format_name: str) -> None:
-    """Tell the sink by what to count the rows of the format that follows."""
-    if isinstance(sink, AnswerSink):
-        sink.row_mark = ROW_MARKS.get(format_name, b"")
 
 
 class Headers(Protocol):
@@ -342,3 +336,49 @@ def timeout_error(seconds: float, what: str = "query") -> QueryTimeoutError:
         f"the {what} took longer than {seconds:g} s and was stopped",
         hint=f"{hint} up to the setting query_timeout." if what == "query" else f"{hint}.",
     )
+
+
+class Transcoder:
+    """A sink that passes on, or for a format that is converted collects what is written at first."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._collected = bytearray()
+        self._chosen: negotiation.Offer | None = None
+
+    def begin(self, chosen: negotiation.Offer) -> None:
+        """The format is known: from now on that one is written."""
+        self._chosen = chosen if chosen.convert is not None else None
+        if isinstance(self._sink, AnswerSink):
+            self._sink.row_mark = ROW_MARKS.get(chosen.name, b"")
+
+    def write(self, data: bytes) -> int:
+        """Pass on or collect."""
+        if self._chosen is None:
+            return self._sink.write(data)
+        self._collected += data
+        if len(self._collected) > negotiation.MOST_CONVERTED:
+            raise LimitError(
+                f"{self._chosen.media_type} is written up to {negotiation.MOST_CONVERTED >> 20} MiB",
+                hint="Use a format that is streamed, as N-Quads or JSON.",
+            )
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: no bytes are held back."""
+
+    def finish(self) -> None:
+        """Write what was collected."""
+        if self._chosen is not None and self._chosen.convert is not None:
+            self._sink.write(self._chosen.convert(bytes(self._collected)))
+
+
+def transcoded(body: Callable[[Transcoder], None]) -> Callable[[Sink], None]:
+    """A body of an answer whose sink can change the format."""
+
+    def whole(sink: Sink) -> None:
+        transcoder = Transcoder(sink)
+        body(transcoder)
+        transcoder.finish()
+
+    return whole

@@ -20,8 +20,18 @@ from ..http.protocol import WHOLE, DatasetScope, SparqlCall, query_text, scope_o
 from ..prefixes import PrefixTable
 from . import admission
 from .admission import SlowTexts
-from .answer import ROW_MARKS, AnswerLimits, AnswerSink, BodyAnswer, Client, HttpAnswer, Sink, timeout_error
-from .codecs import Transcoder, transcoded
+from .answer import (
+    ROW_MARKS,
+    AnswerLimits,
+    AnswerSink,
+    BodyAnswer,
+    Client,
+    HttpAnswer,
+    Sink,
+    Transcoder,
+    timeout_error,
+    transcoded,
+)
 from .columns import with_ordered_columns
 from .extensions import FOR_WORKERS, Extended, extended, functions_of, is_extended
 from .processes import Process, Processes
@@ -149,8 +159,8 @@ class SparqlEndpoint:
             version=0,
             text=with_ordered_columns(text),
             extension=None if asked is None else FOR_WORKERS,
-            results_format=_format_name(client.accept, negotiation.RESULT_OFFERS),
-            graph_format=_format_name(client.accept, negotiation.ALL_GRAPH_OFFERS),
+            results_format=_format_name(client.accept, negotiation.result_offers()),
+            graph_format=_format_name(client.accept, negotiation.graph_offers()),
             base_iri=settings.base_iri,
             default_graphs=_names(scope.default_graphs),
             named_graphs=_names(scope.named_graphs),
@@ -210,7 +220,7 @@ class _InlineAnswer(HttpAnswer):
         format_ = chosen.rdf if graph else chosen.results
         assert format_ is not None
         prefixes = negotiation.prefixes_for(chosen, self.endpoint.prefixes.all()) if graph else None
-        if chosen.codec is None:
+        if chosen.convert is None:
             sink.row_mark = ROW_MARKS.get(chosen.name, b"")
             result.serialize_to(sink, format_, prefixes=prefixes)  # type: ignore[arg-type]  # it only calls write
         else:
@@ -222,7 +232,7 @@ class _InlineAnswer(HttpAnswer):
 
 def _begin(answer: HttpAnswer, graph: bool, version: int) -> negotiation.Offer:
     """The kind of the result is known, and with it the format: what the headers say of it."""
-    offers = negotiation.ALL_GRAPH_OFFERS if graph else negotiation.RESULT_OFFERS
+    offers = negotiation.graph_offers() if graph else negotiation.result_offers()
     chosen = negotiation.choose(answer.client.accept, offers)
     answer.headers["Content-Type"] = chosen.header
     answer.headers["ETag"] = f'"{version}"'
@@ -236,7 +246,9 @@ def _format_name(accept: str | None, offers: Sequence[negotiation.Offer]) -> str
     found = negotiation.best_offer(accept, offers)
     if found is None:
         return None
-    return found.name if found.codec is None else negotiation.N_QUADS.name
+    # A worker writes what Oxigraph writes; it is converted here.
+    written = (*negotiation.RESULT_OFFERS, *negotiation.GRAPH_OFFERS)
+    return next(each.name for each in written if (each.rdf, each.results) == (found.rdf, found.results))
 
 
 def _names(graphs: Sequence[NamedNode] | None) -> tuple[str, ...] | None:

@@ -6,9 +6,9 @@ quality of 0 excludes it, and among the best the client's order, then ours, deci
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from pyoxigraph import QueryResultsFormat, RdfFormat
 
@@ -36,7 +36,8 @@ class MediaType:
 class Offer:
     """A format that we can write: its media type, other names that clients use, and its content type.
 
-    With a ``codec`` the format ``rdf`` is written at first and then turned into that one.
+    Graphs are written in the format ``rdf``, solutions in ``results``. Where there is ``convert`` that is not
+    this format yet: it gives the bytes of this one for those of the other, up to `MOST_CONVERTED`.
     """
 
     name: str
@@ -44,8 +45,8 @@ class Offer:
     aliases: tuple[str, ...] = ()
     content_type: str = ""
     rdf: RdfFormat | None = None
-    codec: str | None = None
     results: QueryResultsFormat | None = None
+    convert: Callable[[bytes], bytes] | None = None
 
     header: str = field(init=False)
     """The Content-Type to send."""
@@ -91,17 +92,50 @@ N_QUADS = Offer("nq", "application/n-quads", ("text/x-nquads", "text/nquads"), r
 TRIG = Offer(
     "trig", "application/trig", ("application/x-trig",), "application/trig; charset=utf-8", rdf=RdfFormat.TRIG
 )
-# Written by rdflib out of N-Quads (codecs.py).
-TRIX = Offer("trix", "application/trix", rdf=RdfFormat.N_QUADS, codec="trix")
-HEXTUPLES = Offer("hext", "application/hex+x-ndjson", rdf=RdfFormat.N_QUADS, codec="hext")
-CODEC_OFFERS = (TRIX, HEXTUPLES)
 GRAPH_OFFERS = (TURTLE, N_TRIPLES, RDF_XML, JSON_LD, N_QUADS, TRIG)
-ALL_GRAPH_OFFERS = (*GRAPH_OFFERS, *CODEC_OFFERS)
-DATASET_OFFERS = (N_QUADS, TRIG, JSON_LD, *CODEC_OFFERS)
+_DATASET_OFFERS = (N_QUADS, TRIG, JSON_LD)
+MOST_CONVERTED = 64 << 20
+# What Oxigraph does not write, by name: TriX and HexTuples (codecs.py), and formats from outside.
+_registered: dict[str, Offer] = {}
 
 # Parameters that do not ask for another format than the one we write.
 _HARMLESS = frozenset({"q", "charset", "version", "profile"})
-_SHORT_NAMES = {offer.name: offer for offer in (*RESULT_OFFERS, *GRAPH_OFFERS)}
+
+
+def register(offer: Offer) -> None:
+    """Let clients ask for a further format: of graphs when it has ``rdf``, of solutions with ``results``."""
+    _registered[offer.name] = offer
+    _forget_offers()
+
+
+def unregister(name: str) -> None:
+    """Take a registered format away."""
+    del _registered[name]
+    _forget_offers()
+
+
+@cache
+def result_offers() -> tuple[Offer, ...]:
+    """The formats of solutions."""
+    return (*RESULT_OFFERS, *(each for each in _registered.values() if each.results is not None))
+
+
+@cache
+def graph_offers() -> tuple[Offer, ...]:
+    """The formats of a graph."""
+    return (*GRAPH_OFFERS, *(each for each in _registered.values() if each.rdf is not None))
+
+
+@cache
+def dataset_offers() -> tuple[Offer, ...]:
+    """The formats of a whole dataset."""
+    further = (each for each in _registered.values() if each.rdf is not None and each.rdf.supports_datasets)
+    return (*_DATASET_OFFERS, *further)
+
+
+def _forget_offers() -> None:
+    for each in (result_offers, graph_offers, dataset_offers):
+        each.cache_clear()
 
 
 def parse_media_type(text: str) -> MediaType | None:
@@ -176,8 +210,8 @@ def accepts(accept: str | None, media_type: str, rivals: Sequence[Offer]) -> boo
 
 def short_name(name: str) -> Offer | None:
     """The format behind a ``format=`` parameter: a short name such as ``json`` or a media type."""
-    found = _SHORT_NAMES.get(name.lower())
-    return found or next((offer for offer in _SHORT_NAMES.values() if name.lower() == offer.media_type), None)
+    offers = (*RESULT_OFFERS, *GRAPH_OFFERS, *_registered.values())
+    return next((offer for offer in offers if name.lower() in (offer.name, offer.media_type)), None)
 
 
 @lru_cache(maxsize=256)

@@ -31,7 +31,8 @@ def results(name: str) -> Response:
     accept = request.headers.get("Accept")
     try:
         after_id, snapshot = _position()
-        if negotiation.accepts(accept, EVENT_STREAM, (*negotiation.RESULT_OFFERS, *negotiation.GRAPH_OFFERS)):
+        rivals = (*negotiation.result_offers(), *negotiation.GRAPH_OFFERS)
+        if negotiation.accepts(accept, EVENT_STREAM, rivals):
             return _feed(name, after_id, snapshot=snapshot)
         return _current_answer(name, accept)
     except FeedGoneError:
@@ -64,7 +65,7 @@ def _current_answer(name: str, accept: str | None) -> Response:
         chosen = _choose(accept, (_QUADS_JSON, *negotiation.GRAPH_OFFERS))
         body = _dump(answer) if chosen is _QUADS_JSON else _graph(answer["quads"], chosen)
     else:
-        chosen = _choose(accept, negotiation.RESULT_OFFERS)
+        chosen = _choose(accept, negotiation.result_offers())
         body = _dump(answer) if chosen is negotiation.JSON_RESULTS else _table(answer, chosen)
     response = Response(body, content_type=chosen.header)
     response.headers["Cache-Control"] = "no-store"
@@ -97,7 +98,7 @@ def _table(answer: dict[str, Any], chosen: Offer) -> bytes:
     output = io.BytesIO()
     assert chosen.results is not None
     solutions.serialize(output, chosen.results)
-    return output.getvalue()
+    return output.getvalue() if chosen.convert is None else chosen.convert(output.getvalue())
 
 
 def _graph(quads: str, chosen: Offer) -> bytes:

@@ -19,9 +19,8 @@ from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import NotFoundError
 from quadrill.store.formats import RdfType, guess_rdf_format, parse_rdf
 
-from ..evaluation import codecs
-from ..evaluation.codecs import Transcoder, transcoded
-from ..http import negotiation
+from ..evaluation.answer import Transcoder, transcoded
+from ..http import codecs, negotiation
 from ..http.bodies import too_large
 from ..http.errors import HttpError
 from ..http.protocol import fields_of, graph_iri
@@ -45,7 +44,7 @@ def get_graph(path: str = "") -> Response:
     store, settings = services().store, services().settings
     if isinstance(target, NamedNode) and not store.graph_exists(target):
         raise _no_graph(target)
-    offers = negotiation.DATASET_OFFERS if target is None else negotiation.ALL_GRAPH_OFFERS
+    offers = negotiation.dataset_offers() if target is None else negotiation.graph_offers()
     chosen = negotiation.choose(request.headers.get("Accept"), offers)
     preconditions.check_reading(store.version)
     if preconditions.is_known(store.version):
@@ -220,7 +219,7 @@ def _document(content_type: str | None, read: Callable[[], bytes]) -> _Document:
 
 
 def _is_dataset(media_type: str) -> bool:
-    return media_type in {offer.media_type for offer in negotiation.DATASET_OFFERS}
+    return media_type in {offer.media_type for offer in negotiation.dataset_offers()}
 
 
 def _no_graph(graph: GraphName) -> HttpError:

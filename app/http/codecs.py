@@ -6,7 +6,7 @@ Both go by way of N-Quads and are held in memory whole, so that their size is li
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from functools import partial
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, parse, serialize
 from rdflib import Dataset
@@ -14,10 +14,8 @@ from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
 
 from quadrill.store.errors import LimitError, RdfSyntaxError, UnsupportedError
 
-from ..http.negotiation import Offer
-from .answer import Sink, count_rows
+from .negotiation import MOST_CONVERTED, Offer, register
 
-MAX_BYTES = 64 << 20
 NAMES = {"trix": "TriX", "hext": "HexTuples"}
 READABLE = {"application/trix": "trix", "application/hex+x-ndjson": "hext"}
 _BLANK_GRAPH = re.compile(rb"<graph[^>]*>\s*<id[\s>]")
@@ -31,7 +29,7 @@ def read(body: bytes, codec: str) -> bytes:
     Raises:
         RdfSyntaxError: malformed, or not UTF-8.
         UnsupportedError: a graph of TriX that is named by a blank node.
-        LimitError: larger than `MAX_BYTES`, or with a document type declaration, whose entities may expand.
+        LimitError: too large, or with a document type declaration, whose entities may expand.
     """
     _check_size(body, codec)
     if codec == "trix" and (b"<!DOCTYPE" in body or b"\0" in body):
@@ -62,7 +60,6 @@ def write(quads: bytes, codec: str) -> bytes:
 
     Raises: UnsupportedError for triple terms, which neither format can express.
     """
-    _check_size(quads, codec)
     dataset = Dataset()
     try:
         dataset.parse(data=quads.decode("utf-8"), format="nquads")
@@ -77,50 +74,13 @@ def write(quads: bytes, codec: str) -> bytes:
     return _DEFAULT_NAME.sub(b"", text)
 
 
-class Transcoder:
-    """A sink that passes on, or once ``codec`` is set collects N-Quads and writes them in that format."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._collected = bytearray()
-        self.codec: str | None = None
-
-    def begin(self, chosen: Offer) -> None:
-        """The format is known: from now on that one is written."""
-        self.codec = chosen.codec
-        count_rows(self._sink, chosen.name)
-
-    def write(self, data: bytes) -> int:
-        """Pass on or collect."""
-        if self.codec is None:
-            return self._sink.write(data)
-        self._collected += data
-        _check_size(self._collected, self.codec)
-        return len(data)
-
-    def flush(self) -> None:
-        """Do nothing: no bytes are held back."""
-
-    def finish(self) -> None:
-        """Write what was collected."""
-        if self.codec is not None:
-            self._sink.write(write(bytes(self._collected), self.codec))
-
-
-def transcoded(body: Callable[[Transcoder], None]) -> Callable[[Sink], None]:
-    """A body of an answer whose sink can change the format."""
-
-    def whole(sink: Sink) -> None:
-        transcoder = Transcoder(sink)
-        body(transcoder)
-        transcoder.finish()
-
-    return whole
-
-
-def _check_size(data: bytes | bytearray, codec: str) -> None:
-    if len(data) > MAX_BYTES:
+def _check_size(data: bytes, codec: str) -> None:
+    if len(data) > MOST_CONVERTED:
         raise LimitError(
-            f"{NAMES[codec]} is read and written up to {MAX_BYTES >> 20} MiB",
+            f"{NAMES[codec]} is read up to {MOST_CONVERTED >> 20} MiB",
             hint="Use N-Quads, which is streamed.",
         )
+
+
+for _media_type, _codec in READABLE.items():
+    register(Offer(_codec, _media_type, rdf=RdfFormat.N_QUADS, convert=partial(write, codec=_codec)))
