@@ -21,8 +21,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.static.options import EvaluationOptions
-from quadrill.continuous.static.static_evaluator import StaticEvaluator
+from quadrill.continuous.static.static_evaluator import EvaluationOptions, StaticEvaluator
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference

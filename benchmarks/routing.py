@@ -11,7 +11,7 @@ import argparse
 import itertools
 
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference

@@ -17,7 +17,7 @@ from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.inputs import Arrival, StreamTime
 from quadrill.continuous.language import parse
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.windows.reports import Evaluation, Report
 from quadrill.continuous.windows.timeline import QueryTimeline
 from quadrill.store.quads.quad_store import QuadStore

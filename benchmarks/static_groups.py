@@ -20,7 +20,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.static import table
+from quadrill.continuous.static import table_registry
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference
@@ -31,7 +31,7 @@ DEFAULT = DefaultGraph()
 def members(number: int, *, together: bool, templates: bool) -> None:
     """Print what ``number`` instances of Q3 cost, with changes worked out for all together or for each."""
     if not together:
-        table.lifted = lambda form: None  # type: ignore[attr-defined]
+        table_registry.lifted = lambda form: None  # type: ignore[attr-defined]
     scene = conference.Conference(100_000, tags=max(900, number))
     store = QuadStore.open(None)
     store.apply(add=scene.static)

@@ -30,7 +30,7 @@ from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.plan import plan_state
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.store.quads.quad_store import QuadStore
 

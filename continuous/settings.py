@@ -11,6 +11,31 @@ DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
+class StaticLimits:
+    """What static parts may cost those who wait for them.
+
+    Attributes:
+        keys: a commit that may change rows with more keys than this has the tables read anew.
+        rows: so has one whose keys reach more rows than this.
+        quick_s: what no key tells of is evaluated as a whole at the commit when that took no longer.
+        keys_at_once: keys in one text.
+        rows_each: rows read between two looks at whether there is room for them.
+        remembered: rows and keys that the cache of one query and part has at most.
+        kept_s: tables that are evaluated more quickly than this are not kept on disk.
+        kept_pauses: a table that was written in a second is written again so many later at the earliest.
+    """
+
+    keys: int = 2_000
+    rows: int = 20_000
+    quick_s: float = 0.01
+    keys_at_once: int = 500
+    rows_each: int = 1_000
+    remembered: int = 100_000
+    kept_s: float = 0.05
+    kept_pauses: int = 20
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSettings:
     """Limits and defaults of streams, queries and feeds. Times are milliseconds.
 
@@ -34,6 +59,7 @@ class EngineSettings:
         registration_wait_ms: a registration is answered after this time while static parts are still read.
         static_rows: most rows of static parts in memory, what a registration reads included; 0 for no limit.
         static_rows_per_query: the same of the static parts of one query.
+        static_limits: what they may cost those who wait for them.
         templates: queries that differ only in constants are evaluated together.
         waiting_elements: elements kept at most for a query whose static parts are being read.
         tick_ms: how often, at least, clock-driven streams are moved.
@@ -62,6 +88,7 @@ class EngineSettings:
     registration_wait_ms: int = 500
     static_rows: int = 0
     static_rows_per_query: int = 0
+    static_limits: StaticLimits = StaticLimits()
     templates: bool = True
     waiting_elements: int = 1_000_000
     tick_ms: int = 1_000

@@ -19,7 +19,6 @@ MOST_LINES = 450
 MOST_METHODS = 25
 # Classes that are larger still, and by how much: they may shrink, not grow.
 LARGER = {
-    "continuous/static/static_inputs.py:StaticInputs": 26,
 }
 
 

@@ -38,7 +38,9 @@ from .build import (
     with_operands,
     with_patterns,
 )
+from .graphs import predicates_of
 from .nodes import (
+    MERGED,
     Algebra,
     Bgp,
     Call,
@@ -52,11 +54,14 @@ from .nodes import (
     Join,
     LeftJoin,
     Minus,
+    OrderBy,
     Path,
     Project,
     Reduced,
     Service,
+    Slice,
     Table,
+    TriplePattern,
     Union,
     Values,
     Var,
@@ -340,3 +345,27 @@ def _joins(node: Algebra, outer: Names) -> bool:
             return bool(keys) and _joins(inner, outer & {each.name for each in keys})
         case _:
             return False
+
+
+def merged_background(root: Algebra) -> StaticPattern:
+    """The triples of the FROM graphs (the default graph if none) that C-SPARQL's merged window can match."""
+    columns = (Var("o"), Var("p"), Var("s"))
+    pattern: Algebra = Bgp((TriplePattern(Var("s"), Var("p"), Var("o")),))
+    predicates = predicates_of(
+        inner
+        for each in all_nodes(root)
+        if isinstance(each, Window) and each.name == MERGED
+        for inner in all_nodes(each.input)
+    )
+    if predicates is not None:
+        pattern = Join(Values((Var("p"),), tuple((each,) for each in sorted(predicates, key=str))), pattern)
+    return StaticPattern(MERGED_PART, pattern, columns)
+
+
+def projected(node: Algebra) -> tuple[Var, ...]:
+    """The columns of a SELECT, in its order; of another pattern its visible variables by name."""
+    while isinstance(node, (Distinct, Reduced, Slice, OrderBy)):
+        node = node.input
+    if isinstance(node, Project):
+        return node.vars
+    return tuple(Var(name) for name in sorted(in_scope(node)) if not name.startswith("_:"))

@@ -230,3 +230,24 @@ def can_be_named(term: Term) -> bool:
     if isinstance(term, Triple):
         return can_be_named(term.subject) and can_be_named(term.object)
     return not isinstance(term, BlankNode | DefaultGraph)
+
+
+def unkeyed(pattern: Algebra) -> str | None:
+    """Why the rows of a static pattern cannot be read by key; None when they can.
+
+    A row must not depend on which others are read with it, and the key of a changed row must be known.
+    """
+    for each in all_nodes(pattern):
+        if isinstance(each, n.Slice | n.Reduced | n.Group):
+            return f"it has {_NAMES[type(each)]}"
+        if isinstance(each, n.Path) and "ZeroOr" in repr(each.path):
+            return "it has a path of zero steps"
+        for outer in expressions(each):
+            if any(isinstance(inner, n.FunctionCall) for inner in sub_expressions(outer)):
+                return "it calls an extension function"
+    if not all(each.key for each in triggers(pattern) or ()):
+        return "some commits change rows that no key tells of"
+    return None
+
+
+_NAMES = {n.Slice: "LIMIT or OFFSET", n.Reduced: "REDUCED", n.Group: "GROUP BY"}

@@ -17,16 +17,22 @@ from ..algebra.build import all_nodes
 from ..algebra.nodes import MERGED, Algebra, Table, Var, Window
 from ..algebra.query import ContinuousQuery
 from ..algebra.rewrites import has_order, prepare
-from ..algebra.static import StaticPattern, calls_service, is_static, split_static
+from ..algebra.static import (
+    StaticPattern,
+    calls_service,
+    is_static,
+    merged_background,
+    projected,
+    split_static,
+)
 from ..element import Solution
 from ..output.construct import Template
 from ..output.emission import ChangedAnswer
 from ..plan.plan_state import PlanState
 from ..rows import IdRow
-from ..static.options import EvaluationOptions
-from ..static.static_evaluator import StaticEvaluator, merged_background, projected
+from ..static.static_evaluator import EvaluationOptions, StaticEvaluator
 from ..static.static_inputs import StaticInputs
-from ..static.steps import Changes
+from ..static.table import Changes
 from ..windows.encoded import EngineTerms, WindowKey
 from ..windows.live import LiveContent
 

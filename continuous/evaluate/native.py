@@ -20,6 +20,7 @@ from quadrill.store.errors import UnsupportedError
 from ..algebra.build import all_nodes, expressions
 from ..algebra.query import ContinuousQuery
 from ..algebra.static import StaticPattern, is_static, is_volatile
+from ..algebra.triggers import unkeyed
 from ..algebra.variables import certain
 from ..algebra.volatile import with_clock
 from ..element import Solution
@@ -27,9 +28,8 @@ from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable
 from ..plan.template import Skeleton, skeleton
 from ..rows import Delta, IdRow
-from ..static.keyed_rows import unfit
-from ..static.options import EvaluationOptions
-from ..static.steps import Changes
+from ..static.static_evaluator import EvaluationOptions
+from ..static.table import Changes
 from ..windows.encoded import EncodedContent, EngineTerms
 from .evaluator import Evaluator
 
@@ -226,7 +226,7 @@ class NativeEvaluator(Evaluator):
 
     def _why_held(self, part: StaticPattern, state: PlanState) -> str | None:
         """Why a part cannot be looked up by keys beside those that are; None when it can."""
-        reason = unfit(part)
+        reason = unkeyed(part.pattern)
         if reason is None and any(each.stream in part.vars for each in self.query.windows):
             reason = "it binds the stream of a window"
         if reason is None:

@@ -26,8 +26,8 @@ from ..algebra.volatile import uses_timestamps
 from ..element import Solution, WindowContent
 from ..expressions.oxigraph import Functions
 from ..output.emission import difference
-from ..static.options import EvaluationOptions
-from ..static.steps import Changes
+from ..static.static_evaluator import EvaluationOptions
+from ..static.table import Changes
 from ..uncertainty import custom_functions
 from ..windows.encoded import EngineTerms, WindowKey
 from ..windows.kinds import kind_of

@@ -11,7 +11,7 @@ from ..evaluate.native import AnswerChange, NativeEvaluator
 from ..output.feed import Outbox
 from ..plan.plan_state import Encoded, PlanState
 from ..queries.running import RunningQuery
-from ..static.steps import StaticStep
+from ..static.table import StaticStep
 from ..windows.reports import Evaluation
 from .labelled_plan import LabelledPlan, label_of
 
@@ -56,7 +56,7 @@ class Seat:
         if record.number > self.seen:
             running.evaluations += record.number - self.seen
             running.last_step, running.last_answer_id = record.step, None
-            running.last_version = self.native.statics.version_when(record.passed)
+            running.last_version = self.native.statics.steps.version_at(record.passed)
             self.seen = record.number
 
     def end(self) -> None:
@@ -75,7 +75,7 @@ class Seat:
         record = self.plan.shown
         if record.number <= number:
             return None
-        return record.step, self.native.statics.version_when(record.passed)
+        return record.step, self.native.statics.steps.version_at(record.passed)
 
     def describe(self) -> dict[str, Any]:
         """How many queries are evaluated together, and this one's constants where they differ."""
@@ -116,7 +116,7 @@ class CommonPlan:
         self.template = template
         self._sample = native_of(members[0])
         assert members[0].last_step is not None
-        self.record = self.shown = Record(0, members[0].last_step, self._sample.statics.passed)
+        self.record = self.shown = Record(0, members[0].last_step, self._sample.statics.steps.turn.version)
         self.seats: dict[int, Seat] = {}
         self._count = count(1)
         self._everybody = members[0].prepared.output == "rstream"
@@ -180,9 +180,9 @@ class CommonPlan:
         """
         if not self._common:
             return []
-        statics = {seat.running: seat.native.statics for seat in self.seats.values()}
-        found = [running for running, each in statics.items() if each.behind - self._common]
-        return found if found and len({each.steps.gaps for each in statics.values()}) > 1 else []
+        steps = {seat.running: seat.native.statics.steps for seat in self.seats.values()}
+        found = [running for running, each in steps.items() if each.behind - self._common]
+        return found if found and len({each.gaps for each in steps.values()}) > 1 else []
 
     def close(self) -> None:
         """Let go of the plan: its last member has left."""
@@ -221,7 +221,7 @@ class CommonPlan:
         if self._everybody:
             told = {**dict.fromkeys(self.seats), **told}
         self._tell(told, step, now_ms, self.record.number + 1)
-        self.record = Record(self.record.number + 1, step, self._sample.statics.passed)
+        self.record = Record(self.record.number + 1, step, self._sample.statics.steps.turn.version)
         if self._outbox is None:
             self._show()
         elif not self._announced:

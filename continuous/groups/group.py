@@ -256,7 +256,7 @@ class Group:
     def _take_steps(self, plan: CommonPlan, seats: Sequence[Seat], now_ms: int) -> None:
         at = self.timeline.instant
         assert at is not None, "its members have been evaluated"
-        left = {seat: seat.native.statics.ready() for seat in seats}
+        left = {seat: seat.native.statics.steps.ready() for seat in seats}
         heads = {seat: step for seat, steps in left.items() if (step := next(steps, None)) is not None}
         while heads:
             version = min(step.version for step in heads.values())

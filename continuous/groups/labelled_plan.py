@@ -16,7 +16,7 @@ from ..plan.plan_state import Encoded, PlanState
 from ..plan.sources import StaticTable
 from ..plan.template import MEMBER, PARAMETERS, lift
 from ..rows import EMPTY, Delta, IdRow, negate
-from ..static.steps import Changes
+from ..static.table import Changes
 
 _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 

@@ -32,8 +32,8 @@ from ..scheduler.attachments import Attachments
 from ..scheduler.router import Router
 from ..scheduler.sequencer import Sequencer
 from ..settings import EngineSettings
-from ..static.budget import StaticBudget
 from ..static.kept import KeptTables
+from ..static.reading import Background, StaticBudget
 from ..static.table_registry import TableRegistry
 from ..streams.accept import Acceptor
 from ..streams.registry import StreamRegistry
@@ -89,9 +89,12 @@ class EngineParts:
         kept: KeptTables | None = None
         if journal is not None and not store.in_memory:
             shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)
-            kept = KeptTables(shelf, store, terms, threaded=threaded)
+            background = Background("quadrill-kept", threaded=threaded)
+            kept = KeptTables(shelf, store, terms, background, settings.static_limits)
         budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
-        self.statics = TableRegistry(store, terms, self.turns, budget, kept, threaded=threaded)
+        self.statics = TableRegistry(
+            store, terms, self.turns, budget, kept, settings.static_limits, threaded=threaded
+        )
         self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice(
             self.statics, settings.columnar
         )

@@ -20,7 +20,7 @@ from ..queries.catalogue import Entry, start_making
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
-from ..static.progress import Progress, entered
+from ..static.reading import Progress, entered
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 

@@ -22,8 +22,8 @@ from ..operators.join import Join
 from ..operators.ordering import TopK
 from ..rows import Delta, IdRow, merge
 from ..static.lookup import Lookup
-from ..static.options import EvaluationOptions
-from ..static.shared_arrangement import SharedArrangement
+from ..static.shared_rows import SharedArrangement
+from ..static.static_evaluator import EvaluationOptions
 from ..uncertainty import custom_functions
 from ..windows.encoded import ElementCoder, EncodedContent, HeldWindow, Predicates, WindowKey
 from ..windows.timed import TimedContent

@@ -32,7 +32,7 @@ from ..evaluate.evaluator import Evaluator
 from ..inputs import Arrival, StreamInput
 from ..output.feed import Feed
 from ..settings import EngineSettings
-from ..static.progress import Progress, entered
+from ..static.reading import Progress, entered
 from ..streams.accept import LogRecord
 from .prepare import PreparedQuery, Reads
 from .registration import Registration
@@ -134,7 +134,7 @@ class Pending:
     def call_off(self) -> None:
         """Its tables are not wanted any more."""
         if self.making is not None:
-            self.making.progress.call_off()
+            self.making.progress.called_off = True
 
 
 def is_awaited(stream: str, pending: Mapping[str, Pending]) -> bool:

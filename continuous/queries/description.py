@@ -15,9 +15,9 @@ from quadrill.store.quads.rates import ChangeRates
 
 from ..algebra.query import ContinuousQuery, WindowDeclaration
 from ..language.write import write_pattern
-from ..static.facts import LookupFacts, TableFacts
-from ..static.progress import Progress
-from ..static.static_inputs import StaticInputs
+from ..static.lookup import LookupFacts
+from ..static.reading import Progress
+from ..static.static_inputs import StaticInputs, TableFacts
 from ..streams.accept import StreamState
 from ..streams.times import format_instant, show_duration
 from ..windows.kinds import kind_of, show_window

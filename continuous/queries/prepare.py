@@ -21,8 +21,7 @@ from ..language.parser import parse
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
 from ..settings import EngineSettings
-from ..static.columnar_parts import ColumnarParts
-from ..static.options import EvaluationOptions
+from ..static.static_evaluator import EvaluationOptions
 from ..static.table_registry import TableRegistry
 from ..streams.registry import last_segment
 from ..windows.kinds import kind_of, show_window
@@ -142,7 +141,8 @@ class PreparedQuery:
             quoted_asserted=quoted_asserted,
             base_iri=self.query.base_iri,
             sources=self.sources,
-            columnar=None if columnar is None else ColumnarParts(columnar, asked.static_engine),
+            columnar=columnar,
+            static_engine=asked.static_engine,
             static_tables=asked.static_tables,
             looked_up=self.looked_up,
         )

@@ -23,7 +23,7 @@ from ..plan.plan_state import PlanState
 from ..results import one_line
 from ..settings import EngineSettings
 from ..static.static_inputs import StaticInputs
-from ..static.steps import StaticStep
+from ..static.table import StaticStep
 from ..windows.reports import Evaluation, Skipped
 from ..windows.timeline import QueryTimeline
 from .prepare import PreparedQuery
@@ -100,7 +100,7 @@ class StaticState:
             and self.unseen_from is None
             and statics is not None
             and statics.begun
-            and not statics.steps
+            and statics.steps.is_quiet
             and not statics.looked_up
         )
 
@@ -143,9 +143,9 @@ class StaticState:
         if self.statics is None:
             return False
         if not self.statics.begun:
-            self.statics.held = held
+            self.statics.steps.held = held
             return self._evaluator.take(self._parts.begin())
-        return any([self.take(step) for step in self.statics.ready()])
+        return any([self.take(step) for step in self.statics.steps.ready()])
 
     def note(self, now_ms: int, cause: str, *, changed: bool) -> None:
         """Remember a refresh for descriptions."""
@@ -276,7 +276,7 @@ class RunningQuery:
         """Static parts that follow the store may have moved on: each version is a transaction of its own."""
         if self.prepared.refresh != "trigger" or self.statics is None:
             return
-        for step in self.statics.ready():
+        for step in self.statics.steps.ready():
             if self.static.take(step):
                 self.static.note(now_ms, "trigger", changed=True)
                 self._read_bound_streams()
@@ -380,7 +380,7 @@ class RunningQuery:
         """Publish what follows from an answer."""
         if self.view is not None:
             self.view.take(answer.deleted, answer.inserted, step.at)
-        version = self.static.version if self.statics is None else self.statics.version
+        version = self.static.version if self.statics is None else self.statics.steps.frontier.version
         self.static.unseen_from = None
         self.last_step, self.last_version = step, version
         self.evaluations += 1

@@ -24,7 +24,7 @@ from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
-from ..static.replay import Past
+from ..static.reading import Past
 from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter
 

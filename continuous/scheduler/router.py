@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
 
@@ -22,7 +22,6 @@ from ..queries.catalogue import Pending, QueryCatalogue
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..settings import EngineSettings
-from ..static.table import Reader
 from ..streams.accept import Acceptor, StreamState
 from ..streams.registry import StreamRegistry
 
@@ -126,8 +125,7 @@ class Router:
         self.pending: dict[str, Pending] = {}
         self._places: dict[str, int] = {}
         self._count = count()
-        # Queries by their static rows, and those that have to be told of every commit.
-        self._following: dict[Reader, RunningQuery] = {}
+        # Queries that have to be told of every commit.
         self._unfollowing: set[RunningQuery] = set()
         # The streams that queries make.
         self._outputs: dict[RunningQuery, StreamState] = {}
@@ -188,8 +186,6 @@ class Router:
         self._places[running.name] = next(self._count)
         if running.statics is None:
             self._unfollowing.add(running)
-        else:
-            self._following[running.statics] = running
         iri = running.prepared.made_stream
         output = None if iri is None else self._streams.find(iri)
         if output is not None:
@@ -209,7 +205,6 @@ class Router:
             del self._places[running.name]
             self._unfollowing.discard(running)
             if running.statics is not None:
-                self._following.pop(running.statics, None)
                 running.statics.stop()
             self.timetable.cancel(running.name)
             self._outputs.pop(running, None)
@@ -302,8 +297,8 @@ class Router:
                 return
             event = derived.popleft()
 
-    def commit(self, commit: Commit, moved: Collection[Reader]) -> None:
-        """A new version of the store is an input: of the queries whose tables it ``moved``."""
+    def commit(self, commit: Commit, moved: Iterable[str]) -> None:
+        """A new version of the store is an input: of the queries, by name, whose tables it ``moved``."""
         alone = self._alone(moved, self._unfollowing)
         self._move(alone, lambda running: running.commit(commit, self._turns.at))
         self._work_off_derived()
@@ -315,18 +310,18 @@ class Router:
         self._move(read, lambda running: running.sources_changed(self._turns.at))
         self._work_off_derived()
 
-    def step(self, moved: Collection[Reader]) -> None:
+    def step(self, moved: Iterable[str]) -> None:
         """Tables have moved on without a commit taking its turn."""
         self._move(self._alone(moved, ()), lambda running: running.take_steps(self._turns.at))
         self._work_off_derived()
 
-    def _alone(self, tables: Collection[Reader], others: Iterable[RunningQuery]) -> list[RunningQuery]:
-        """The queries of tables and the others, in the order of registration.
+    def _alone(self, names: Iterable[str], others: Iterable[RunningQuery]) -> list[RunningQuery]:
+        """The queries of these names and the others, in the order of registration.
 
         Groups take the steps of members of common plans: these are not among them.
         """
-        following = (self._following.get(each) for each in tables)
-        moved = list({*others, *(running for running in following if running is not None)})
+        named = (self._attached.get(name) for name in names)
+        moved = list({*others, *(running for running in named if running is not None)})
         if len(moved) > 1:
             moved.sort(key=lambda running: self._places[running.name])
         alone = self._groups.take_steps(moved, self._turns.at)

@@ -23,7 +23,7 @@ from ..durable.turns import CallTurn, InputTurn, Turn, TurnQueue
 from ..output.feed import Outbox
 from ..output.views import ViewRegistry
 from ..remote.fetching import SourceTurn
-from ..static.recompute import SwapTurn
+from ..static.reading import SwapTurn
 from ..static.table_registry import TableRegistry
 from .attachments import Attachments
 from .router import Router

@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+from typing import Literal as OneOf
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import QuadrillError
 
-from .changes import Change, CommitOrder, Recompute, Replaced, VersionedChange
-from .commit_delta import CommitDeltas
-from .index import TriggerIndex
-from .progress import active
-from .replay import TableReplay
-from .table import Reader, Table
+from ..element import Solution
+from ..settings import StaticLimits
+from .keyed_rows import TooManyRowsError, rows_with
+from .reading import CommitOrder, TableReplay, active
+from .table import Change, Table
+from .trigger_index import TableGroup, Touched, TriggerIndex
 
 if TYPE_CHECKING:
     from quadrill.store.quads.frozen import FrozenReader
@@ -26,26 +27,33 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("quadrill.continuous")
 
+_KEY_S = 0.00002
+"""Seconds of a key, looked up before a commit and after it; a quick table may be cheaper as a whole."""
+_FEW_KEYS = 100
 _POLL_S = 0.02
+
+Affected: TypeAlias = Counter[Solution] | OneOf["all", "too many"]
+"""The rows that a commit may change; all of them, which are evaluated behind it; or too many for that."""
 
 
 class CommitWatch:
-    """The writers' side of the tables. `watching` and `loading` are called by writers.
+    """The writers' side of the tables. `watching` and `loading` are called by writers, one at a time.
 
     Attributes:
         order: its lock is held while a commit becomes visible and what it changes is worked out.
         index: the tables for which commits are looked at.
-        gone: readers that are gone; their tables are let go when nobody walks over them.
+        gone: closes the inputs of queries that are gone; called when nobody walks over tables.
+        replay: where it says so tables fall behind, not where changes are too large; None but in a replay.
     """
 
-    def __init__(self, store: QuadStore) -> None:
+    def __init__(self, store: QuadStore, limits: StaticLimits) -> None:
         """Make one that watches nothing before `start`."""
         self._store = store
+        self._limits = limits
         self.order = CommitOrder()
         self.index = TriggerIndex()
-        self.gone: deque[Reader] = deque()
-        self._deltas = CommitDeltas(store)
-        self._replay: TableReplay | None = None
+        self.gone: deque[Callable[[], None]] = deque()
+        self.replay: TableReplay | None = None
         self._observing = threading.Lock()
         self._stop: Callable[[], None] | None = None
         self._loading = False
@@ -65,9 +73,11 @@ class CommitWatch:
             stop()
 
     def let_go(self) -> None:
-        """Let the tables of readers go that are gone; under the lock."""
-        while self.gone:
-            self.gone.popleft().close()
+        """Let the tables of queries go that are gone."""
+        if self.gone:
+            with self.order.lock:
+                while self.gone:
+                    self.gone.popleft()()
 
     def look_up(self, table: Table) -> None:
         """Work out the changes of a part that is not held; while a bulk load runs it is waited for."""
@@ -88,23 +98,11 @@ class CommitWatch:
         """Forget what was worked out before the engine started: it takes no turn."""
         self._due.clear()
 
-    def replaying(self, replay: TableReplay | None) -> None:
-        """From now on tables fall behind where a replay says it; None: where changes are too large."""
-        self._replay = replay
-        self._deltas.unlimited = replay is not None
-
     # --- as the store calls it (`store.writer.Observer`) ----------------------------------------
 
-    def watching(self, commit: Commit) -> AbstractContextManager[None]:
-        """Work out what a commit changes, before the next one is made."""
-        return self._watch(commit)
-
-    def loading(self) -> AbstractContextManager[None]:
-        """A bulk load begins: what is looked up is looked up in a copy until it has its turn."""
-        return self._load()
-
     @contextmanager
-    def _load(self) -> Iterator[None]:
+    def loading(self) -> Iterator[None]:
+        """A bulk load is under way: what is looked up is looked up in a copy until it has its turn."""
         with self.order.lock:
             self.let_go()
             self._loading = True
@@ -125,21 +123,22 @@ class CommitWatch:
                     table.frozen = None
 
     @contextmanager
-    def _watch(self, commit: Commit) -> Iterator[None]:
-        deltas, replay, version = self._deltas, self._replay, commit.version
+    def watching(self, commit: Commit) -> Iterator[None]:
+        """Work out what a commit changes, before the next one is made."""
+        replay, version = self.replay, commit.version
         with self.order.lock:
             self.let_go()
             behind = [] if replay is None else replay.fell_behind(version, self.index.tables())
-            changes: dict[Table, Change] = dict.fromkeys(behind, Recompute())
+            changes = {table: Change(version, commit.at_ms) for table in behind}
             work = []
             for group, touched in self.index.touched(commit).items():
-                if not changes or any(not table.blind and table not in changes for table in group.tables):
-                    work.append((group, touched, deltas.before(group, touched, commit)))
+                if any(not table.blind and table not in changes for table in group.tables):
+                    work.append((group, touched, self._before(group, touched, version)))
             yield
             self.order.made_at = commit.at_ms
             for group, touched, before in work:
                 # What fell behind in the replayed past does so again, whatever its rows are.
-                changes = {**deltas.after(group, touched, before), **changes}
+                changes = {**self._after(group, touched, before, commit), **changes}
             self._note(commit, changes)
             if replay is not None:
                 replay.read(version, self.index.tables())
@@ -148,17 +147,16 @@ class CommitWatch:
         """The changes wait for their turn."""
         copy: FrozenReader | None = None
         for table, change in changes.items():
-            if not table.is_held and isinstance(change, Recompute):
+            if not table.is_held and not change.is_known:
                 copy = copy or table.frozen or self._without(commit)
                 if copy is None:
                     table.problem = f"the commit of version {commit.version} could not be looked at"
                     continue
-                change = Replaced(copy)
-            table.blind = isinstance(change, Recompute)
-            waiting = VersionedChange(commit.version, commit.at_ms, change)
-            table.waiting.append(waiting)
-            for each in table.lookups:
-                each.changed(waiting)
+                change = Change(commit.version, commit.at_ms, before=copy)
+            table.blind = not change.is_known
+            table.waiting.append(change)
+            for tell in table.lookups:
+                tell(change)
             self._due.setdefault(commit.version, []).append(table)
 
     def _without(self, commit: Commit) -> FrozenReader | None:
@@ -168,3 +166,76 @@ class CommitWatch:
         except QuadrillError as error:
             log.warning("what is looked up is lost at version %d: %s", commit.version, error.message)
             return None
+
+    # --- the rows that a commit may change ------------------------------------------------------
+
+    def _before(self, group: TableGroup, touched: Touched, version: int) -> Affected:
+        """The rows of a group before a commit."""
+        limits, held, limited = self._limits, group.first.is_held, self._is_limited(group)
+        if touched.whole:
+            if held and (not limited or group.took_s <= limits.quick_s):
+                return "all"
+            return _too_many(group, f"the commit of version {version} does not tell which rows change")
+        if limited and touched.size > limits.keys:
+            return _too_many(
+                group, f"version {version} changed {touched.size} keys, the limit is {limits.keys}"
+            )
+        if held and limited and touched.size > _FEW_KEYS:
+            if group.took_s <= limits.quick_s and group.took_s < touched.size * _KEY_S:
+                return "all"
+        return self._rows(group, touched)
+
+    def _after(
+        self, group: TableGroup, touched: Touched, before: Affected, commit: Commit
+    ) -> dict[Table, Change]:
+        """The changes of the tables of a group for which commits are looked at, behind the commit."""
+        version, at_ms = commit.version, commit.at_ms
+        seeing = [table for table in group.tables if not table.blind]
+        if before == "all":
+            return {table: Change(version, at_ms, all_rows=self._all_rows(table)) for table in seeing}
+        after = before if before == "too many" else self._rows(group, touched)
+        if before == "too many" or after == "too many":
+            return {table: Change(version, at_ms) for table in seeing}
+        assert isinstance(before, Counter) and isinstance(after, Counter)
+        after.subtract(before)
+        divided = group.divided({row: weight for row, weight in after.items() if weight})
+        return {
+            table: Change(version, at_ms, weights)
+            for table, weights in divided.items()
+            if weights and not table.blind
+        }
+
+    def _is_limited(self, group: TableGroup) -> bool:
+        """False in a replay, which knows what was too much; look-ups take a copy there, too."""
+        return self.replay is None or not group.first.is_held
+
+    def _rows(self, group: TableGroup, touched: Touched) -> Affected:
+        most = self._limits.rows if self._is_limited(group) else None
+        limits = self._limits
+        try:
+            return rows_with(
+                self._store, group.first.background, group.part, touched.keys, most, limits.keys_at_once
+            )
+        except TooManyRowsError:
+            return _too_many(group, f"a commit reached more than {most} rows")
+        except Exception as error:
+            names = [each.name for each in group.tables]
+            log.warning("the static parts of %s are read anew: %s", names, error)
+            return "too many"
+
+    def _all_rows(self, table: Table) -> list[Solution] | None:
+        """All rows of a table; None where they are to be read anew."""
+        began = time.perf_counter()
+        try:
+            rows = list(table.background.whole(self._store, table.part))
+        except Exception as error:
+            log.warning("the static part %s is read anew: %s", table.name, error)
+            return None
+        table.took_s = time.perf_counter() - began
+        return rows
+
+
+def _too_many(group: TableGroup, why: str) -> Affected:
+    for table in group.tables:
+        table.anew_because = why
+    return "too many"

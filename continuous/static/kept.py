@@ -8,46 +8,58 @@ store up to ``until`` (`QuadStore.mark`). It serves at a version
     anywhere else           not: the rows are evaluated
 
 and only for the same pattern over the same dataset clause, of the same program and the same Oxigraph.
+
+Rows are written as blobs, the terms once each as N-Quads, the rows as columns of numbers. The first blob says
+how wide and how many the rows are; then come blobs of terms, then of rows. A number is the place of a term,
+counted from 1; 0 is unbound.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
-import threading
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as release_of
-from typing import TYPE_CHECKING, Any
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.dictionary import inline_term
 from quadrill.store.errors import GoneError, QuadrillError
 from quadrill.store.shelf import Shelf
+from quadrill.store.terms import Term
 
 from ..algebra.columnar import Choice
+from ..durable.journal import from_lines, to_lines
 from ..element import Solution
 from ..rows import Delta
-from .index import TriggerIndex
-from .packed_rows import PackedRows, pack
+from ..settings import StaticLimits
+from .reading import Background
 from .table import Table
+from .trigger_index import TriggerIndex
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
-    from quadrill.store.terms import Term
 
     from ..windows.encoded import EngineTerms
 
 log = logging.getLogger("quadrill.continuous")
 
 FORMAT = 1
-WORTH_S = 0.05
-"""Tables that are evaluated more quickly than this are not kept."""
 MOST_COMMITS = 10_000
 """So many commits of the change log are looked at, at most."""
-_PAUSES = 20
-"""A table that was written in a second is written again 20 seconds later at the earliest, but at the end."""
+T = TypeVar("T")
+TERMS_EACH = 5_000
+"""Terms of a blob: serialising them holds the interpreter, so that the engine waits as long."""
+ROWS_EACH = 20_000
+_CARRIER = NamedNode("urn:quadrill:term")
 
 
 def _release(package: str) -> str:
@@ -93,16 +105,24 @@ class KeptTables:
     `keep` is called in the engine's thread, `find`, `unchanged` and `load` by whoever makes queries.
     """
 
-    def __init__(self, shelf: Shelf, store: QuadStore, terms: EngineTerms, *, threaded: bool = True) -> None:
-        """Keep tables on a shelf; ``threaded`` writes in the background."""
+    def __init__(
+        self,
+        shelf: Shelf,
+        store: QuadStore,
+        terms: EngineTerms,
+        background: Background,
+        limits: StaticLimits,
+    ) -> None:
+        """Keep tables on a shelf, which are written in the background."""
         self._shelf = shelf
         self._store = store
         self._terms = terms
-        self._threaded = threaded
+        self._background = background
+        self._limits = limits
         self._on_disk: dict[str, tuple[int, int]] = {}
         self._not_before: dict[str, float] = {}
         self._keys: set[str] | None = None
-        self._thread: threading.Thread | None = None
+        self._writing: Future[None] | None = None
         self.taken = 0
         """How many tables were read from disk."""
 
@@ -132,16 +152,14 @@ class KeptTables:
             evaluated: by the name of the query the version of its last evaluation.
             at_end: nothing comes after this: everything is written, here and now.
         """
-        if self._thread is not None:
-            if self._thread.is_alive() and not at_end:
-                return
-            self._thread.join()
-            self._thread = None
+        if self._writing is not None and not self._writing.done() and not at_end:
+            return
+        self.wait()
         copies: list[_Copy] = []
         notes: dict[str, dict[str, Any]] = {}
         keys: set[str] = set()
         for table in tables:
-            if table.ready.is_set() and table.took_s < WORTH_S:
+            if table.ready.is_set() and table.took_s < self._limits.kept_s:
                 continue
             key = _key(table)
             keys.add(key)
@@ -169,23 +187,18 @@ class KeptTables:
         if not (copies or notes or keys != self._keys):
             return
         self._keys = keys
-        if at_end or not self._threaded:
-            self._write(copies, notes, keys)
-            return
-        self._thread = threading.Thread(
-            target=self._write, args=(copies, notes, keys), name="quadrill-kept", daemon=True
-        )
-        self._thread.start()
+        self._writing = self._background.do(self._write, copies, notes, keys)
+        if at_end:
+            self.wait()
 
     def wait(self) -> None:
         """Wait for what is being written."""
-        thread = self._thread
-        if thread is not None:
-            thread.join()
+        if self._writing is not None:
+            self._writing.result()
 
     def close(self) -> None:
         """Wait for what is being written and close the file."""
-        self.wait()
+        self._background.close()
         self._shelf.close()
 
     def _copy(self, key: str, table: Table, facts: dict[str, Any]) -> _Copy:
@@ -226,7 +239,7 @@ class KeptTables:
             blobs = pack([tuple(row) for row in copy.listed], width, None, _bound)
         if self._shelf.write(copy.key, facts, blobs):
             self._on_disk[copy.key] = (facts["since"], facts["until"])
-        self._not_before[copy.key] = time.monotonic() + _PAUSES * (time.monotonic() - began)
+        self._not_before[copy.key] = time.monotonic() + self._limits.kept_pauses * (time.monotonic() - began)
 
     def _marked(self, facts: Mapping[str, Any]) -> dict[str, Any] | None:
         """With the name of the history; None when it has none."""
@@ -285,7 +298,7 @@ class KeptTables:
         """Give a table its rows; False when they are damaged, which is told and they are forgotten."""
         began = time.perf_counter()
         try:
-            table.load_kept(PackedRows(self._shelf.read(found.key)), version, found.since, found.until)
+            _take(table, PackedRows(self._shelf.read(found.key)), version, found)
         except Exception as error:
             log.warning("the static part %s is read anew: its rows on disk: %s", table.name, error)
             self._shelf.forget(found.key)
@@ -299,6 +312,24 @@ class KeptTables:
         return True
 
 
+def _take(table: Table, kept: PackedRows, version: int, found: KeptFacts) -> None:
+    """Give a table all rows as they were written to disk; they are those of this version."""
+    if kept.width != len(table.part.vars):
+        raise ValueError("the rows have another width")
+    fresh: Delta = {}
+    listed: Sequence[Solution] | None = None
+    if table.is_ordered:
+        listed = [row for row, _ in kept.rows(kept.terms, None)]
+    else:
+        terms = table.terms
+        with terms.planning:
+            ids = terms.dictionary.ids
+            fresh.update(kept.rows([ids[term] for term in kept.terms], 0))
+            terms.dictionary.pin(term_id for row in fresh for term_id in row)
+    table.begin_at(version, fresh, listed)
+    table.since, table.from_disk = found.since, found.until
+
+
 def _key(table: Table) -> str:
     return hashlib.sha256(f"{_PROGRAM} {table.key}".encode()).hexdigest()
 
@@ -306,3 +337,83 @@ def _key(table: Table) -> str:
 def _bound(term: Term | None) -> Term:
     assert term is not None
     return term
+
+
+# --- rows as blobs -------------------------------------------------------------------------------
+
+
+def pack(
+    rows: Mapping[tuple[T, ...], int] | Sequence[tuple[T, ...]],
+    width: int,
+    unbound: T,
+    term_of: Callable[[T], Term],
+) -> Iterator[bytes]:
+    """The blobs of rows: how often each is there, or in their order.
+
+    Args:
+        rows: of terms or what stands for them; nobody changes them meanwhile.
+        width: the number of columns.
+        unbound: what stands in a row where there is no term.
+        term_of: the term that something in a row stands for.
+    """
+    numbers: dict[T, int] = {unbound: 0}
+    # A loop and no single call: other threads go on between its steps.
+    for each in chain.from_iterable(rows):
+        if each not in numbers:
+            numbers[each] = len(numbers)
+    kept = list(numbers)[1:]
+    counts = list(rows.values()) if isinstance(rows, Mapping) else []
+    if all(count == 1 for count in counts):
+        counts = []
+    blobs = -(-len(kept) // TERMS_EACH)
+    yield json.dumps({"width": width, "rows": len(rows), "terms": blobs, "counted": bool(counts)}).encode()
+    for start in range(0, len(kept), TERMS_EACH):
+        terms = [term_of(each) for each in kept[start : start + TERMS_EACH]]
+        yield to_lines([Quad(_CARRIER, _CARRIER, term) for term in terms])
+    ordered = list(rows)
+    for start in range(0, len(ordered), ROWS_EACH):
+        some = ordered[start : start + ROWS_EACH]
+        columns = [array("q", map(numbers.__getitem__, column)) for column in zip(*some, strict=True)]
+        if counts:
+            columns.append(array("q", counts[start : start + ROWS_EACH]))
+        yield b"".join(column.tobytes() for column in columns)
+
+
+class PackedRows:
+    """Rows read back: ``terms`` in the order of their numbers, rows of any numbering by `rows`."""
+
+    def __init__(self, blobs: Sequence[bytes]) -> None:
+        """Unpack the terms and rows of a blob.
+
+        Raises:
+            ValueError: they are not the rows of a table.
+        """
+        head = json.loads(blobs[0])
+        self.width, self.count, self._counted = head["width"], head["rows"], head["counted"]
+        ends = 1 + head["terms"]
+        self.terms: list[Term] = [quad.object for blob in blobs[1:ends] for quad in from_lines(blob)]
+        self._blobs = blobs[ends:]
+        step = 8 * (self.width + self._counted)
+        if sum(map(len, self._blobs)) != step * self.count:
+            raise ValueError("the number of rows is wrong")
+
+    def rows(self, values: Sequence[T], unbound: T) -> Iterator[tuple[tuple[T, ...], int]]:
+        """Each row and how often it is there, of ``values`` that stand for the terms."""
+        numbered = [unbound, *values]
+        if not self.width:
+            counts = list(_numbers(b"".join(self._blobs))) if self._counted else [1] * self.count
+            yield from (((), count) for count in counts)
+            return
+        for blob in self._blobs:
+            numbers = _numbers(blob)
+            size = len(numbers) // (self.width + self._counted)
+            columns = [numbers[place * size : (place + 1) * size] for place in range(self.width)]
+            rows = zip(*(map(numbered.__getitem__, each) for each in columns), strict=True)
+            counted = numbers[self.width * size :] if self._counted else repeat(1, size)
+            yield from zip(rows, counted, strict=True)
+
+
+def _numbers(blob: bytes) -> array[int]:
+    numbers: array[int] = array("q")
+    numbers.frombytes(blob)
+    return numbers

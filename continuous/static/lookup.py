@@ -26,18 +26,26 @@ from quadrill.store.errors import ConflictError
 from ..element import Solution
 from ..operators.arrangement import Arrangement, Key
 from ..rows import Delta, IdRow
-from .changes import Replaced, RowChange, VersionedChange
-from .facts import LookupFacts
 from .keyed_rows import TermKey, rows_of
 from .static_evaluator import Reader
-from .table import Table
+from .table import Change, Table
 
 if TYPE_CHECKING:
     from quadrill.store.quads.frozen import FrozenReader
     from quadrill.store.quads.quad_store import QuadStore
 
-MOST_REMEMBERED = 100_000
-"""Rows and keys that the cache of one query and part has at most; what was not asked for longest goes."""
+
+@dataclass(frozen=True, slots=True)
+class LookupFacts:
+    """What is remembered of a part that is not held.
+
+    ``keys`` and ``rows`` are there now; rows of a key were ``asked`` for and ``found`` there so often.
+    """
+
+    keys: int
+    rows: int
+    asked: int
+    found: int
 
 
 @dataclass(slots=True)
@@ -112,13 +120,14 @@ class Lookup(Arrangement):
 
     is_lookup = True
 
-    def __init__(self, table: Table, store: QuadStore, order: threading.RLock) -> None:
+    def __init__(self, table: Table, store: QuadStore, order: threading.RLock, most: int) -> None:
         """Make one that nobody looks into before `attach`.
 
         Args:
             table: the part.
             store: where its rows are.
             order: held while no commit can become visible.
+            most: rows and keys that are remembered at most; what was not asked for longest goes.
         """
         super().__init__()
         self.table = table
@@ -126,6 +135,7 @@ class Lookup(Arrangement):
         self.found = 0
         self._store = store
         self._order = order
+        self._most = most
         self._caches: dict[tuple[int, ...], KeyCache] = {}
         # The first is the query's, to the last one commits are added.
         self._stretches = deque([_Stretch()])
@@ -134,16 +144,16 @@ class Lookup(Arrangement):
     def attach(self) -> None:
         """The query begins at the table's version: later changes wait for it from here on."""
         with self._order:
-            if self not in self.table.lookups:
+            if self.changed not in self.table.lookups:
                 for waiting in self.table.waiting:
                     self.changed(waiting)
-                self.table.lookups.append(self)
+                self.table.lookups.append(self.changed)
 
     def detach(self) -> None:
         """The query is gone."""
         with self._order:
-            if self in self.table.lookups:
-                self.table.lookups.remove(self)
+            if self.changed in self.table.lookups:
+                self.table.lookups.remove(self.changed)
 
     def check(self) -> None:
         """Raise ConflictError when a commit's change could not be worked out."""
@@ -153,14 +163,13 @@ class Lookup(Arrangement):
                 hint='Register the query again, or with "static_tables": "table"',
             )
 
-    def changed(self, change: VersionedChange) -> None:
+    def changed(self, change: Change) -> None:
         """The store has a change that the query has not taken; called while no commit becomes visible."""
-        if isinstance(change.change, Replaced):
-            self._stretches[-1].reader = change.change.before
+        if change.before is not None:
+            self._stretches[-1].reader = change.before
             self._stretches.append(_Stretch())
         else:
-            assert isinstance(change.change, RowChange)
-            self._ahead_by(self._stretches[-1], change.change.weights, 1)
+            self._ahead_by(self._stretches[-1], change.weights or {}, 1)
 
     def _ahead_by(self, stretch: _Stretch, weights: Mapping[Solution, int], sign: int) -> None:
         for row, weight in weights.items():
@@ -264,7 +273,7 @@ class Lookup(Arrangement):
             tuple([0 if term is None else encode[term] for term in row]): weight
             for row, weight in counted.items()
         }
-        while self._size + len(bucket) + 1 > MOST_REMEMBERED and self._forget():
+        while self._size + len(bucket) + 1 > self._most and self._forget():
             pass
         cache.buckets[key] = bucket
         cache.size += len(bucket) + 1

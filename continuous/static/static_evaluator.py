@@ -1,62 +1,81 @@
-"""Evaluates static parts on the quad store, all at one version of the background dataset."""
+"""Evaluates the static parts of a query on the quad store, all at one version of the background dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import Literal as OneOf
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
-from quadrill.store.errors import GoneError, UnsupportedError
+from quadrill.store.errors import GoneError, QuadrillError, UnsupportedError
 from quadrill.store.sparql.guard import AlikeTexts
 
 from ..algebra.build import UNIT, all_nodes
-from ..algebra.columnar import Choice, Graphs
+from ..algebra.columnar import Choice, ColumnarEngine, Graphs
 from ..algebra.graphs import expand, predicates_of
-from ..algebra.nodes import (
-    MERGED,
-    Algebra,
-    Bgp,
-    Distinct,
-    Graph,
-    Join,
-    OrderBy,
-    Project,
-    Reduced,
-    Service,
-    Slice,
-    Term,
-    TriplePattern,
-    Values,
-    Var,
-    Window,
-)
-from ..algebra.query import ContinuousQuery
-from ..algebra.static import MERGED_PART, StaticPattern
+from ..algebra.nodes import Algebra, Distinct, Graph, Project, Reduced, Service, Slice, Term, Values, Var
+from ..algebra.query import ContinuousQuery, WindowDeclaration
+from ..algebra.static import MERGED_PART, StaticPattern, projected
 from ..algebra.text import SparqlText, row_text
-from ..algebra.variables import in_scope
 from ..element import Solution
 from ..expressions.oxigraph import Functions
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
-from ..remote.query import NO_SOURCES
+from ..remote.query import NO_SOURCES, QuerySources
 from ..uncertainty import custom_functions
-from .options import EvaluationOptions
+from ..windows.encoded import WindowKey
 
 if TYPE_CHECKING:
     from quadrill.store.changes.commit import Commit
     from quadrill.store.quads.frozen import FrozenReader
     from quadrill.store.quads.quad_store import QuadStore
     from quadrill.store.quads.reading import StoreReads
-    from quadrill.store.sparql.guard import TextFacts
     from quadrill.store.sparql.query import QueryResult
+
+log = logging.getLogger("quadrill.continuous")
 
 Reader: TypeAlias = Union["StoreReads", "ScratchReader", "FrozenReader"]
 """The store as it is, one version of it, one with remote graphs beside it, or a copy."""
 
 _ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
 _COMMITS_READ = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationOptions:
+    """The settings of one query that change what its text means, and how its static parts are read.
+
+    ``name`` is the query's name: RAND, UUID, STRUUID, BNODE and the blank nodes of CONSTRUCT derive from it.
+    ``window_default_graph`` says what a window's patterns outside GRAPH match: the ``union`` of all graphs
+    of its elements, or their ``default`` graph (Definition 16.5 of the RSP-QL* paper). ``strict_dataset``
+    gives CQELS-QL SPARQL's own rule for FROM NAMED without FROM. ``quoted_asserted``: annotated triples
+    count as asserted, on all streams or on those listed. ``sources`` are what the query reads from elsewhere,
+    ``columnar`` evaluates static parts that are too large for the store, ``static_engine`` is whom the query
+    asks for; None leaves it to the former. ``static_tables``: static parts are held, or looked up where they
+    can be; None leaves it to the limits of the memory. ``looked_up`` are the places of those that were looked
+    up before a restart, with the reason where nobody asked for it; None without a restart.
+    """
+
+    name: str = ""
+    window_default_graph: OneOf["union", "default"] = "union"
+    strict_dataset: bool = False
+    quoted_asserted: bool | frozenset[NamedNode] = False
+    base_iri: str | None = None
+    sources: QuerySources | None = None
+    columnar: ColumnarEngine | None = None
+    static_engine: str | None = None
+    static_tables: OneOf["table", "lookup", "own"] | None = None
+    looked_up: Mapping[int, str | None] | None = None
+
+    def asserts_quoted(self, key: WindowKey, windows: Sequence[WindowDeclaration]) -> bool:
+        """True when annotated triples of a window's content count as asserted."""
+        if isinstance(self.quoted_asserted, bool):
+            return self.quoted_asserted
+        streams = [key[1], *(each.stream for each in windows if each.name == key[0])]
+        return any(each in self.quoted_asserted for each in streams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +91,9 @@ class StaticEvaluator:
 
     In CQELS-QL FROM NAMED without FROM leaves the default graph in place, and FROM without FROM NAMED the
     named graphs; the other dialects, and CQELS-QL under ``strict_dataset``, follow SPARQL 1.1 section 13.2.
+
+    Attributes:
+        choices: by the name of a part who evaluated it the last time, and why, where there is a choice.
     """
 
     def __init__(self, query: ContinuousQuery, store: QuadStore, options: EvaluationOptions) -> None:
@@ -81,18 +103,18 @@ class StaticEvaluator:
         self._base = query.base_iri
         self._functions = Functions(options.name, custom_functions())
         self._columnar = options.columnar
+        self._wish = options.static_engine
         self._sources = options.sources or NO_SOURCES
         self._texts = AlikeTexts(store.limits)
+        self.choices: dict[str, Choice] = {}
 
     def scope(self, part: StaticPattern) -> Dataset:
         """The graphs that a part reads; named None: all there are."""
         default, named = self._clause.default, self._clause.named
         if part.name == MERGED_PART:
             return Dataset(default or (DefaultGraph(),), ())
-        if not default and not named:
-            return Dataset((DefaultGraph(),), None)
-        if self._lenient and not default:
-            return Dataset((DefaultGraph(),), named)
+        if not default and (self._lenient or not named):
+            return Dataset((DefaultGraph(),), named or None)
         if self._lenient and not named:
             return Dataset(default, None)
         return Dataset(default, named)
@@ -102,28 +124,24 @@ class StaticEvaluator:
         """Equal for queries over the same dataset: what a pattern means, besides its text."""
         return repr((self._clause, self._lenient, self._base))
 
-    @property
-    def newest(self) -> int:
-        """The newest version of the store."""
-        return self._store.version
+    # --- at one version -------------------------------------------------------------------------
 
     def evaluate(
         self, parts: Sequence[StaticPattern], since: int = -1
     ) -> tuple[int, list[list[Solution] | None]]:
         """The version read and the rows of each part, in ORDER BY order where it has one.
 
-        None for each part that nothing fetched and no commit after version ``since`` can have touched.
+        None stands for a part that no commit after ``since`` can have touched.
         """
         fetched = self._sources.take()
         with self._store.snapshot_read() as snapshot:
-            dataset = self._dataset(snapshot)
             commits = self._commits(since, snapshot.version)
-            return snapshot.version, [
-                self._rows(snapshot, part, dataset)
-                if self._may_differ(part, dataset, commits, fetched)
-                else None
-                for part in parts
-            ]
+            found: list[list[Solution] | None] = []
+            for part in parts:
+                dataset = self._dataset(snapshot, part)
+                changed = self._may_differ(part, dataset, commits, fetched)
+                found.append(self._rows(snapshot, part, dataset) if changed else None)
+            return snapshot.version, found
 
     def _may_differ(
         self,
@@ -157,28 +175,6 @@ class StaticEvaluator:
             return None
         return commits if commits and commits[-1].version == version else None
 
-    def columnar(
-        self, snapshot: StoreReads, part: StaticPattern
-    ) -> Callable[[], list[Solution] | None] | None:
-        """What reads a part by the columnar engine at the snapshot's version; None when the store is to.
-
-        The snapshot is not needed any more when the rows are read; without rows the engine was not able to.
-        """
-        columnar = self._columnar
-        if columnar is None:
-            return None
-        dataset = self._dataset_of(snapshot, part)
-        if self._is_remote(part, dataset) or not columnar.wants(part.name, part.pattern):
-            return None
-        pattern = expand(part.pattern, partial(self._nameable, snapshot, dataset))
-        graphs = Graphs.of(dataset.default, dataset.named)
-        version, store, base = snapshot.version, self._store, self._base
-        return lambda: columnar.rows(store, version, part.name, pattern, part.vars, graphs, base)
-
-    def choice(self, part: StaticPattern) -> Choice | None:
-        """Who evaluated a part the last time, and why; None without a columnar engine."""
-        return None if self._columnar is None else self._columnar.choices.get(part.name)
-
     def _rows(self, snapshot: StoreReads, part: StaticPattern, dataset: Dataset) -> list[Solution]:
         if isinstance(part.pattern, Service):
             return self._sources.rows(part.pattern, part.vars)
@@ -189,6 +185,43 @@ class StaticEvaluator:
         asked = self.columnar(snapshot, part)
         found = None if asked is None else asked()
         return list(self.whole(snapshot, part)) if found is None else found
+
+    def columnar(
+        self, snapshot: StoreReads, part: StaticPattern
+    ) -> Callable[[], list[Solution] | None] | None:
+        """What reads a part by the columnar engine at the snapshot's version; None when the store is to.
+
+        The snapshot is not needed any more when the rows are read; without rows the engine was not able to:
+        a query never depends on it.
+        """
+        engine = self._columnar
+        if engine is None:
+            return None
+        dataset = self._dataset(snapshot, part)
+        if self._is_remote(part, dataset):
+            return None
+        try:
+            choice = engine.choose(part.pattern, self._wish)
+        except QuadrillError as error:
+            choice = _not_able(error)
+        self.choices[part.name] = choice
+        if choice.engine == "oxigraph":
+            return None
+        pattern = expand(part.pattern, partial(self._nameable, snapshot, dataset))
+        graphs = Graphs.of(dataset.default, dataset.named)
+        version, store, base = snapshot.version, self._store, self._base
+
+        def rows() -> list[Solution] | None:
+            try:
+                return engine.rows(store, version, pattern, part.vars, graphs, base)
+            except QuadrillError as error:
+                log.warning("the static part %s is left to the store: %s", part.name, error.message)
+                self.choices[part.name] = _not_able(error)
+                return None
+
+        return rows
+
+    # --- by the store ---------------------------------------------------------------------------
 
     def whole(self, reader: Reader, part: StaticPattern) -> Generator[Solution]:
         """All rows of a part by the store alone, to be drained in this thread.
@@ -203,58 +236,37 @@ class StaticEvaluator:
         A row may have columns behind those of the part. ``rows`` is inline data that stands in the pattern:
         texts that differ in it alone are judged once.
         """
-        return self._start(reader, part, self._dataset_of(reader, part), rows)
-
-    def _dataset_of(self, reader: Reader, part: StaticPattern) -> Dataset:
-        if part.name == MERGED_PART:
-            return Dataset(self._clause.default or (DefaultGraph(),), ())
-        return self._dataset(reader)
+        return self._start(reader, part, self._dataset(reader, part), rows)
 
     def _start(
         self, reader: Reader, part: StaticPattern, dataset: Dataset, rows: Sequence[Sequence[Term]] = ()
     ) -> QueryResult:
-        pattern = self._written(reader, part, dataset)
+        pattern = part.pattern
+        if any(isinstance(each, Graph) for each in all_nodes(pattern)):
+            pattern = expand(pattern, lambda: self._nameable(reader, dataset))
         text = static_text(pattern, part.vars, self._functions, self._base)
-        return self._query(reader, text, dataset, self._texts.judged(text, [row_text(row) for row in rows]))
-
-    def _written(self, reader: Reader, part: StaticPattern, dataset: Dataset) -> Algebra:
-        """The pattern as the store can evaluate it."""
-        if any(isinstance(each, Graph) for each in all_nodes(part.pattern)):
-            return expand(part.pattern, lambda: self._nameable(reader, dataset))
-        return part.pattern
-
-    def _query(
-        self, reader: Reader, text: str, dataset: Dataset, judged: TextFacts | None = None
-    ) -> QueryResult:
         return reader.query(
             text,
             default_graphs=dataset.default,
             named_graphs=dataset.named,
             custom_functions=self._functions.functions,
             custom_aggregates=self._functions.aggregates,
-            judged=judged,
+            judged=self._texts.judged(text, [row_text(row) for row in rows]),
         )
 
-    def _dataset(self, snapshot: Reader) -> Dataset:
-        default, named = self._clause.default, self._clause.named
-        if not default and not named:
+    def _dataset(self, reader: Reader, part: StaticPattern) -> Dataset:
+        """The graphs of a part as the store is told them."""
+        if part.name != MERGED_PART and not self._clause.default and not self._clause.named:
             return Dataset(None, None)
-        if self._lenient and not default:
-            return Dataset((DefaultGraph(),), named)
-        if self._lenient and not named:
-            return Dataset(default, tuple(self._named(snapshot, Dataset(None, None))))
-        return Dataset(default, named)
+        scope = self.scope(part)
+        if scope.named is None:
+            return Dataset(scope.default, tuple(_graphs(reader, Dataset(None, None))))
+        return scope
 
-    def _named(self, snapshot: Reader, dataset: Dataset) -> list[NamedNode | BlankNode]:
-        """The named graphs that GRAPH ranges over."""
-        with self._query(snapshot, _ALL_GRAPHS, dataset) as result:
-            rows = list(result.rows())
-        return sorted((row[0] for row in rows if isinstance(row[0], (NamedNode, BlankNode))), key=str)
-
-    def _nameable(self, snapshot: Reader, dataset: Dataset) -> list[NamedNode]:
+    def _nameable(self, reader: Reader, dataset: Dataset) -> list[NamedNode]:
         """The named graphs for a text that lists them, which it can only by IRI."""
         names: list[NamedNode] = []
-        for name in self._named(snapshot, dataset):
+        for name in _graphs(reader, dataset):
             if isinstance(name, BlankNode):
                 raise UnsupportedError(
                     "a sub-query inside GRAPH ?variable over graphs with blank names",
@@ -264,10 +276,21 @@ class StaticEvaluator:
         return names
 
 
+def _not_able(error: QuadrillError) -> Choice:
+    return Choice("oxigraph", f"spark was not able to: {error.message}")
+
+
 def _drained(result: QueryResult, width: int) -> Generator[Solution]:
     with result:
         for row in result.rows():
             yield row[:width]
+
+
+def _graphs(reader: Reader, dataset: Dataset) -> list[NamedNode | BlankNode]:
+    """The named graphs that GRAPH ranges over."""
+    with reader.query(_ALL_GRAPHS, default_graphs=dataset.default, named_graphs=dataset.named) as result:
+        rows = list(result.rows())
+    return sorted((row[0] for row in rows if isinstance(row[0], (NamedNode, BlankNode))), key=str)
 
 
 def _may_touch(commits: Sequence[Commit], pattern: Algebra) -> bool:
@@ -284,21 +307,6 @@ def _has_unit(graph: Graph) -> bool:
     return any(each == UNIT or isinstance(each, Values) for each in all_nodes(graph.input))
 
 
-def merged_background(root: Algebra) -> StaticPattern:
-    """The triples of the FROM graphs (the default graph if none) that C-SPARQL's merged window can match."""
-    columns = (Var("o"), Var("p"), Var("s"))
-    pattern: Algebra = Bgp((TriplePattern(Var("s"), Var("p"), Var("o")),))
-    predicates = predicates_of(
-        inner
-        for each in all_nodes(root)
-        if isinstance(each, Window) and each.name == MERGED
-        for inner in all_nodes(each.input)
-    )
-    if predicates is not None:
-        pattern = Join(Values((Var("p"),), tuple((each,) for each in sorted(predicates, key=str))), pattern)
-    return StaticPattern(MERGED_PART, pattern, columns)
-
-
 def static_text(
     pattern: Algebra,
     columns: Sequence[Var],
@@ -309,12 +317,3 @@ def static_text(
     if tuple(columns) != projected(pattern) or not isinstance(pattern, (Project, Distinct, Reduced, Slice)):
         pattern = Project(pattern, tuple(columns))
     return SparqlText(pattern, choices=functions, base_iri=base_iri).select()
-
-
-def projected(node: Algebra) -> tuple[Var, ...]:
-    """The columns of a SELECT, in its order; of another pattern its visible variables by name."""
-    while isinstance(node, (Distinct, Reduced, Slice, OrderBy)):
-        node = node.input
-    if isinstance(node, Project):
-        return node.vars
-    return tuple(Var(name) for name in sorted(in_scope(node)) if not name.startswith("_:"))

@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from quadrill.store.errors import LimitError
 
 from ..algebra.canonical import Canonical, canonical
+from ..algebra.columnar import Choice
 from ..algebra.rewrites import has_order
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Solution
 from ..rows import IdRow, difference
 from ..windows.encoded import EngineTerms
-from .changes import TableChange
-from .facts import TableFacts
-from .lookup import Lookup, lookup_facts
-from .progress import active
-from .shared_arrangement import SharedArrangement
+from .lookup import Lookup, LookupFacts, lookup_facts
+from .reading import active
+from .shared_rows import SharedArrangement
 from .static_evaluator import StaticEvaluator
-from .steps import Changes, StaticStep, Steps
-from .table import Table
+from .table import Changes, Frontier, Steps, Table, TableChange, Turn
 from .table_registry import TableRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What is known of the rows of a static part.
+
+    ``follows``: each commit changes them by itself. ``shared_with``: the other queries that read the same
+    table. ``behind``: the first version that is not in the rows yet, while they are read anew. ``problem``:
+    why that failed. ``took_s``: how long it took to read all rows, in seconds. ``choice``: by whom, and why.
+    ``from_disk``: the version at which the rows were written, when they were read from disk at the start.
+    ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was
+    wished; ``looked_up_because``: why they are not held; ``anew_because``: why a commit was not taken as
+    deltas.
+    """
+
+    rows: int
+    version: int
+    follows: bool = False
+    shared_with: tuple[str, ...] = ()
+    behind: int | None = None
+    problem: str | None = None
+    took_s: float | None = None
+    choice: Choice | None = None
+    from_disk: int | None = None
+    lookup: LookupFacts | None = None
+    held_because: str | None = None
+    looked_up_because: str | None = None
+    anew_because: str | None = None
 
 
 class StaticInputs:
     """The static parts of one query. Everything but the constructor is called in the engine's thread.
 
-    With a registry the parts are shared tables that follow the store; `ready` gives the steps that the query
-    may take. Without one, and for parts that cannot follow, `refresh` evaluates them.
+    With a registry the parts are shared tables that follow the store; `steps` are what they took and the
+    query has not. Without one, and for parts that cannot follow, `refresh` evaluates them.
 
     Attributes:
         parts: the static parts, their columns in the order that equal parts have in common.
@@ -39,9 +65,7 @@ class StaticInputs:
         has_own: some part is read only when asked for.
         looked_up: the places of the parts that are not held, and why where nobody asked for it.
         arrangements: by place what joins look into, where the query does not hold the rows itself.
-        steps: what tables took and the query has not.
         begun: the query takes part.
-        held: it takes its steps only when it is told to: refreshed by hand or by a timer.
     """
 
     def __init__(
@@ -77,16 +101,12 @@ class StaticInputs:
         self.shares = registry is not None
         self.follows = any(form is not None for form in self._forms)
         self.has_own = any(form is None for form in self._forms)
-        self.tables: list[Table] = []
+        self.steps = Steps(name, Turn(-1) if registry is None else registry.turn)
+        self.tables = self.steps.tables
         self.looked_up: dict[int, str | None] = {}
         self._held_because: dict[int, str] = {}
         self.arrangements: dict[int, list[Lookup | SharedArrangement]] = {}
-        self.steps = Steps()
         self.begun = False
-        self.held = False
-        self._own_version = -1
-        # Before the oldest news that it has not taken, the newest version whose turn had come.
-        self._quiet_until = -1
 
     def open(self) -> None:
         """Find the tables or make them, which may take as long as evaluating the parts; none is looked up.
@@ -123,7 +143,7 @@ class StaticInputs:
             if form is None:
                 part = self.parts[place]
                 ordered = self._whole and has_order(part.pattern)
-                self.tables.append(Table.own(part, self._new_background, self._terms, ordered=ordered))
+                self.tables.append(Table(part, self._new_background, self._terms, ordered=ordered))
             else:
                 self._open(place, form, held_because, wish, earlier)
             progress.ready += 1
@@ -153,7 +173,7 @@ class StaticInputs:
                 table = self._registry.table(part, form, background, ordered=ordered, limited=limited)
                 self.tables.append(table)
                 if limited:
-                    self._registry.budget.check_query([each for each in self.tables if each.follows])
+                    self._registry.budget.check_query(sum(each.count for each in self.tables if each.follows))
                 if wish == "lookup" and held_because is not None:
                     self._held_because[place] = held_because
                 return
@@ -196,57 +216,35 @@ class StaticInputs:
         if self._registry is None:
             self.close()
         else:
-            self._registry.commits.gone.append(self)
+            self._registry.commits.gone.append(self.close)
 
     def stop(self) -> None:
         """The query has failed: it takes no steps any more, its description still tells of the tables."""
         for each in [each for found in self.arrangements.values() for each in found]:
             each.detach()
         for table in self.tables:
-            if self in table.readers:
-                table.readers.remove(self)
+            if self.steps in table.readers:
+                table.readers.remove(self.steps)
 
     def close(self) -> None:
         """Let the tables go; called where nobody walks over tables."""
         self.stop()
-        tables, self.tables = self.tables, []
-        for table in tables:
+        while self.tables:
+            table = self.tables.pop()
             if table.follows:
                 assert self._registry is not None
                 self._registry.release(table)
             else:
-                table.give_back(table.release())
+                table.give_back(table.load({}, None))
 
     # --- what it is -----------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
         """The version of the store that the query's rows reflect."""
-        if self._registry is None or (self.tables and not self.follows):
-            return self._own_version
-        if not self.begun:
-            return max([self._registry.version, *(each.version for each in self.tables if each.follows)])
-        return self.version_when(self._registry.version)
-
-    def version_when(self, passed: int) -> int:
-        """The version of its rows, as it has taken them, at the turn of version ``passed``."""
-        if self.held:
-            return self.steps.reached
-        steps = self.steps
-        # As `Steps.__bool__` tells, looked at here: every evaluation asks.
-        if steps.stepping or steps.ahead or steps.unknown:
-            passed = min(passed, self._quiet_until)
-        return max(steps.reached, passed)
-
-    @property
-    def passed(self) -> int:
-        """The newest version whose turn has come."""
-        return -1 if self._registry is None else self._registry.version
-
-    @property
-    def behind(self) -> frozenset[int]:
-        """The places of parts whose rows are not known at some version that has passed."""
-        return frozenset(place for place, table in enumerate(self.tables) if self.steps.is_behind(table))
+        if self._registry is not None and not self.begun:
+            return max([self.steps.frontier.version, *(each.version for each in self.tables if each.follows)])
+        return self.steps.frontier.version
 
     def as_taken(self, but: Collection[int] = ()) -> Changes:
         """All rows of the parts that follow the store as the query has taken them, without waiting steps.
@@ -264,18 +262,17 @@ class StaticInputs:
         """What is known of the table of a part."""
         table = self.tables[place]
         if not table.follows:
-            return TableFacts(
-                table.count, self._own_version, choice=self._background.choice(self.parts[place])
-            )
+            choice = self._background.choices.get(self.parts[place].name)
+            return TableFacts(table.count, table.version, choice=choice)
         looked_up = None
         if not table.is_held:
             looked_up = lookup_facts([each for each in self.arrangements[place] if isinstance(each, Lookup)])
-        others = {each.name for each in table.readers if each is not self}
+        others = {each.name for each in table.readers if each is not self.steps}
         return TableFacts(
             # What the query has not taken yet is in the table, but not among the rows that it reads.
             rows=table.count - self.steps.rows_ahead(place) if looked_up is None else looked_up.rows,
             version=self.version,
-            follows=not self.held,
+            follows=not self.steps.held,
             shared_with=tuple(sorted(others)),
             behind=table.behind,
             problem=table.problem,
@@ -332,9 +329,10 @@ class StaticInputs:
                 changes[place] = TableChange(dict(table.rows), table.listed)
             for each in self.arrangements.get(place, ()):
                 each.attach()
-            if self not in table.readers:
-                table.readers.append(self)
-        self.steps.reached = max(self.version, self._registry.version)
+            if self.steps not in table.readers:
+                table.readers.append(self.steps)
+        if self.follows or not self.tables:
+            self.steps.begin()
         self.begun = True
         return changes
 
@@ -343,45 +341,18 @@ class StaticInputs:
         places = [place for place, table in enumerate(self.tables) if not table.follows]
         if not places and self.tables:
             return {}
-        parts = [self.parts[place] for place in places]
-        version, results = self._background.evaluate(parts, self._own_version)
+        own = [self.tables[place] for place in places]
+        since = min((table.version for table in own), default=-1)
+        version, results = self._background.evaluate([self.parts[place] for place in places], since)
         changes: dict[int, TableChange] = {}
-        for place, rows in zip(places, results, strict=True):
-            change = None if rows is None else self.tables[place].replace(rows, version)
+        for place, table, rows in zip(places, own, results, strict=True):
+            change = None if rows is None else table.replace(rows)
+            table.version = version
             if change:
                 changes[place] = change
-        self._own_version = version
+        if self._registry is None or (self.tables and not self.follows):
+            self.steps.frontier = Frontier(version)
         return changes
-
-    def ready(self) -> Iterator[StaticStep]:
-        """The steps that the query can take now; `version` moves on with each.
-
-        Steps that lie where some part's rows are not known go into the next one where all are.
-        """
-        return self.steps.ready(lambda: self.passed)
-
-    # --- what tables tell -----------------------------------------------------------------------
-
-    def took(
-        self, table: Table, version: int, at_ms: int, change: TableChange, *, caught_up: bool = False
-    ) -> None:
-        """See `table.Reader`."""
-        assert self._registry is not None
-        self._note_news(version)
-        if caught_up:
-            self.steps.caught_up(table, version)
-        self._registry.moved(self)
-        places = [place for place, each in enumerate(self.tables) if each is table]
-        self.steps.took(version, at_ms, places, change)
-
-    def fell_behind(self, table: Table, version: int) -> None:
-        """See `table.Reader`."""
-        self._note_news(version)
-        self.steps.fell_behind(table, version)
-
-    def _note_news(self, version: int) -> None:
-        if not self.steps:
-            self._quiet_until = min(self.passed, version - 1)
 
 
 def _arranged(part: StaticPattern, *, follows: bool) -> tuple[StaticPattern, Canonical | None, Sequence[int]]:

@@ -1,80 +1,82 @@
-"""One static sub-query as a table that all queries with it share."""
+"""One static sub-query as a table that queries share, and what one query has not taken of its tables.
+
+commit -> a change waits for the commit's turn -> the table takes it -> a step waits for the query
+"""
 
 from __future__ import annotations
 
 import hashlib
 import threading
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from pyoxigraph import Literal, NamedNode, Quad
-
-from quadrill.store.terms import in_store_form
-
-from ..algebra.canonical import Canonical, Lifted, lifted
+from ..algebra.canonical import Lifted
 from ..algebra.columnar import Choice
 from ..algebra.nodes import Term
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
 from ..element import Solution
-from ..rows import Delta, IdRow, add, difference
+from ..rows import Delta, IdRow, difference, merge
 from ..windows.encoded import EngineTerms
-from .changes import AllRows, Recompute, Replaced, RowChange, TableChange, VersionedChange
-from .packed_rows import PackedRows
-from .shared_index import TableIndexes
+from .shared_rows import SharedRows
 from .static_evaluator import Dataset, StaticEvaluator
 
 if TYPE_CHECKING:
     from quadrill.store.quads.frozen import FrozenReader
 
 
-_CARRIER = NamedNode("urn:quadrill:term")
-_PIECE = 2_000
-"""Rows that are encoded or let go at a time: for so long others wait who plan, or meet new terms."""
-_BETWEEN_S = 0.0002
-"""Between two pieces that are let go: long enough that who waits for the lock gets it."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit does to a table; ``at_ms`` is the commit's wall clock time.
+
+    ``weights``: how often each row comes (positive) or goes (negative). ``all_rows``: all rows behind it, in
+    their order. ``before``, of a part that is looked up: what changed is not known, this is the dataset
+    without it. None of these: too much to be worked out at the commit; the rows before it serve until all
+    have been read anew.
+    """
+
+    version: int
+    at_ms: int
+    weights: Mapping[Solution, int] | None = None
+    all_rows: Sequence[Solution] | None = None
+    before: FrozenReader | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """False where the table is to be read anew."""
+        return self.weights is not None or self.all_rows is not None or self.before is not None
 
 
-class View(Protocol):
-    """What the join of one query looks into in place of rows of its own."""
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """The change of one table as queries take it.
 
-    def ahead_by(self, delta: Delta) -> None:
-        """The table has taken a change, the query has not yet."""
-        ...
+    ``delta`` holds rows of ids. ``listed`` is set for a table whose rows have an order: all rows, in it.
+    ``renewals`` counts commits that replaced a part which is looked up; ``delta`` is what came after them.
+    """
 
+    delta: Delta
+    listed: Sequence[Solution] | None = None
+    renewals: int = 0
 
-class StoreView(Protocol):
-    """What the join of one query looks into for a part that is not held."""
+    def __bool__(self) -> bool:
+        return bool(self.delta) or self.listed is not None or bool(self.renewals)
 
-    def changed(self, change: VersionedChange) -> None:
-        """The store has a change that the query has not taken; called while no commit becomes visible."""
-        ...
-
-
-class Reader(Protocol):
-    """A query's view of its tables, told what happens to them. Called in the engine's thread."""
-
-    name: str
-
-    def close(self) -> None:
-        """The query is gone: let the tables go."""
-        ...
-
-    def took(
-        self, table: Table, version: int, at_ms: int, change: TableChange, *, caught_up: bool = False
-    ) -> None:
-        """The table is at a version now, by this change; ``caught_up``: by all since it fell behind."""
-        ...
-
-    def fell_behind(self, table: Table, version: int) -> None:
-        """The table's rows at this version and later ones are not known yet."""
-        ...
+    def then(self, later: TableChange) -> TableChange:
+        """This change and a later one as one."""
+        if later.renewals:
+            return TableChange(later.delta, later.listed, self.renewals + later.renewals)
+        listed = self.listed if later.listed is None else later.listed
+        return TableChange(merge(dict(self.delta), later.delta), listed, self.renewals)
 
 
-class Table:
+Changes = Mapping[int, TableChange]
+"""By the place of the static part."""
+
+
+class Table(SharedRows):
     """The rows of a static sub-query at one version of the store, and the changes after it.
 
     The writers' side (`waiting`, `blind`) is ahead of the engine's side (`rows`, `version`) by the commits
@@ -84,13 +86,13 @@ class Table:
     Attributes:
         key: what it is; queries with an equal key share the table.
         name: a short name made from the key, the same after a restart.
-        kind: equal for tables whose parts differ in constants alone.
+        kind: equal for tables whose parts differ in constants alone, which are ``lifted`` out of them.
         constants: in which it may differ from these, in the store's form.
         part: pattern and columns under canonical names.
+        triggers: where a quad can match that; none where commits do not change the table by themselves
+            (``follows``): its query reads it by hand, by a timer, or because of SERVICE.
+        background: evaluates the part; used by writers, one at a time. Others use a ``new_background``.
         is_held: its rows are; else they are looked up.
-        follows: commits change it by themselves; else `replace` gives it other rows.
-        rows: each row as ids and how often it is there; changed in the engine's thread alone.
-        listed: the rows in their order, for a query without windows that has one; ``rows`` is then empty.
         version: the version of the store that the rows reflect.
         since: the oldest version of which it is known that the rows were the same from there on.
         from_disk: the version at which the rows were written to disk, None when they were evaluated.
@@ -102,51 +104,41 @@ class Table:
         anew_because: why rows were read anew the last time, with the figures; None when they never were.
         choice: who evaluated all rows the last time, and why; None without a columnar engine.
         took_s: how long it took to evaluate all rows the last time, in seconds.
-        by_columns: the indexes that queries look into.
-        views: of the queries that do.
-        lookups: what looks into the store in its place.
-        frozen: of a part that is looked up, the dataset from before a bulk load that is under way.
+        refreshes: how often the rows have changed.
+        readers: of the queries that have begun.
+        lookups: told each change at its commit, of a part that is looked up.
+        frozen: of such a part, the dataset from before a bulk load that is under way.
+        users: queries that have it, also those that have not begun.
+        ready: set when the rows are there, or cannot be had.
     """
 
     def __init__(
         self,
-        key: str,
         part: StaticPattern,
-        triggers: tuple[Trigger, ...],
         background: Callable[[], StaticEvaluator],
         terms: EngineTerms,
+        key: str = "",
+        triggers: Sequence[Trigger] | None = None,
         *,
-        lifted: Lifted | None = None,
-        kind: str | None = None,
         ordered: bool = False,
         held: bool = True,
-        follows: bool = True,
     ) -> None:
-        self.key = key
+        super().__init__(terms, ordered=ordered)
+        self.key = self.kind = key
         self.name = hashlib.sha256(key.encode()).hexdigest()[:12]
         self.part = part
-        self.triggers = triggers
-        self.lifted = lifted
-        self.kind = kind or key
+        self.follows = triggers is not None
+        self.triggers = triggers or ()
+        self.lifted: Lifted | None = None
         self.constants: tuple[Term, ...] = ()
-        if lifted is not None:
-            self.constants = tuple(map(_stored, lifted.constants))
-        self.follows = follows
         self.background = background()
-        self.scope: Dataset = self.background.scope(self.part)
         self.new_background = background
-        # Used by writers, one at a time.
-        self.is_ordered = ordered
+        self.scope: Dataset = self.background.scope(self.part)
         self.is_held = held
-        self.terms = terms
-        self._ids = terms.dictionary
-        self.rows: Delta = {}
-        self.count = 0
-        self.listed: Sequence[Solution] | None = None
         self.version = -1
         self.since = -1
         self.from_disk: int | None = None
-        self.waiting: deque[VersionedChange] = deque()
+        self.waiting: deque[Change] = deque()
         self.blind = False
         self.live = False
         self.behind: int | None = None
@@ -155,128 +147,34 @@ class Table:
         self.choice: Choice | None = None
         self.took_s = 0.0
         self.refreshes = 0
-        self.readers: list[Reader] = []
-        self.by_columns = TableIndexes()
-        self.views: list[View] = []
-        self.lookups: list[StoreView] = []
+        self.readers: list[Steps] = []
+        self.lookups: list[Callable[[Change], None]] = []
         self.frozen: FrozenReader | None = None
-        # Users that made it and may not have begun yet, too.
         self.users = 0
         self.ready = threading.Event()
 
-    @classmethod
-    def of(
-        cls,
-        scope: str,
-        part_name: str,
-        form: Canonical,
-        triggers: tuple[Trigger, ...],
-        background: Callable[[], StaticEvaluator],
-        terms: EngineTerms,
-        *,
-        ordered: bool,
-        held: bool,
-    ) -> Table:
-        """The table of a part in its canonical form; ``scope`` is what its key says besides."""
-        lift = None if ordered else lifted(form)
-        return cls(
-            f"{scope} {form.text}",
-            StaticPattern(part_name, form.pattern, form.columns),
-            triggers,
-            background,
-            terms,
-            lifted=lift,
-            kind=None if lift is None else f"{scope} {lift.text}",
-            ordered=ordered,
-            held=held,
-        )
-
-    @classmethod
-    def own(
-        cls,
-        part: StaticPattern,
-        background: Callable[[], StaticEvaluator],
-        terms: EngineTerms,
-        *,
-        ordered: bool = False,
-    ) -> Table:
-        """That of a part which is read when its query asks: by hand, by a timer, or because of SERVICE."""
-        return cls("", part, (), background, terms, ordered=ordered, follows=False)
-
-    # --- all rows, in any thread ----------------------------------------------------------------
-
-    def load(self, fresh: Delta, listed: Sequence[Solution] | None, version: int) -> None:
-        """All rows at a version, as `encode` gives them."""
-        self.rows, self.listed = fresh, listed
-        self.count = sum(fresh.values()) if listed is None else len(listed)
+    def begin_at(self, version: int, fresh: Delta, listed: Sequence[Solution] | None) -> None:
+        """Have all rows at a version, as `encode` gives them."""
+        self.load(fresh, listed)
         self.version = self.since = version
-        self.from_disk = None
-
-    def load_kept(self, kept: PackedRows, version: int, since: int, from_disk: int) -> None:
-        """All rows as they were written to disk; they are those of this version.
-
-        Raises:
-            LookupError, ValueError: they do not fit together.
-        """
-        if kept.width != len(self.part.vars):
-            raise ValueError("the rows have another width")
-        fresh: Delta = {}
-        listed: Sequence[Solution] | None = None
-        if self.is_ordered:
-            listed = [row for row, _ in kept.rows(kept.terms, None)]
-        else:
-            with self.terms.planning:
-                ids = self._ids.ids
-                fresh.update(kept.rows([ids[term] for term in kept.terms], 0))
-                self._ids.pin(term_id for row in fresh for term_id in row)
-        self.load(fresh, listed, version)
-        self.since, self.from_disk = since, from_disk
-
-    def encode(self, rows: Iterable[Solution]) -> tuple[Delta, Sequence[Solution] | None]:
-        """All rows as ids, which are pinned, or in their order.
-
-        Piece by piece, since reading them may take minutes.
-        """
-        if self.is_ordered:
-            return {}, list(rows)
-        ids = self._ids.ids
-        fresh: Delta = {}
-        waiting = iter(rows)
-        try:
-            while piece := list(islice(waiting, _PIECE)):
-                # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
-                with self.terms.planning:
-                    encoded = [tuple([0 if term is None else ids[term] for term in row]) for row in piece]
-                    self._ids.pin(chain.from_iterable({row for row in encoded if row not in fresh}))
-                for row in encoded:
-                    fresh[row] = fresh.get(row, 0) + 1
-        except BaseException:
-            self.give_back(fresh)
-            raise
-        return fresh, None
-
-    def release(self) -> Delta:
-        """The rows of a table that has no readers any more; their terms are still pinned."""
-        rows, self.rows, self.listed = self.rows, {}, None
-        return rows
 
     # --- the engine's side ----------------------------------------------------------------------
 
     def catch_up(self, version: int) -> None:
         """Take the changes up to a version, each as its own; stops where one has to be read anew."""
         while self.behind is None and self.waiting and self.waiting[0].version <= version:
-            waited = self.waiting.popleft()
-            if waited.version <= self.version:
+            change = self.waiting.popleft()
+            if change.version <= self.version:
                 continue
-            if isinstance(waited.change, Recompute):
-                self.behind = waited.version
+            if not change.is_known:
+                self.behind = change.version
                 for reader in self.readers:
-                    reader.fell_behind(self, waited.version)
+                    reader.fell_behind(self, change.version)
                 return
-            change = self._take(waited)
+            taken = self._take(change)
             self.refreshes += 1
             for reader in self.readers:
-                reader.took(self, waited.version, waited.at_ms, change)
+                reader.took(self, change.version, change.at_ms, taken)
         if self.behind is None:
             self.version = max(self.version, version)
 
@@ -292,93 +190,220 @@ class Table:
 
         ``delta`` is how they differ from those before, where it is known.
         """
-        old = self.rows
-        change = TableChange(difference(fresh, old) if delta is None else delta, listed)
-        with self.by_columns.lock:
-            self.load(fresh, listed, version)
-            self.by_columns.apply(change.delta)
-        self._tell_views(change.delta)
-        self.behind = None
-        self.problem = None
+        change = TableChange(difference(fresh, self.rows) if delta is None else delta, listed)
+        old = self.change_to(fresh, listed, change.delta)
+        self.version = self.since = version
+        self.from_disk = self.behind = self.problem = None
         self.refreshes += 1
         while self.waiting and self.waiting[0].version <= version:
             self.waiting.popleft()
         for reader in self.readers:
-            reader.took(self, version, at_ms, change, caught_up=True)
+            reader.took(self, version, at_ms, change)
         return old
 
-    def replace(self, rows: Sequence[Solution], version: int) -> TableChange:
+    def replace(self, rows: Sequence[Solution]) -> TableChange:
         """Take the rows of another version, of a part that does not follow the store; the change."""
-        old, before = self.rows, self.listed
-        fresh, listed = self.encode(rows)
-        self.load(fresh, listed, version)
-        change = TableChange(difference(fresh, old), None if listed == before else listed)
-        self.give_back(dict(old))
-        return change
+        before = self.listed
+        fresh, listed = ({}, list(rows)) if self.is_ordered else (self.encode(rows), None)
+        delta = difference(fresh, self.rows)
+        self.give_back(self.change_to(fresh, listed, delta))
+        return TableChange(delta, None if listed == before else listed)
 
-    def give_back(self, rows: Delta) -> None:
-        """Unpin the terms of rows that nobody has any more, which are then gone; piece by piece."""
-        while rows:
-            self._ids.unpin(chain.from_iterable([rows.popitem()[0] for _ in range(min(len(rows), _PIECE))]))
-            if rows:
-                time.sleep(_BETWEEN_S)
-
-    def _take(self, waited: VersionedChange) -> TableChange:
-        self.version = waited.version
-        change = waited.change
-        if isinstance(change, Replaced):
+    def _take(self, change: Change) -> TableChange:
+        self.version = change.version
+        if change.before is not None:
             return TableChange({}, renewals=1)
-        if isinstance(change, AllRows):
-            self.since = waited.version
-            return self._take_all(change.rows)
-        assert isinstance(change, RowChange)
-        delta = self._encoded(change.weights)
-        if self.is_held:
-            self.since = waited.version
-            self._apply(delta)
-        return TableChange(delta)
-
-    def _encoded(self, weights: Mapping[Solution, int]) -> Delta:
-        ids = self._ids.ids
-        return {
-            tuple([0 if term is None else ids[term] for term in row]): weight
-            for row, weight in weights.items()
-        }
-
-    def _take_all(self, rows: Sequence[Solution]) -> TableChange:
-        if self.is_ordered:
+        rows = change.all_rows
+        if rows is not None and self.is_ordered:
             same = list(rows) == self.listed
-            self.listed, self.count = list(rows), len(rows)
+            self.load({}, list(rows))
+            self.since = change.version
             return TableChange({}, None if same else self.listed)
-        delta = difference(self._encoded(Counter(rows)), self.rows)
-        self._apply(delta)
+        delta = self.encoded(change.weights or {} if rows is None else Counter(rows))
+        if rows is not None:
+            delta = difference(delta, self.rows)
+        if self.is_held:
+            self.since = change.version
+            self.change(delta)
         return TableChange(delta)
 
-    def _apply(self, delta: Delta) -> None:
-        rows = self.rows
-        come: list[IdRow] = []
-        gone: list[IdRow] = []
-        with self.by_columns.lock:
-            for row, weight in delta.items():
-                before = row in rows
-                add(rows, row, weight)
-                if (row in rows) != before:
-                    (gone if before else come).append(row)
-            self.count += sum(delta.values())
-            self.by_columns.apply(delta)
-        self._tell_views(delta)
-        self._ids.pin(chain.from_iterable(come))
-        self._ids.unpin(chain.from_iterable(gone))
 
-    def _tell_views(self, delta: Delta) -> None:
-        if delta:
-            for view in list(self.views):
-                view.ahead_by(delta)
+# --- what one query has not taken ---------------------------------------------------------------
 
 
-def _stored(term: Term) -> Term:
-    """A constant as the store gives it back."""
-    if not isinstance(term, Literal):
-        return term
-    (quad,) = in_store_form([Quad(_CARRIER, _CARRIER, term)])
-    return quad.object
+@dataclass(slots=True)
+class Frontier:
+    """The newest version that rows reflect."""
+
+    version: int
+
+
+@dataclass(slots=True)
+class Turn(Frontier):
+    """The newest version whose turn has come, and the names of the queries whose tables it has ``moved``."""
+
+    moved: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticStep:
+    """The static parts of a query move to a version, all together.
+
+    ``at_ms`` is the wall clock time of its commit; ``before`` a version with the rows as they were.
+    """
+
+    version: int
+    before: int
+    at_ms: int
+    changes: Changes
+
+
+@dataclass(slots=True)
+class _Step:
+    """Changes from the version ``first`` on, among them those of the tables that have ``caught_up``."""
+
+    first: int
+    at_ms: int
+    changes: dict[int, TableChange] = field(default_factory=dict)
+    caught_up: list[Table] = field(default_factory=list)
+
+    def add(self, changes: Changes) -> None:
+        """Add later changes; nobody changes those that tables gave."""
+        for place, change in changes.items():
+            earlier = self.changes.get(place)
+            self.changes[place] = change if earlier is None else earlier.then(change)
+
+
+class Steps:
+    """The steps that one query has before it. Filled in the engine's thread by tables, taken by the query.
+
+    A step waits while the rows of some table are not known at its version. When they are again, those in
+    between have become one: no query sees tables at different versions.
+
+    Attributes:
+        name: the query's.
+        tables: its tables, by the places of its static parts.
+        turn: the present one.
+        frontier: the version that its rows reflect: that of the turn while nothing waits.
+        held: steps are taken only when it is told to: refreshed by hand or by a timer.
+        ahead: the steps that wait, by version.
+        unknown: from which version on the rows of a table are not known.
+    """
+
+    def __init__(self, name: str, turn: Turn) -> None:
+        self.name = name
+        self.tables: list[Table] = []
+        self.turn = turn
+        self.frontier: Frontier = turn
+        self.held = False
+        self.ahead: dict[int, _Step] = {}
+        self.unknown: dict[Table, int] = {}
+
+    def begin(self) -> None:
+        """The query begins at the present turn."""
+        self.frontier = Frontier(self.turn.version) if self.held else self.turn
+
+    @property
+    def is_quiet(self) -> bool:
+        """True when nothing waits or is being taken, and all rows are known."""
+        return self.frontier is self.turn
+
+    def version_at(self, turn: int) -> int:
+        """The version of the rows at an earlier turn, behind which no step was taken."""
+        return turn if self.is_quiet else min(turn, self.frontier.version)
+
+    # --- what tables tell -----------------------------------------------------------------------
+
+    def took(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
+        """The table is at a version now, by this change: that of a commit, or of all since it fell behind."""
+        self._part(version)
+        self.turn.moved[self.name] = None
+        step = self.ahead.get(version) or _Step(version, at_ms)
+        start = self.unknown.pop(table, None)
+        if start is not None:
+            step = self._gathered(start, version, step)
+            step.caught_up.append(table)
+        step.add({place: change for place, each in enumerate(self.tables) if each is table})
+        self.ahead[version] = step
+
+    def fell_behind(self, table: Table, version: int) -> None:
+        """The rows of a table are not known from a version on."""
+        self._part(version)
+        self.unknown[table] = version
+
+    def _part(self, version: int) -> None:
+        """From before a version on the query is not where the turn is."""
+        if self.is_quiet:
+            self.frontier = Frontier(min(self.turn.version, version - 1))
+
+    def _gathered(self, start: int, version: int, last: _Step) -> _Step:
+        """The steps between two versions as one with the last."""
+        earlier = [self.ahead.pop(each) for each in sorted(self.ahead) if start <= each < version]
+        found = _Step(min(start, *(each.first for each in (*earlier, last))), last.at_ms)
+        for each in (*earlier, last):
+            found.add(each.changes)
+            found.caught_up += each.caught_up
+        return found
+
+    # --- what waits -----------------------------------------------------------------------------
+
+    @property
+    def gaps(self) -> frozenset[tuple[int, int | None]]:
+        """Versions at which some rows are not known: from one to before another, or to no known end."""
+        late = {(step.first, version) for version, step in self.ahead.items() if step.caught_up}
+        return frozenset(late | {(start, None) for start in self.unknown.values()})
+
+    @property
+    def behind(self) -> frozenset[int]:
+        """The places of parts whose rows are not known at some version in these."""
+        tables = [*self.unknown, *(table for step in self.ahead.values() for table in step.caught_up)]
+        return frozenset(place for place, each in enumerate(self.tables) if each in tables)
+
+    def untaken(self, place: int) -> TableChange:
+        """What the table of a part is ahead of the query."""
+        found = TableChange({})
+        for version in sorted(self.ahead):
+            change = self.ahead[version].changes.get(place)
+            if change is not None:
+                found = found.then(change)
+        return found
+
+    def rows_ahead(self, place: int) -> int:
+        """How many rows more the table of a part has; called in any thread."""
+        waiting = [step.changes[place] for step in list(self.ahead.values()) if place in step.changes]
+        return sum(sum(change.delta.values()) for change in waiting)
+
+    def waiting(self) -> Iterator[IdRow]:
+        """The rows of steps that the query has not taken, read in pieces while steps come and go."""
+        for step in list(self.ahead.values()):
+            for change in list(step.changes.values()):
+                yield from list(change.delta)
+
+    # --- taking them ----------------------------------------------------------------------------
+
+    def ready(self) -> Iterator[StaticStep]:
+        """The steps that the query can take now; its `frontier` moves on with each."""
+        end = min(self.unknown.values(), default=None)
+        try:
+            for version in sorted(self.ahead):
+                if end is not None and version >= end:
+                    break
+                step = self.ahead.pop(version)
+                self.frontier.version = version
+                yield StaticStep(version, step.first - 1, step.at_ms, step.changes)
+        finally:
+            self._rest()
+
+    def put_back(self, step: StaticStep) -> None:
+        """A step was not taken after all: it is the next one again."""
+        self.ahead[step.version] = _Step(step.before + 1, step.at_ms, dict(step.changes))
+        self.frontier = Frontier(step.before)
+
+    def _rest(self) -> None:
+        """No step can be taken now: the rows are those of all versions before the next."""
+        if not (self.held or self.ahead or self.unknown):
+            self.frontier = self.turn
+        elif not self.is_quiet:
+            waits = [*self.unknown.values(), *(step.first for step in self.ahead.values())]
+            known = min([self.turn.version + 1, *waits]) - 1
+            self.frontier.version = max(self.frontier.version, known)

@@ -7,29 +7,32 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from quadrill.store.errors import ConflictError
+from pyoxigraph import Literal, NamedNode, Quad
 
-from ..algebra.canonical import Canonical
+from quadrill.store.errors import ConflictError
+from quadrill.store.terms import in_store_form
+
+from ..algebra.canonical import Canonical, lifted
+from ..algebra.nodes import Term
 from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.triggers import triggers
 from ..durable.turns import TurnQueue
 from ..errors import EngineStoppedError
+from ..settings import StaticLimits
 from ..windows.encoded import EngineTerms
-from .budget import StaticBudget
 from .commit_watch import CommitWatch
 from .kept import KeptTables
 from .lookup import Lookup
-from .progress import active
-from .recompute import Recomputer, Swap, SwapTurn
-from .replay import Past, TableReplay
+from .reading import Past, Recomputer, StaticBudget, Swap, SwapTurn, TableReplay, active
 from .static_evaluator import StaticEvaluator
-from .table import Reader, Table
+from .table import Table, Turn
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
 
 _READY_S = 600.0
 _POLL_S = 0.02
+_CARRIER = NamedNode("urn:quadrill:term")
 
 
 class TableRegistry:
@@ -40,7 +43,7 @@ class TableRegistry:
 
     Attributes:
         commits: the writers' side: watches the store's commits.
-        version: the version whose turn came last.
+        turn: the version whose turn came last, and the queries whose tables have changed in it.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class TableRegistry:
         turns: TurnQueue | None = None,
         budget: StaticBudget | None = None,
         kept: KeptTables | None = None,
+        limits: StaticLimits | None = None,
         *,
         threaded: bool = True,
     ) -> None:
@@ -61,6 +65,7 @@ class TableRegistry:
             turns: where rows that were read anew take their place; without, they do at once.
             budget: how many rows may be in memory.
             kept: rows on disk; None keeps none.
+            limits: what all this may cost those who wait for it.
             threaded: rows are read anew by a thread of their own.
         """
         self._store = store
@@ -69,14 +74,19 @@ class TableRegistry:
         self.kept = kept
         self._turns = turns
         self._tables: dict[str, Table] = {}
-        self.commits = CommitWatch(store)
+        self._limits = limits = limits or StaticLimits()
+        self.commits = CommitWatch(store, limits)
         self._lock = self.commits.order.lock
         self.recomputer = Recomputer(
-            store, self.commits.order, self._tables, self.budget, self._finished, threaded=threaded
+            store,
+            self.commits.order,
+            self._tables,
+            self.budget,
+            self._finished,
+            rows_each=limits.rows_each,
+            threaded=threaded,
         )
-        self._replay: TableReplay | None = None
-        self._moved: dict[Reader, None] = {}
-        self.version = store.version
+        self.turn = Turn(store.version)
 
     # --- what there is --------------------------------------------------------------------------
 
@@ -100,7 +110,7 @@ class TableRegistry:
     def settle(self, seconds: float) -> None:
         """Wait until rows that are read anew have taken their turn, for so long at most."""
         until = time.monotonic() + seconds
-        while self.recomputer.threaded and self.is_behind and time.monotonic() < until:
+        while self.recomputer.background.is_thread and self.is_behind and time.monotonic() < until:
             time.sleep(_POLL_S)
 
     def close(self) -> None:
@@ -137,20 +147,11 @@ class TableRegistry:
             QuadrillError: the part cannot be evaluated.
             ConflictError: its rows are read for too long.
         """
-        found = triggers(form.pattern)
-        assert found is not None, "a part with SERVICE does not follow the store"
-        name = MERGED_PART if part.name == MERGED_PART else "static"
-        scope = f"{'' if held else 'lookup '}{name} {ordered} {background().signature}"
-        key = f"{scope} {form.text}"
         self.commits.start()
+        self.commits.let_go()
         with self._lock:
-            self.commits.let_go()
-            table = self._tables.get(key)
-            is_new = table is None
-            if table is None:
-                table = self._tables[key] = Table.of(
-                    scope, part.name, form, found, background, self.terms, ordered=ordered, held=held
-                )
+            table = self._table(part.name, form, background, ordered=ordered, held=held)
+            is_new = not table.users
             table.users += 1
         try:
             if is_new:
@@ -164,6 +165,31 @@ class TableRegistry:
             raise
         # The turn of the version that was read comes before that of the query.
         self._store.wait_delivered(table.version, _READY_S)
+        return table
+
+    def _table(
+        self,
+        name: str,
+        form: Canonical,
+        background: Callable[[], StaticEvaluator],
+        *,
+        ordered: bool,
+        held: bool,
+    ) -> Table:
+        found = triggers(form.pattern)
+        assert found is not None, "a part with SERVICE does not follow the store"
+        kind = MERGED_PART if name == MERGED_PART else "static"
+        scope = f"{'' if held else 'lookup '}{kind} {ordered} {background().signature}"
+        key = f"{scope} {form.text}"
+        table = self._tables.get(key)
+        if table is None:
+            part = StaticPattern(name, form.pattern, form.columns)
+            table = Table(part, background, self.terms, key, found, ordered=ordered, held=held)
+            lift = None if ordered else lifted(form)
+            if lift is not None:
+                table.lifted, table.kind = lift, f"{scope} {lift.text}"
+                table.constants = tuple(map(_stored, lift.constants))
+            self._tables[key] = table
         return table
 
     @staticmethod
@@ -196,7 +222,7 @@ class TableRegistry:
                 self.commits.index.add(table)
             swap = self.recomputer.read([table], limited=limited)
             (fresh,) = swap.fresh
-            table.load(fresh.rows, fresh.listed, swap.version)
+            table.begin_at(swap.version, fresh.rows, fresh.listed)
         table.ready.set()
 
     def _take_up(self, table: Table) -> bool:
@@ -222,7 +248,7 @@ class TableRegistry:
 
     def look_into(self, table: Table) -> Lookup:
         """What one query's join uses to look into a part that is not held."""
-        return Lookup(table, self._store, self._lock)
+        return Lookup(table, self._store, self._lock, self._limits.remembered)
 
     def keep(self, evaluated: Mapping[str, int], *, at_end: bool = False) -> None:
         """Have tables written to disk that have changed; called in the engine's thread between turns.
@@ -230,10 +256,8 @@ class TableRegistry:
         ``evaluated`` says from which version each query goes on after a restart; see `KeptTables.keep`.
         """
         if self.kept is not None:
-            if self.commits.gone:
-                with self._lock:
-                    self.commits.let_go()
-            self.kept.keep(self.held(), self.version, evaluated, at_end=at_end)
+            self.commits.let_go()
+            self.kept.keep(self.held(), self.turn.version, evaluated, at_end=at_end)
 
     def release(self, table: Table) -> None:
         """One user less; the last one takes the table along."""
@@ -243,21 +267,19 @@ class TableRegistry:
                 return
             del self._tables[table.key]
             self.commits.index.remove(table)
-        self.recomputer.dispose(table, table.release())
+        self.recomputer.dispose(table, table.load({}, None))
 
     # --- the engine's side ----------------------------------------------------------------------
 
     def begin_at(self, version: int) -> None:
         """The engine starts, its queries reflect a version."""
-        self.version = version
+        self.turn.version = version
         self.commits.forget_due()
 
     def advance(self, version: int) -> None:
         """The commit of a version takes its turn: the tables take what it changed, and tell their readers."""
-        self.version = max(self.version, version)
-        if self.commits.gone:
-            with self._lock:
-                self.commits.let_go()
+        self.turn.version = max(self.turn.version, version)
+        self.commits.let_go()
         self._catch_up([table for table in self.commits.take_due(version) if table.live])
 
     def swap(self, swap: Swap) -> None:
@@ -277,13 +299,9 @@ class TableRegistry:
         table.live = True
         self._catch_up([table])
 
-    def moved(self, reader: Reader) -> None:
-        """The tables of a query have changed in this turn."""
-        self._moved[reader] = None
-
-    def take_moved(self) -> list[Reader]:
-        """The queries whose tables have changed since the last call."""
-        moved, self._moved = self._moved, {}
+    def take_moved(self) -> list[str]:
+        """The names of the queries whose tables have changed since the last call."""
+        moved, self.turn.moved = self.turn.moved, {}
         return list(moved)
 
     def _catch_up(self, tables: Sequence[Table]) -> None:
@@ -291,18 +309,18 @@ class TableRegistry:
         fallen: dict[tuple[int, str], list[Table]] = {}
         for table in tables:
             if table.behind is None:
-                table.catch_up(self.version)
+                table.catch_up(self.turn.version)
                 if table.behind is not None:
                     fallen.setdefault((table.behind, table.kind), []).append(table)
         for (version, _), together in fallen.items():
             names = [table.name for table in together if table.readers]
             if names and self._turns is not None:
                 self._turns.note_behind(names, version)
-            if self._replay is None:
+            if self.commits.replay is None:
                 self.recomputer.ask(together)
 
     def _finished(self, swap: Swap) -> None:
-        if self.recomputer.threaded:
+        if self.recomputer.background.is_thread:
             # The turn of the version that was read comes before that of the swap.
             self._store.wait_delivered(swap.version, _READY_S)
         if self._turns is None:
@@ -316,23 +334,30 @@ class TableRegistry:
 
     def begin_replay(self, past: Past) -> None:
         """From now on tables fall behind and are read anew where they did so the first time."""
-        self._replay = TableReplay(past, self.recomputer)
-        self.commits.replaying(self._replay)
+        self.commits.replay = TableReplay(past, self.recomputer)
 
     def swap_again(self, names: Sequence[str], version: int) -> None:
         """The turn of a swap comes again."""
-        swap = None if self._replay is None else self._replay.swap(names, version)
+        replay = self.commits.replay
+        swap = None if replay is None else replay.swap(names, version)
         if swap is not None:
             self.swap(swap)
 
     def end_replay(self) -> None:
         """End a replay: tables that fell behind and were not read anew before its end are read now."""
-        if self._replay is None:
+        replay, self.commits.replay = self.commits.replay, None
+        if replay is None:
             return
-        self._replay.close()
-        self._replay = None
-        self.commits.replaying(None)
+        replay.close()
         for table in self.tables():
             if table.behind is not None:
                 table.blind = True
                 self.recomputer.ask([table])
+
+
+def _stored(term: Term) -> Term:
+    """A constant as the store gives it back."""
+    if not isinstance(term, Literal):
+        return term
+    (quad,) = in_store_form([Quad(_CARRIER, _CARRIER, term)])
+    return quad.object

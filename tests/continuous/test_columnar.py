@@ -16,8 +16,8 @@ from quadrill.continuous.element import Solution
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.queries.registration import Registration
-from quadrill.continuous.static.columnar_parts import ColumnarParts
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.settings import StaticLimits
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.engines import bench
@@ -25,6 +25,7 @@ from tests.continuous.whole_contents import refresh
 
 TEXT = """PREFIX : <http://x/>
 SELECT ?p ?n FROM NAMED <http://x/g> { STREAM :s [NOW] { ?p :at ?l } GRAPH :g { ?p :name ?n } }"""
+NEVER_QUICK = StaticLimits(quick_s=-1.0)
 ROW = (NamedNode("http://x/name"), NamedNode("http://x/person"))
 
 
@@ -54,27 +55,28 @@ class Engine:
         return [ROW]
 
 
-def rows_of_the_part(engine: Engine, wish: str | None = None) -> tuple[int, ColumnarParts]:
+def rows_of_the_part(engine: Engine, wish: str | None = None) -> tuple[int, Choice | None]:
     """How many rows the static part of the query has, and who was asked for them."""
     store = QuadStore.open(None)
     store.update(
         "INSERT DATA { GRAPH <http://x/g> { <urn:a> <http://x/name> 1 . <urn:b> <http://x/name> 2 } }"
     )
-    columnar = ColumnarParts(engine, wish)
     query = parse(TEXT, dialect="cqels")
-    evaluator = NativeEvaluator(query, store, EvaluationOptions(name="q", columnar=columnar))
+    options = EvaluationOptions(name="q", columnar=engine, static_engine=wish)
+    evaluator = NativeEvaluator(query, store, options)
     refresh(evaluator)
-    return evaluator.statics.facts(0).rows, columnar
+    facts = evaluator.statics.facts(0)
+    return facts.rows, facts.choice
 
 
 def test_the_engine_is_asked_for_the_rows_at_the_version_and_over_the_graphs_of_the_query() -> None:
     engine = Engine()
-    rows, columnar = rows_of_the_part(engine)
+    rows, choice = rows_of_the_part(engine)
     assert rows == 1
     assert set(engine.asked[0][1]) == {"n", "p"}
     assert engine.asked[0][0] == 1
     assert engine.asked[0][2] == Graphs((None,), ("<http://x/g>",))
-    assert [choice.engine for choice in columnar.choices.values()] == ["spark"]
+    assert choice is not None and choice.engine == "spark"
 
 
 def test_where_the_engine_does_not_want_to_the_store_gives_the_rows() -> None:
@@ -86,9 +88,8 @@ def test_where_the_engine_does_not_want_to_the_store_gives_the_rows() -> None:
 def test_where_the_engine_refuses_the_store_gives_the_rows_and_the_reason_is_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rows, columnar = rows_of_the_part(Engine(refuses=True))
+    rows, choice = rows_of_the_part(Engine(refuses=True))
     assert rows == 2
-    (choice,) = columnar.choices.values()
     assert choice == Choice("oxigraph", "spark was not able to: a test is not supported")
     assert "left to the store" in caplog.text
 
@@ -126,12 +127,9 @@ def test_a_description_tells_who_read_a_static_part_and_why() -> None:
             assert len(engine.asked) == (0 if engine.engine == "oxigraph" else 1)
 
 
-def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("quadrill.continuous.static.commit_delta.QUICK_S", -1.0)
+def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn() -> None:
     engine = Engine()
-    with bench(columnar=engine) as one:
+    with bench(columnar=engine, static_limits=NEVER_QUICK) as one:
         one.register("q", TEXT)
         # A bulk load has only counts, so the rows are read whole.
         graph = NamedNode("http://x/g")
@@ -142,10 +140,7 @@ def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn(
         assert [asked[0] for asked in engine.asked] == [0, 1]
 
 
-def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("quadrill.continuous.static.commit_delta.QUICK_S", -1.0)
+def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     class Slow(Engine):
@@ -156,7 +151,7 @@ def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version(
             return super().rows(store, version, *given)
 
     graph = NamedNode("http://x/g")
-    with bench(columnar=Slow(), threaded=True) as one:
+    with bench(columnar=Slow(), threaded=True, static_limits=NEVER_QUICK) as one:
         one.register("q", TEXT)
         one.store.bulk_extend([Quad(NamedNode("urn:a"), NamedNode("http://x/name"), Literal("1"), graph)])
         assert begun.wait(30)

@@ -14,7 +14,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.errors import FeedGoneError
 from quadrill.continuous.queries.prepare import EvaluatorChoice
 from quadrill.continuous.queries.registration import Registration
-from quadrill.continuous.static.progress import active
+from quadrill.continuous.static.reading import active
 from quadrill.store.errors import ConflictError, QuadrillError
 
 from .test_recovery import E, Life

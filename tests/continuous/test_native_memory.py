@@ -9,7 +9,7 @@ from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, element_of, trips
 from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.dictionary import SweepPace
 from quadrill.store.quads.quad_store import QuadStore

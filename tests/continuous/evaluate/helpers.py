@@ -12,7 +12,7 @@ from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.evaluate.recomputing import Answer, ReferenceEvaluator
 from quadrill.continuous.language import parse as parse_query
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.whole_contents import recomputed
 

@@ -11,8 +11,7 @@ from quadrill.continuous.element import Solution
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.queries.description import describe_static
-from quadrill.continuous.static.options import EvaluationOptions
-from quadrill.continuous.static.static_evaluator import StaticEvaluator
+from quadrill.continuous.static.static_evaluator import EvaluationOptions, StaticEvaluator
 from quadrill.store.errors import UnsupportedError
 from tests.continuous.whole_contents import recomputed, refresh
 

@@ -20,7 +20,7 @@ from quadrill.continuous.algebra.rewrites import drop_idle_minus
 from quadrill.continuous.algebra.text import SparqlText
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from tests.continuous.whole_contents import recomputed
 
 from .helpers import holding

@@ -16,7 +16,7 @@ from quadrill.continuous.algebra.nodes import NamedNode, Window
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
 from quadrill.continuous.evaluate.recomputing import Answer, ReferenceEvaluator
 from quadrill.continuous.language import parse
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from tests.continuous.algebra.test_w3c_roundtrip import (
     DIFFERENT_EACH_TIME,
     REFUSED_BY_OXIGRAPH,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from quadrill.continuous.static import commit_delta as effects
-from quadrill.continuous.static import lookup, table
+from quadrill.continuous.settings import StaticLimits
+from quadrill.continuous.static import table_registry
 
 from ..engines import Bench, bench
 from ..static.test_groups import groups, populate
@@ -24,18 +25,15 @@ from .test_template_groups import TEMPLATES, joined, run
 STATIC = [place for place, text in enumerate(TEMPLATES) if "} ?x :" in text or "SELECT DISTINCT ?x" in text]
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No clock says what is read anew, and little is remembered."""
-    monkeypatch.setattr(effects, "QUICK_S", 1e9)
-    monkeypatch.setattr(lookup, "MOST_REMEMBERED", 2)
+LIMITS = StaticLimits(quick_s=1e9, remembered=2)
+"""No clock says what is read anew, and little is remembered."""
 
 
 @contextmanager
 def each_alone() -> Iterator[None]:
     """Changes of tables that differ in constants are worked out one by one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table, "lifted", lambda form: None)
+        patch.setattr(table_registry, "lifted", lambda form: None)
         yield
 
 
@@ -62,7 +60,7 @@ def test_feeds_and_answers_are_those_of_queries_with_deltas_and_plans_of_their_o
     @example(seed=2, template=2, window=1, lateness=0)  # has all that is asked for below
     def law(seed: int, template: int, window: int, lateness: int) -> None:
         def told(**how: Any) -> Any:
-            how |= {"idle_timeout_ms": 0, "seen": seen}
+            how |= {"idle_timeout_ms": 0, "seen": seen, "static_limits": LIMITS}
             return run(seed, template, window, "admit", lateness, **how)[:2]
 
         with each_alone():
@@ -81,7 +79,7 @@ def test_feeds_and_answers_are_those_of_queries_with_deltas_and_plans_of_their_o
 @pytest.mark.parametrize("seed", [10, 26])
 def test_a_crash_changes_nothing_that_is_told(tmp_path: Path, seed: int) -> None:
     seen = Seen()
-    fixed: dict[str, Any] = {"seen": seen}
+    fixed: dict[str, Any] = {"seen": seen, "static_limits": LIMITS}
     with each_alone():
         alone = recovery.run(tmp_path / "alone", seed, 0, **fixed, templates=False)
     calm = recovery.run(tmp_path / "calm", seed, 0, **fixed, templates=True)
@@ -91,15 +89,14 @@ def test_a_crash_changes_nothing_that_is_told(tmp_path: Path, seed: int) -> None
     assert stormy[:2] == alone[:2]
 
 
-def test_queries_whose_tables_are_read_anew_together_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(effects, "MOST_KEYS", 2)
+def test_queries_whose_tables_are_read_anew_together_stay_together() -> None:
     text = (
         "SELECT ?x ?l ?m WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } STREAM :s [NOW] { ?y :seen ?w }"
         " ?x :label ?l . ?x :in :p%d . ?y :label ?m }"
     )
 
     def told(**how: Any) -> Any:
-        with bench(**how) as one:
+        with bench(static_limits=replace(LIMITS, keys=2), **how) as one:
             populate(one)
             for place in range(4):
                 one.register(f"q{place}", text % place, output="changes")

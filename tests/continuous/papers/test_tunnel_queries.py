@@ -12,7 +12,7 @@ from benchmarks.policies import with_late_filters
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.whole_contents import answer_of, recomputed
 

@@ -11,7 +11,7 @@ from benchmarks.policies import with_late_filters
 from benchmarks.uncertainty import TEXT, events
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.continuous.uncertainty.distributions import DISTRIBUTION, NAMESPACE
 from quadrill.store.quads.quad_store import QuadStore

@@ -14,7 +14,7 @@ from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.whole_contents import move_to, recomputed

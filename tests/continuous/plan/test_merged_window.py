@@ -25,7 +25,7 @@ from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.patterns import over_merge
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import QueryTextError, UnsupportedError
@@ -235,7 +235,7 @@ def test_the_merge_follows_the_store_and_says_that_it_is_native() -> None:
     assert answer_of(native, 7, {one: {seen: 7}}).rows == []
     store.apply(add=[named])
     catalogue.advance(store.version)
-    for step in native.statics.ready():
+    for step in native.statics.steps.ready():
         native.take(step.changes)
     assert answer_of(native, 7, {one: {seen: 7}}).rows == [(x, name, number)]
     assert answer_of(native, 8, {one: {seen: 7}, two: {named: 8}}).rows == [
@@ -243,7 +243,7 @@ def test_the_merge_follows_the_store_and_says_that_it_is_native() -> None:
     ]
     store.apply(remove=[named])
     catalogue.advance(store.version)
-    for step in native.statics.ready():
+    for step in native.statics.steps.ready():
         native.take(step.changes)
     assert answer_of(native, 9, {one: {seen: 7}, two: {named: 8}}).rows == [
         (x, name, Literal("8", datatype=number.datatype))

@@ -24,8 +24,7 @@ from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.plan import compiled
-from quadrill.continuous.static.options import EvaluationOptions
-from quadrill.continuous.static.static_evaluator import StaticEvaluator
+from quadrill.continuous.static.static_evaluator import EvaluationOptions, StaticEvaluator
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.whole_contents import answer_of, move_to, recomputed, refresh

@@ -6,7 +6,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.whole_contents import answer_of

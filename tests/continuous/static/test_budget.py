@@ -9,7 +9,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Registration
-from quadrill.continuous.static import budget
+from quadrill.continuous.settings import StaticLimits
 from quadrill.store.errors import LimitError, NotFoundError
 
 from ..engines import PREFIX, Bench, E, bench
@@ -23,9 +23,8 @@ BOTH = (
 )
 
 
-@pytest.fixture(autouse=True)
-def looks_at_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "_EACH", 1)
+EACH_ROW = StaticLimits(rows_each=1)
+"""Whether there is room is looked at with each row."""
 
 
 def fill(one: Bench, predicate: str, number: int) -> None:
@@ -42,7 +41,7 @@ def rows(one: Bench) -> tuple[int, int]:
 
 
 def test_a_query_with_more_rows_than_one_may_have_is_refused_and_leaves_nothing() -> None:
-    with bench(static_rows_per_query=3) as one:
+    with bench(static_limits=EACH_ROW, static_rows_per_query=3) as one:
         fill(one, "label", 4)
         with pytest.raises(LimitError, match="of the query have 4 rows or more, the limit of a query is 3"):
             one.register("q", LABELLED, static_tables="table")
@@ -52,14 +51,14 @@ def test_a_query_with_more_rows_than_one_may_have_is_refused_and_leaves_nothing(
 
 
 def test_as_many_rows_as_allowed_are_taken() -> None:
-    with bench(static_rows=4, static_rows_per_query=4) as one:
+    with bench(static_limits=EACH_ROW, static_rows=4, static_rows_per_query=4) as one:
         fill(one, "label", 4)
         one.register("q", LABELLED, static_tables="table")
         assert rows(one) == (1, 4)
 
 
 def test_the_parts_of_one_query_count_together() -> None:
-    with bench(static_rows_per_query=5) as one:
+    with bench(static_limits=EACH_ROW, static_rows_per_query=5) as one:
         fill(one, "label", 3)
         fill(one, "other", 3)
         with pytest.raises(LimitError, match="6 rows or more"):
@@ -68,7 +67,7 @@ def test_the_parts_of_one_query_count_together() -> None:
 
 
 def test_the_tables_of_all_queries_count_together_and_a_shared_one_once() -> None:
-    with bench(static_rows=5) as one:
+    with bench(static_limits=EACH_ROW, static_rows=5) as one:
         fill(one, "label", 3)
         fill(one, "other", 3)
         one.register("p", LABELLED, static_tables="table")
@@ -84,7 +83,7 @@ def test_the_tables_of_all_queries_count_together_and_a_shared_one_once() -> Non
 
 
 def test_a_part_without_room_beside_the_others_is_looked_up_and_stays_so() -> None:
-    with bench(static_rows=5) as one:
+    with bench(static_limits=EACH_ROW, static_rows=5) as one:
         fill(one, "label", 3)
         fill(one, "other", 3)
         one.register("p", LABELLED, output="changes")
@@ -125,7 +124,7 @@ def test_what_is_looked_up_for_a_limit_is_so_after_a_crash(tmp_path: Path) -> No
 
 
 def test_validating_is_refused_as_registering_is() -> None:
-    with bench(static_rows_per_query=3) as one:
+    with bench(static_limits=EACH_ROW, static_rows_per_query=3) as one:
         fill(one, "label", 4)
         with pytest.raises(LimitError, match="limit of a query is 3"):
             one.engine.validate(
@@ -135,7 +134,7 @@ def test_validating_is_refused_as_registering_is() -> None:
 
 
 def test_a_table_that_commits_make_larger_goes_on_and_counts_for_the_next_registration() -> None:
-    with bench(static_rows=4, static_rows_per_query=4) as one:
+    with bench(static_limits=EACH_ROW, static_rows=4, static_rows_per_query=4) as one:
         fill(one, "label", 4)
         one.register("q", LABELLED, static_tables="table")
         fill(one, "label", 6)

@@ -14,8 +14,8 @@ from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.plan.plan import source_key
-from quadrill.continuous.static import commit_delta as limits
-from quadrill.continuous.static import keyed_rows
+from quadrill.continuous.settings import StaticLimits
+from quadrill.continuous.static import commit_watch
 from quadrill.continuous.static.static_evaluator import StaticEvaluator
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -75,7 +75,7 @@ def test_a_commit_that_matches_no_pattern_evaluates_nothing(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("evaluated")
 
-    monkeypatch.setattr(limits, "rows_with", never)
+    monkeypatch.setattr(commit_watch, "rows_with", never)
     version = one.store.apply(
         add=[
             Quad(NamedNode(E + "a"), NamedNode(E + "other"), NamedNode(E + "b"), DefaultGraph()),
@@ -86,35 +86,31 @@ def test_a_commit_that_matches_no_pattern_evaluates_nothing(
     assert one.engine.describe("q")["counters"]["refreshes"] == 1
 
 
-def test_a_large_commit_is_read_anew_and_told_as_one_transaction(
-    one: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "MOST_KEYS", 3)
-    one.register("q", LABELLED, output="changes")
-    one.push(1, "a")
-    one.store.apply(add=[quad("a", str(n)) for n in range(10)])
-    one.store.apply(add=[quad("a", "x")], remove=[quad("a", "3")])
-    assert told(one.engine, "q") == [
-        ("insert", 1, sorted(str(n) for n in range(10))),
-        ("delete", 2, ["3"]),
-        ("insert", 2, ["x"]),
-    ]
-    (part,) = one.engine.describe("q")["static_parts"]
-    assert (part["rows"], part["behind_since"], part["version"]) == (10, None, 2)
-    assert part["anew_because"] == "version 1 changed 10 keys, the limit is 3"
-    assert f"last read anew: {part['anew_because']}" in str(one.engine.explain("q"))
+def test_a_large_commit_is_read_anew_and_told_as_one_transaction() -> None:
+    with bench(static_limits=StaticLimits(keys=3)) as one:
+        one.register("q", LABELLED, output="changes")
+        one.push(1, "a")
+        one.store.apply(add=[quad("a", str(n)) for n in range(10)])
+        one.store.apply(add=[quad("a", "x")], remove=[quad("a", "3")])
+        assert told(one.engine, "q") == [
+            ("insert", 1, sorted(str(n) for n in range(10))),
+            ("delete", 2, ["3"]),
+            ("insert", 2, ["x"]),
+        ]
+        (part,) = one.engine.describe("q")["static_parts"]
+        assert (part["rows"], part["behind_since"], part["version"]) == (10, None, 2)
+        assert part["anew_because"] == "version 1 changed 10 keys, the limit is 3"
+        assert f"last read anew: {part['anew_because']}" in str(one.engine.explain("q"))
 
 
-def test_keys_that_reach_too_many_rows_make_a_commit_large(
-    one: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "MOST_ROWS", 2)
-    one.store.apply(add=[quad("hub", str(n)) for n in range(9)])
-    one.register("q", "SELECT ?x ?n WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } "
-                 "{ SELECT ?x (COUNT(*) AS ?n) { ?x :label ?l . ?x :label ?m } GROUP BY ?x } }")  # fmt: skip
-    one.push(1, "hub")
-    one.store.apply(add=[quad("hub", "9")])
-    assert [rows for _, _, rows in told(one.engine, "q")] == [["81"], ["100"]]
+def test_keys_that_reach_too_many_rows_make_a_commit_large() -> None:
+    with bench(static_limits=StaticLimits(rows=2)) as one:
+        one.store.apply(add=[quad("hub", str(n)) for n in range(9)])
+        counted = "SELECT ?x (COUNT(*) AS ?n) { ?x :label ?l . ?x :label ?m } GROUP BY ?x"
+        one.register("q", f"SELECT ?x ?n WHERE {{ STREAM :s [RANGE 1h] {{ ?x :seen ?v }} {{ {counted} }} }}")
+        one.push(1, "hub")
+        one.store.apply(add=[quad("hub", "9")])
+        assert [rows for _, _, rows in told(one.engine, "q")] == [["81"], ["100"]]
 
 
 def test_versions_of_a_thread_of_writers_are_told_one_by_one() -> None:
@@ -139,9 +135,10 @@ def test_versions_of_a_thread_of_writers_are_told_one_by_one() -> None:
 def test_while_a_table_is_read_anew_the_old_rows_serve_and_later_changes_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "MOST_KEYS", 3)
     with QuadStore.open(None) as store:
-        engine = Engine(store, None, clock=Clock(), settings=EngineSettings())
+        engine = Engine(
+            store, None, clock=Clock(), settings=EngineSettings(static_limits=StaticLimits(keys=3))
+        )
         engine.start()
         try:
             statics = engine.parts.statics
@@ -191,12 +188,12 @@ def test_a_part_refreshed_by_hand_stays_until_it_is_asked(one: Bench) -> None:
     assert (part["version"], part["rows"]) == (2, 1)
 
 
-def test_many_keys_are_asked_for_in_several_texts(one: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keyed_rows, "_AT_ONCE", 2)
-    one.register("q", LABELLED)
-    one.push(1, "a", "b", "c")
-    one.store.apply(add=[quad(name, "l" + name) for name in "abcde"])
-    assert told(one.engine, "q") == [("insert", 1, ["la", "lb", "lc"])]
+def test_many_keys_are_asked_for_in_several_texts() -> None:
+    with bench(static_limits=StaticLimits(keys_at_once=2)) as one:
+        one.register("q", LABELLED)
+        one.push(1, "a", "b", "c")
+        one.store.apply(add=[quad(name, "l" + name) for name in "abcde"])
+        assert told(one.engine, "q") == [("insert", 1, ["la", "lb", "lc"])]
 
 
 def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,8 +232,7 @@ def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: py
 def test_a_query_that_begins_while_its_rows_are_read_anew_begins_when_they_are_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "MOST_KEYS", 3)
-    with bench() as one:
+    with bench(static_limits=StaticLimits(keys=3)) as one:
         one.register("p", LABELLED, output="changes")
         asked: list[Any] = []
         ask = one.engine.parts.statics.recomputer.ask
@@ -269,8 +265,7 @@ def test_a_query_that_begins_while_its_rows_are_read_anew_begins_when_they_are_t
 def test_a_query_that_waits_for_rows_that_are_read_anew_can_be_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "MOST_KEYS", 3)
-    with bench() as one:
+    with bench(static_limits=StaticLimits(keys=3)) as one:
         asked: list[Any] = []
         ask = one.engine.parts.statics.recomputer.ask
         monkeypatch.setattr(one.engine.parts.statics.recomputer, "ask", asked.append)

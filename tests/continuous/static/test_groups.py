@@ -19,11 +19,11 @@ from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Registration
-from quadrill.continuous.static import commit_delta as limits
-from quadrill.continuous.static import table
+from quadrill.continuous.settings import StaticLimits
+from quadrill.continuous.static import commit_watch, table_registry
 from quadrill.continuous.static.static_inputs import StaticInputs
-from quadrill.continuous.static.table_group import TableGroup
 from quadrill.continuous.static.table_registry import TableRegistry
+from quadrill.continuous.static.trigger_index import TableGroup
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
@@ -137,7 +137,7 @@ class Members:
         """The turn of a commit; each change leads from the rows before to those behind."""
         self.catalogue.advance(version)
         for rows, held in zip(self.rows, self.held, strict=True):
-            for step in rows.ready():
+            for step in rows.steps.ready():
                 for row, weight in step.changes[0].delta.items():
                     held[rows.decoded(row)] += weight
             assert rows.version == version
@@ -205,13 +205,13 @@ def populate(one: Bench) -> None:
 
 def test_a_commit_is_worked_out_once_for_all_queries_of_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    rows_with = limits.rows_with
+    rows_with = commit_watch.rows_with
 
     def counted(*given: Any) -> Any:
         asked.append(1)
         return rows_with(*given)
 
-    monkeypatch.setattr(limits, "rows_with", counted)
+    monkeypatch.setattr(commit_watch, "rows_with", counted)
     with bench() as one:
         populate(one)
         for place in range(4):
@@ -262,9 +262,8 @@ def test_tables_go_with_the_last_query_that_reads_them_though_nothing_else_happe
         assert statics.tables() == []
 
 
-def test_parts_that_are_looked_up_share_their_delta_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_KEYS", 3)
-    with bench() as one:
+def test_parts_that_are_looked_up_share_their_delta_too() -> None:
+    with bench(static_limits=StaticLimits(keys=3)) as one:
         populate(one)
         for place in range(3):
             for how in ("table", "lookup"):
@@ -309,11 +308,8 @@ def test_a_constant_that_all_have_in_common_stays_one() -> None:
         assert len(group.part.vars) == len(next(iter(group.tables)).part.vars) + 1
 
 
-def test_a_large_commit_has_all_tables_of_a_kind_read_anew_at_one_version(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(limits, "MOST_KEYS", 3)
-    with bench() as one:
+def test_a_large_commit_has_all_tables_of_a_kind_read_anew_at_one_version() -> None:
+    with bench(static_limits=StaticLimits(keys=3)) as one:
         populate(one)
         for place in range(4):
             one.register(f"q{place}", near(f"p{place}"), output="changes")
@@ -332,11 +328,9 @@ def test_a_large_commit_has_all_tables_of_a_kind_read_anew_at_one_version(
 def test_members_tell_after_crashes_what_they_tell_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(limits, "MOST_KEYS", limit)
-
     def run(folder: Path, crashes: frozenset[int]) -> dict[str, Any]:
         chance = random.Random(limit)
-        life = Life(folder, ManualClock(0))
+        life = Life(folder, ManualClock(0), static_limits=StaticLimits(keys=limit))
         for step in range(36):
             match chance.randrange(6):
                 case 0 | 1:
@@ -365,5 +359,5 @@ def test_members_tell_after_crashes_what_they_tell_without(
     assert sum(map(len, undisturbed.values())) > 10
     assert run(tmp_path / "c", frozenset((9, 17, 28))) == undisturbed
     if limit > 2:
-        monkeypatch.setattr(table, "lifted", lambda form: None)
+        monkeypatch.setattr(table_registry, "lifted", lambda form: None)
         assert run(tmp_path / "a", frozenset()) == undisturbed

@@ -7,6 +7,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ import pytest
 from pyoxigraph import BlankNode, Literal, NamedNode
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.static import commit_delta as limits
+from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static import kept
-from quadrill.continuous.static.packed_rows import PackedRows, pack
-from quadrill.continuous.static.recompute import Recomputer
+from quadrill.continuous.static.kept import PackedRows, pack
+from quadrill.continuous.static.reading import Recomputer
 from quadrill.continuous.static.table import Table
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.shelf import Shelf
@@ -28,10 +29,9 @@ from .test_replay import BOTH, CLOSES, NAMED, PLAIN, names, short, update
 ORDERED = "SELECT ?x ?n WHERE { ?x :name ?n } ORDER BY DESC(?n) ?x LIMIT 3"
 
 
-@pytest.fixture(autouse=True)
-def all_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "WORTH_S", 0.0)
-    monkeypatch.setattr(kept, "_PAUSES", 0)
+LIMITS = StaticLimits(kept_s=0.0, kept_pauses=0)
+"""All tables are worth to be kept."""
+FEW_KEYS = replace(LIMITS, keys=2)
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def begun(folder: Path, text: str = NAMED) -> Life:
+def begun(folder: Path, text: str = NAMED, limits: StaticLimits = LIMITS) -> Life:
     """A life with a query, two rows and a checkpoint behind them."""
-    life = Life(folder, ManualClock(0))
+    life = Life(folder, ManualClock(0), static_limits=limits)
     life.register("q", text, **({} if text is ORDERED else {"output": "changes"}))
     life.push(1, "a", "b")
     update(life, names("a", 1))
@@ -149,7 +149,7 @@ def test_a_table_written_after_the_checkpoint_does_not_serve_before_its_last_cha
 def test_rows_younger_than_the_last_evaluation_do_not_replace_those_that_a_start_needs(
     tmp_path: Path, evaluated: list[str]
 ) -> None:
-    life = Life(tmp_path / "d", ManualClock(0))
+    life = Life(tmp_path / "d", ManualClock(0), static_limits=LIMITS)
     life.register("closes", CLOSES)
     update(life, names("a", 1))
     life.push(1_000, "a")
@@ -191,13 +191,13 @@ def test_a_damaged_file_is_told_and_rows_are_evaluated(
     else:
         file.write_bytes(b"no database at all" * 100)
     evaluated.clear()
-    life = Life(life.folder, life.clock)
+    life = Life(life.folder, life.clock, static_limits=LIMITS)
     assert len(evaluated) == 1 and origin(life) == "evaluated"
     assert "anew" in caplog.text
     assert life.told() == before
     life.stop()
     evaluated.clear()
-    life = Life(life.folder, life.clock)
+    life = Life(life.folder, life.clock, static_limits=LIMITS)
     assert evaluated == [], "it was written again"
     life.stop()
 
@@ -234,7 +234,7 @@ def test_rows_of_another_folder_or_history_are_not_taken(tmp_path: Path, evaluat
     # The same number of commits, the same query, at the same times.
     shutil.copy(file_of(other), file_of(one))
     evaluated.clear()
-    one = Life(one.folder, one.clock)
+    one = Life(one.folder, one.clock, static_limits=LIMITS)
     assert len(evaluated) == 1 and origin(one) == "evaluated"
     one.stop()
 
@@ -259,7 +259,7 @@ def test_a_log_that_does_not_reach_back_leads_to_an_evaluation(
     life.stop()
     monkeypatch.setattr(QuadStore, "mark", lambda self, version: None)
     evaluated.clear()
-    life = Life(life.folder, life.clock)
+    life = Life(life.folder, life.clock, static_limits=LIMITS)
     assert len(evaluated) == 1 and origin(life) == "evaluated"
     life.stop()
 
@@ -288,7 +288,7 @@ def test_a_process_that_dies_while_the_file_is_written_leaves_the_rows_from_befo
     assert len(images) >= 3
     for image in images:
         evaluated.clear()
-        again = Life(image, life.clock)
+        again = Life(image, life.clock, static_limits=LIMITS)
         assert again.told() == before
         # The checkpoint is there already: its version is behind what is whole on disk, and was touched.
         assert len(evaluated) == 1 and origin(again) == "evaluated"
@@ -298,8 +298,7 @@ def test_a_process_that_dies_while_the_file_is_written_leaves_the_rows_from_befo
 def test_a_process_that_dies_while_rows_are_read_anew_takes_those_from_before_and_reads_again(
     tmp_path: Path, evaluated: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MOST_KEYS", 2)
-    life = begun(tmp_path / "d")
+    life = begun(tmp_path / "d", limits=FEW_KEYS)
     monkeypatch.setattr(life.engine.parts.statics.recomputer, "ask", lambda table: None)
     update(life, names("a", *range(2, 9)))
     life.checkpoint()
@@ -314,15 +313,14 @@ def test_a_process_that_dies_while_rows_are_read_anew_takes_those_from_before_an
 
 @pytest.mark.parametrize("seed", range(2))
 def test_random_runs_with_crashes_tell_what_undisturbed_ones_do(
-    tmp_path: Path, evaluated: list[str], monkeypatch: pytest.MonkeyPatch, seed: int
+    tmp_path: Path, evaluated: list[str], seed: int
 ) -> None:
-    monkeypatch.setattr(limits, "MOST_KEYS", 2)
     taken = 0
 
     def run(folder: Path, crashes: frozenset[int]) -> dict[str, Any]:
         nonlocal taken
         chance = random.Random(seed)
-        life = Life(folder, ManualClock(0))
+        life = Life(folder, ManualClock(0), static_limits=FEW_KEYS)
         for name, text in (
             ("named", NAMED),
             ("both", BOTH),

@@ -22,9 +22,8 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.plan import compiled
-from quadrill.continuous.static import commit_delta as limits
-from quadrill.continuous.static import lookup
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.settings import StaticLimits
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import LimitError, QueryTextError, StoreUnwritableError, UnsupportedError
@@ -72,10 +71,16 @@ class Follower:
     """A native evaluator whose static parts follow the store, in turns of its own."""
 
     def __init__(
-        self, query: ContinuousQuery, store: QuadStore, how: str | None, *, is_compiled: bool = True
+        self,
+        query: ContinuousQuery,
+        store: QuadStore,
+        how: str | None,
+        limits: StaticLimits,
+        *,
+        is_compiled: bool = True,
     ) -> None:
         terms = EngineTerms()
-        self.catalogue = TableRegistry(store, terms, threaded=False)
+        self.catalogue = TableRegistry(store, terms, limits=limits, threaded=False)
         options = EvaluationOptions(name="q", static_tables=how)  # type: ignore[arg-type]
         self.native = NativeEvaluator(query, store, options, terms, statics=self.catalogue)
         if not is_compiled:
@@ -84,7 +89,7 @@ class Follower:
 
     def turn(self, version: int) -> None:
         self.catalogue.advance(version)
-        for step in self.native.statics.ready():
+        for step in self.native.statics.steps.ready():
             self.native.take(step.changes)
 
     def step(self, at: int, contents: Any) -> tuple[Any, Any, Any]:
@@ -96,16 +101,18 @@ class Follower:
         self.catalogue.close()
 
 
-def agree(query: ContinuousQuery, history: History, late: list[bool], loads: list[bool]) -> None:
+def agree(
+    query: ContinuousQuery, history: History, late: list[bool], loads: list[bool], limits: StaticLimits
+) -> None:
     assume(not has_zero_steps(query.root))
     store = QuadStore.open(None)
     options = EvaluationOptions(name="q")
     try:
         reference = ReferenceEvaluator(query, store, options)
-        table = Follower(query, store, "table")
+        table = Follower(query, store, "table", limits)
     except (UnsupportedError, QueryTextError):
         assume(False)
-    looked = [Follower(query, store, "lookup", is_compiled=each) for each in (True, False)]
+    looked = [Follower(query, store, "lookup", limits, is_compiled=each) for each in (True, False)]
     event(f"looked up: {len(looked[0].native.statics.looked_up)} of {len(table.native.statics.parts)}")
     assume(looked[0].native.statics.looked_up)
     held: set[Quad] = set()
@@ -119,13 +126,13 @@ def agree(query: ContinuousQuery, history: History, late: list[bool], loads: lis
                 store.apply(add=static - held, remove=held - static)
             held = static
         if not late[number % len(late)]:
-            for version in range(table.catalogue.version + 1, store.version + 1):
+            for version in range(table.catalogue.turn.version + 1, store.version + 1):
                 for each in (table, *looked):
                     each.turn(version)
         held_now = {W1: dict.fromkeys(first, at), W2: dict.fromkeys(second, at)}
         expected = table.step(at, held_now)
         assert [each.step(at, held_now) for each in looked] == [expected, expected]
-        if table.catalogue.version == store.version:
+        if table.catalogue.turn.version == store.version:
             refresh(reference)
             assert expected[0] == Counter(recomputed(reference, at, held_now).rows)
     for each in (table, *looked):
@@ -152,10 +159,7 @@ def test_a_look_up_gives_what_a_table_gives_also_when_the_store_is_ahead(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "_REPLAN_FIRST", 2)
         patch.setattr(compiled, "_REPLAN_MOST", 2)
-        if small:
-            patch.setattr(lookup, "MOST_REMEMBERED", 3)
-        patch.setattr(limits, "MOST_KEYS", most_keys)
-        agree(query, history, late, loads)
+        agree(query, history, late, loads, StaticLimits(keys=most_keys, remembered=3 if small else 100_000))
 
 
 def label(one: Bench, *pairs: str, remove: bool = False) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.durable.turns import Turn
-from quadrill.continuous.static import commit_delta as limits
+from quadrill.continuous.settings import StaticLimits
 
 from ..test_recovery import Life, P, comparable
 
@@ -67,8 +67,7 @@ def test_records_of_parts_that_moved_in_and_out_of_memory_are_skipped(tmp_path: 
 def test_a_large_change_that_was_not_read_before_a_crash_is_read_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MOST_KEYS", 2)
-    life = Life(tmp_path / "a", ManualClock(0))
+    life = Life(tmp_path / "a", ManualClock(0), static_limits=StaticLimits(keys=2))
     life.register("q", NAMED, output="changes")
     life.push(1, "a", "b")
     update(life, names("a", 1))
@@ -87,13 +86,12 @@ def test_a_large_change_that_was_not_read_before_a_crash_is_read_after_it(
 @pytest.mark.parametrize("checkpoints", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_large_and_small_changes_are_told_as_without_a_crash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, checkpoints: bool
+    tmp_path: Path, seed: int, checkpoints: bool
 ) -> None:
-    monkeypatch.setattr(limits, "MOST_KEYS", 2)
 
     def run(folder: Path, crashes: frozenset[int]) -> dict[str, Any]:
         chance = random.Random(seed)
-        life = Life(folder, ManualClock(0))
+        life = Life(folder, ManualClock(0), static_limits=StaticLimits(keys=2))
         for name, text in (("named", NAMED), ("both", BOTH), ("closes", CLOSES), ("plain", PLAIN)):
             output = {} if text is CLOSES else {"output": "changes"}
             life.register(name, text, **output)

@@ -19,8 +19,7 @@ from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.rows import Delta, difference, merge
-from quadrill.continuous.static.options import EvaluationOptions
-from quadrill.continuous.static.static_evaluator import StaticEvaluator
+from quadrill.continuous.static.static_evaluator import EvaluationOptions, StaticEvaluator
 from quadrill.continuous.static.static_inputs import StaticInputs
 from quadrill.continuous.static.table import Table
 from quadrill.continuous.static.table_registry import TableRegistry
@@ -98,9 +97,9 @@ def step_to(
     leaping: bool = False,
 ) -> None:
     """Take the turns that are due; each must lead on by one version, but where rows are read anew."""
-    for version in range(catalogue.version + 1, store.version + 1):
+    for version in range(catalogue.turn.version + 1, store.version + 1):
         catalogue.advance(version)
-        for step in rows.ready():
+        for step in rows.steps.ready():
             for place, change in step.changes.items():
                 for row, weight in change.delta.items():
                     held[place][rows.decoded(row)] += weight
@@ -216,9 +215,8 @@ def a_table(terms: EngineTerms) -> Table:
     columns = (Var("a"), Var("b"))
     form = canonical(pattern, columns)
     store = QuadStore.open(None)
-    return Table(
-        "k", StaticPattern("static", form.pattern, form.columns), (), lambda: background(store), terms
-    )
+    part = StaticPattern("static", form.pattern, form.columns)
+    return Table(part, lambda: background(store), terms, "k", ())
 
 
 def many(number: int, spoiled_at: int | None = None) -> Iterator[tuple[NamedNode, NamedNode]]:
@@ -237,7 +235,7 @@ def test_while_rows_are_read_nobody_waits_who_plans_or_sweeps() -> None:
             assert not terms.planning.locked()
             yield row
 
-    rows, _ = table.encode(watched())
+    rows = table.encode(watched())
     assert len(rows) == 15_000 and sum(rows.values()) == 20_000
     terms.dictionary.sweep()
     assert all(each in terms.dictionary.terms for row in rows for each in row)

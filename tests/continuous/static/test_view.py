@@ -15,7 +15,7 @@ from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.plan import compiled
 from quadrill.continuous.plan import plan_state as native_plan
-from quadrill.continuous.static.options import EvaluationOptions
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import QueryTextError, UnsupportedError
@@ -37,7 +37,7 @@ def evaluator(query: ContinuousQuery, store: QuadStore, statics: TableRegistry) 
 
 
 def take(evaluator: NativeEvaluator) -> None:
-    for step in evaluator.statics.ready():
+    for step in evaluator.statics.steps.ready():
         evaluator.take(step.changes)
 
 
@@ -79,7 +79,7 @@ def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
     tables = shared.tables()
     for each in (*looking, *holding):
         each.close()
-    assert not any(table.views or len(table.by_columns) for table in tables)
+    assert not any(table.views or table.indexes for table in tables)
     store.close()
 
 
@@ -100,7 +100,7 @@ def test_an_index_is_made_once_for_all_queries_and_goes_with_the_last() -> None:
         for name in "pqr":
             one.register(name, LABELLED)
         (table,) = one.engine.parts.statics.tables()
-        (index,) = table.by_columns._indexes.values()
+        (index,) = table.indexes.values()
         assert (index.users, len(index.rows), len(table.views)) == (3, 2, 3)
         for left, name in enumerate("pq"):
             one.engine.drop(name)

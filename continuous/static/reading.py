@@ -1,0 +1,427 @@
+"""Reads all rows of tables, for a registration or anew, away from writers and from the engine's thread.
+
+How far it has come is told to whoever waits for it, it can be called off, and a registration reads no more
+rows than there is room for (docs/decisions/0170-tables-that-follow-the-store.md): it looks up what would be
+over the limits, or is refused where that cannot be. What is there goes on when commits make it grow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from quadrill.store.errors import ConflictError, LimitError, QuadrillError
+
+from ..durable.turns import Turn
+from ..element import Solution
+from ..rows import Delta, difference
+from .static_evaluator import StaticEvaluator
+from .table import Table
+
+if TYPE_CHECKING:
+    from quadrill.store.quads.quad_store import QuadStore
+
+log = logging.getLogger("quadrill.continuous")
+
+_AT_ONCE = 5_000
+"""So many rows are let go at once, more in the background."""
+_RETRY_FIRST_S = 1.0
+_RETRY_MOST_S = 60.0
+_TRIES = 3
+"""Beginnings of a read that commits may spoil."""
+
+
+class Background:
+    """Does what nobody waits for in a thread of its own; an engine without threads does it at once."""
+
+    def __init__(self, name: str, *, threaded: bool) -> None:
+        self._pool = ThreadPoolExecutor(1, name) if threaded else None
+
+    @property
+    def is_thread(self) -> bool:
+        """True when work goes on after it was given."""
+        return self._pool is not None
+
+    def do(self, work: Callable[..., None], *arguments: Any) -> Future[None] | None:
+        """Begin some work; nothing once it is closed. None where it is done already."""
+        if self._pool is None:
+            work(*arguments)
+            return None
+        with contextlib.suppress(RuntimeError):
+            return self._pool.submit(work, *arguments)
+        return None
+
+    def do_later(self, seconds: float, work: Callable[..., None], *arguments: Any) -> None:
+        """Begin some work after a while; never without a thread."""
+        if self._pool is not None:
+            timer = threading.Timer(seconds, self.do, (work, *arguments))
+            timer.daemon = True
+            timer.start()
+
+    def close(self) -> None:
+        """Finish what was begun, and begin nothing more."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+# --- progress and limits ------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Progress:
+    """The making of one query's tables. Written by the thread that makes them, read by others.
+
+    Whoever makes them in a thread of its own enters a progress there; what reads rows finds it without
+    having to hand it through every call in between.
+
+    Attributes:
+        limited: the limits of `StaticBudget` hold, because somebody registers the query now.
+        parts: static parts of the query.
+        ready: those whose tables are there.
+        rows: rows read for the others so far.
+        called_off: whoever makes the tables stops at the next rows.
+    """
+
+    limited: bool = False
+    parts: int = 0
+    ready: int = 0
+    rows: int = 0
+    called_off: bool = False
+
+    def check(self) -> None:
+        """Raise ConflictError when the making was called off."""
+        if self.called_off:
+            raise ConflictError("the query was dropped before its static parts were read")
+
+
+_ACTIVE: ContextVar[Progress] = ContextVar("progress")
+
+
+def active() -> Progress:
+    """The progress of what this thread makes; one that nobody reads when nobody entered one."""
+    return _ACTIVE.get(None) or Progress()
+
+
+@contextlib.contextmanager
+def entered(progress: Progress) -> Iterator[None]:
+    """Tables that this thread makes are part of ``progress``."""
+    token = _ACTIVE.set(progress)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)
+
+
+@dataclass(slots=True)
+class StaticBudget:
+    """The rows of static parts that queries may have in memory, counted as often as the parts have them.
+
+    Attributes:
+        most: of all tables together, a shared one counted once; 0 for no limit.
+        most_of_query: of the tables that one query reads, shared ones included; 0 for no limit.
+    """
+
+    most: int = 0
+    most_of_query: int = 0
+
+    def check_all(self, rows: int) -> None:
+        """Raise LimitError when all tables have too many rows together."""
+        if self.most and rows > self.most:
+            raise LimitError(
+                f"the static parts of all queries would have {rows} rows or more in memory, the limit is "
+                f"{self.most}",
+                limit=self.most,
+                hint="Narrow the static parts, drop queries, or raise the setting max_static_rows",
+            )
+
+    def check_query(self, rows: int) -> None:
+        """Raise LimitError when the tables of a query have too many rows together."""
+        if self.most_of_query and rows > self.most_of_query:
+            raise LimitError(
+                f"the static parts of the query have {rows} rows or more, the limit of a query is "
+                f"{self.most_of_query}",
+                limit=self.most_of_query,
+                hint="Narrow the static parts, or raise the setting max_query_static_rows",
+            )
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class CommitOrder:
+    """What orders commits and those who look at tables between two of them.
+
+    ``lock`` is held while a commit becomes visible and what it changes is worked out; ``made_at`` is the wall
+    clock time of the newest commit, read under it.
+    """
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    made_at: int = 0
+
+
+@dataclass(slots=True)
+class FreshRows:
+    """All rows of a table, encoded, ready to take the place of those it has.
+
+    ``delta`` is how they differ from those that it had after so many ``refreshes``; None is not known.
+    """
+
+    table: Table
+    rows: Delta
+    listed: list[Solution] | None
+    delta: Delta | None = None
+    refreshes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """The rows of some tables at one version, and when that was made."""
+
+    version: int
+    at_ms: int
+    fresh: Sequence[FreshRows]
+
+
+@dataclass(slots=True, eq=False)
+class SwapTurn(Turn):
+    """Rows that were read anew take the place of those that tables have."""
+
+    swap: Swap
+
+
+class Recomputer:
+    """Reads all rows of tables, one request after the other.
+
+    Attributes:
+        background: where that is done when nobody waits for it.
+    """
+
+    def __init__(
+        self,
+        store: QuadStore,
+        order: CommitOrder,
+        tables: Mapping[str, Table],
+        budget: StaticBudget,
+        finished: Callable[[Swap], None],
+        *,
+        rows_each: int,
+        threaded: bool,
+    ) -> None:
+        """Make one that has nothing to do.
+
+        Args:
+            store: what is read.
+            order: its lock is held while no commit may become visible.
+            tables: all that there are.
+            budget: how many rows they may have in memory.
+            finished: told the rows, in the thread that read them.
+            rows_each: rows between two looks at that, and at whether the making was called off.
+            threaded: False reads in the thread that asks.
+        """
+        self._store = store
+        self._order = order
+        self._tables = tables
+        self._budget = budget
+        self._finished = finished
+        self._rows_each = rows_each
+        self.background = Background("quadrill-static", threaded=threaded)
+        self._rubbish = Background("quadrill-static-rubbish", threaded=threaded)
+        self._failures: dict[Table, int] = {}
+
+    def ask(self, tables: Sequence[Table]) -> None:
+        """Read tables anew, all at one version; their commits since are taken up again from there."""
+        self.background.do(self._attempt, tables)
+
+    def dispose(self, table: Table, rows: Delta) -> None:
+        """Give the terms of rows back that nobody has any more."""
+        if len(rows) <= _AT_ONCE:
+            table.give_back(rows)
+        else:
+            self._rubbish.do(table.give_back, rows)
+
+    def close(self) -> None:
+        """Finish what is being read."""
+        self.background.close()
+        self._rubbish.close()
+
+    def read(self, tables: Sequence[Table], *, limited: bool = False) -> Swap:
+        """All rows of tables at the newest version; from there on their changes are worked out again.
+
+        With ``limited`` LimitError is raised when they are more than there is room for.
+        """
+        began = time.perf_counter()
+        evaluators = [table.new_background() for table in tables]
+        fresh: list[FreshRows] = []
+        try:
+            found, version, at_ms = self._rows(tables, evaluators)
+            for table, evaluator, rows in zip(tables, evaluators, found, strict=True):
+                table.choice = evaluator.choices.get(table.part.name)
+                fresh.append(self._drained(table, rows, limited=limited))
+                table.took_s = (time.perf_counter() - began) / len(tables)
+        except BaseException:
+            for table in tables:
+                table.blind = True
+            for each in fresh:
+                each.table.give_back(each.rows)
+            raise
+        return Swap(version, at_ms, fresh)
+
+    def _drained(self, table: Table, rows: Iterable[Solution], *, limited: bool) -> FreshRows:
+        """All rows of a table; stops when the making was called off and nobody else wants them.
+
+        With ``limited`` they are counted in the table meanwhile.
+        """
+        fresh = FreshRows(table, {}, [] if table.is_ordered else None)
+        progress, waiting, number = active(), iter(rows), 0
+        try:
+            while piece := list(islice(waiting, self._rows_each)):
+                number += len(piece)
+                progress.rows += len(piece)
+                if table.users <= 1:
+                    progress.check()
+                if limited:
+                    self._check(table, number)
+                if fresh.listed is None:
+                    table.encode(piece, fresh.rows)
+                else:
+                    fresh.listed += piece
+        except BaseException:
+            table.give_back(fresh.rows)
+            if limited:
+                table.count = 0
+            raise
+        return fresh
+
+    def _check(self, table: Table, number: int) -> None:
+        table.count = number
+        self._budget.check_query(number)
+        if self._budget.most:
+            self._budget.check_all(sum(each.count for each in list(self._tables.values())))
+
+    def _rows(
+        self, tables: Sequence[Table], evaluators: Sequence[StaticEvaluator]
+    ) -> tuple[Sequence[Iterable[Solution]], int, int]:
+        """The rows of each table, the version that they are of, and when that was made."""
+        if len(tables) == 1:
+            with self._order.lock, self._store.snapshot_read() as snapshot:
+                asked = evaluators[0].columnar(snapshot, tables[0].part)
+                if asked is not None:
+                    version, at_ms = snapshot.version, self._order.made_at
+                    tables[0].blind = False
+            # What was asked keeps its snapshot: commits go on from here.
+            found = None if asked is None else asked()
+            if found is not None:
+                return [found], version, at_ms
+        return self._begun(tables, evaluators)
+
+    def _begun(
+        self, tables: Sequence[Table], evaluators: Sequence[StaticEvaluator]
+    ) -> tuple[Sequence[Generator[Solution]], int, int]:
+        """Rows that are still to be drained.
+
+        Oxigraph groups and sorts before it gives the first row. Commits are not kept waiting for that: it is
+        tried without, and counts when none became visible meanwhile.
+        """
+        both = list(zip(tables, evaluators, strict=True))
+        for _ in range(_TRIES):
+            with self._order.lock:
+                before = self._store.version
+            found = [evaluator.whole(self._store, table.part) for table, evaluator in both]
+            with self._order.lock:
+                if self._store.version == before:
+                    for table in tables:
+                        table.blind = False
+                    return found, before, self._order.made_at
+            for each in found:
+                each.close()
+        with self._order.lock, self._store.snapshot_read() as snapshot:
+            found = [evaluator.whole(snapshot, table.part) for table, evaluator in both]
+            for table in tables:
+                table.blind = False
+            return found, snapshot.version, self._order.made_at
+
+    def _attempt(self, asked: Sequence[Table]) -> None:
+        tables = [table for table in asked if table.users]
+        if not tables:
+            return
+        try:
+            swap = self.read(tables)
+            # While a table is behind nobody changes its rows: the engine's thread need not compare them.
+            for each in swap.fresh:
+                each.refreshes = each.table.refreshes
+                if each.table.behind is not None:
+                    each.delta = difference(each.rows, each.table.rows)
+            self._finished(swap)
+            for table in tables:
+                self._failures.pop(table, None)
+        except Exception as error:
+            if len(tables) > 1:
+                for table in tables:
+                    self._attempt([table])
+            else:
+                self._failed(tables[0], error)
+
+    def _failed(self, table: Table, error: Exception) -> None:
+        if not isinstance(error, QuadrillError):
+            log.exception("a static part could not be read anew")
+        table.problem = error.message if isinstance(error, QuadrillError) else str(error)
+        log.warning("the static part %s keeps its rows: %s", table.name, table.problem)
+        failures = self._failures[table] = self._failures.get(table, 0) + 1
+        wait_s = min(_RETRY_MOST_S, _RETRY_FIRST_S * 2 ** (failures - 1))
+        self.background.do_later(wait_s, self._attempt, [table])
+
+
+# --- again, after a crash -----------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Past:
+    """Where tables fell behind and were read anew before a crash, by their names: a replay repeats it."""
+
+    behind: set[tuple[str, int]] = field(default_factory=set)
+    swaps: set[tuple[str, int]] = field(default_factory=set)
+
+
+class TableReplay:
+    """In a replay tables fall behind, and are read anew, where they did so the first time."""
+
+    def __init__(self, past: Past, recomputer: Recomputer) -> None:
+        """Repeat what ``past`` tells; rows are read by the recomputer, at once."""
+        self._past = past
+        self._recomputer = recomputer
+        self._fresh: dict[tuple[str, int], tuple[FreshRows, int]] = {}
+
+    def fell_behind(self, version: int, tables: Iterable[Table]) -> list[Table]:
+        """The tables that fell behind at the commit of a version, touched by it themselves or not."""
+        behind = self._past.behind
+        if not behind:
+            return []
+        return [table for table in tables if not table.blind and (table.name, version) in behind]
+
+    def read(self, version: int, tables: Iterable[Table]) -> None:
+        """At the versions at which rows were read anew they are read again."""
+        swaps = self._past.swaps
+        for table in tables if swaps else ():
+            if (table.name, version) in swaps and table.blind:
+                swap = self._recomputer.read([table])
+                self._fresh[table.name, version] = swap.fresh[0], swap.at_ms
+
+    def swap(self, names: Sequence[str], version: int) -> Swap | None:
+        """The rows of tables that were read at a version; None when none of them was."""
+        found = [each for name in names if (each := self._fresh.pop((name, version), None)) is not None]
+        return Swap(version, found[0][1], [fresh for fresh, _ in found]) if found else None
+
+    def close(self) -> None:
+        """Give back what was read for turns that are not in the journal."""
+        for fresh, _ in self._fresh.values():
+            fresh.table.give_back(fresh.rows)
+        self._fresh.clear()

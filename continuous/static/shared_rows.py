@@ -1,0 +1,314 @@
+"""The rows of a static part, there once for all queries that read it, and what their joins look into.
+
+    rows, as a query sees them  =  rows of the table now  -  changes that the query has not taken
+
+A query holds no rows but those changes, and most of the time there are none: then a look-up is one in the
+table's own index.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import TypeAlias
+
+from ..element import Solution
+from ..operators.arrangement import Arrangement, Index, Key, enter, key_of
+from ..rows import EMPTY, Delta, IdRow, add, merge
+from ..windows.encoded import EngineTerms
+
+Columns: TypeAlias = tuple[int, ...]
+Ahead: TypeAlias = dict[Key, Delta]
+_SAMPLE = 500
+_PIECE = 2_000
+"""Rows that are encoded or let go at a time: for so long others wait who plan, or meet new terms."""
+_BETWEEN_S = 0.0002
+"""Between two pieces that are let go: long enough that who waits for the lock gets it."""
+
+
+@dataclass(slots=True, eq=False)
+class SharedIndex:
+    """Rows by the values of some columns, kept up to date with each change.
+
+    Whoever asks for one first makes it, in any thread; changes that come ``late``, meanwhile, wait.
+    """
+
+    columns: Columns
+    users: int = 0
+    rows: Index = field(default_factory=dict)
+    late: list[Delta] = field(default_factory=list)
+    made: threading.Event = field(default_factory=threading.Event)
+
+
+class SharedRows:
+    """Rows as ids, which are pinned, with an index for each set of columns that some query looks them up by.
+
+    Attributes:
+        rows: each row and how often it is there; changed in the engine's thread alone.
+        listed: the rows in their order, for a query without windows that has one; ``rows`` is then empty.
+        count: how many there are, or have been read so far.
+        lock: held while the rows change, and while a copy of them is taken to make an index.
+        indexes: those in use.
+        views: what the joins of queries look into.
+    """
+
+    def __init__(self, terms: EngineTerms, *, ordered: bool) -> None:
+        self.terms = terms
+        self.is_ordered = ordered
+        self.rows: Delta = {}
+        self.listed: Sequence[Solution] | None = None
+        self.count = 0
+        self.lock = threading.Lock()
+        self.indexes: dict[Columns, SharedIndex] = {}
+        self.views: list[SharedArrangement] = []
+
+    # --- all rows, in any thread ----------------------------------------------------------------
+
+    def encode(self, rows: Iterable[Solution], fresh: Delta | None = None) -> Delta:
+        """Rows as ids, which are pinned, with those that are ``fresh`` already.
+
+        Piece by piece, since reading them may take minutes. What fails gives all of them back.
+        """
+        ids = self.terms.dictionary.ids
+        found = {} if fresh is None else fresh
+        waiting = iter(rows)
+        try:
+            while piece := list(islice(waiting, _PIECE)):
+                # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
+                with self.terms.planning:
+                    encoded = [tuple([0 if term is None else ids[term] for term in row]) for row in piece]
+                    new = {row for row in encoded if row not in found}
+                    self.terms.dictionary.pin(chain.from_iterable(new))
+                for row in encoded:
+                    found[row] = found.get(row, 0) + 1
+        except BaseException:
+            self.give_back(found)
+            raise
+        return found
+
+    def load(self, fresh: Delta, listed: Sequence[Solution] | None) -> Delta:
+        """Have these rows, as `encode` gives them; those before, whose terms are still pinned."""
+        old, self.rows, self.listed = self.rows, fresh, listed
+        self.count = sum(fresh.values()) if listed is None else len(listed)
+        return old
+
+    def give_back(self, rows: Delta) -> None:
+        """Unpin the terms of rows that nobody has any more, which are then gone; piece by piece."""
+        unpin = self.terms.dictionary.unpin
+        while rows:
+            unpin(chain.from_iterable([rows.popitem()[0] for _ in range(min(len(rows), _PIECE))]))
+            if rows:
+                time.sleep(_BETWEEN_S)
+
+    # --- changes, in the engine's thread --------------------------------------------------------
+
+    def encoded(self, weights: Mapping[Solution, int]) -> Delta:
+        """A change as ids, which nobody holds yet."""
+        ids = self.terms.dictionary.ids
+        return {
+            tuple([0 if term is None else ids[term] for term in row]): weight
+            for row, weight in weights.items()
+        }
+
+    def change(self, delta: Delta) -> None:
+        """Rows come and go."""
+        rows = self.rows
+        come: list[IdRow] = []
+        gone: list[IdRow] = []
+        with self.lock:
+            for row, weight in delta.items():
+                before = row in rows
+                add(rows, row, weight)
+                if (row in rows) != before:
+                    (gone if before else come).append(row)
+            self.count += sum(delta.values())
+            self._enter(delta)
+        self._tell(delta)
+        self.terms.dictionary.pin(chain.from_iterable(come))
+        self.terms.dictionary.unpin(chain.from_iterable(gone))
+
+    def change_to(self, fresh: Delta, listed: Sequence[Solution] | None, delta: Delta) -> Delta:
+        """Rows that differ by ``delta`` take the place of these, which are given back; see `load`."""
+        with self.lock:
+            old = self.load(fresh, listed)
+            self._enter(delta)
+        self._tell(delta)
+        return old
+
+    def _enter(self, delta: Delta) -> None:
+        for index in self.indexes.values():
+            if index.made.is_set():
+                enter(index.rows, index.columns, delta)
+            else:
+                index.late.append(delta)
+
+    def _tell(self, delta: Delta) -> None:
+        if delta:
+            for view in list(self.views):
+                view.ahead_by(delta)
+
+    # --- indexes, in any thread -----------------------------------------------------------------
+
+    def acquire(self, columns: Columns) -> SharedIndex:
+        """The index by these columns for one user more; made when there is none."""
+        copy: Delta | None = None
+        with self.lock:
+            found = self.indexes.get(columns)
+            if found is None:
+                found = self.indexes[columns] = SharedIndex(columns)
+                copy = dict(self.rows)
+            found.users += 1
+        if copy is not None:
+            enter(found.rows, columns, copy)
+            with self.lock:
+                for delta in found.late:
+                    enter(found.rows, columns, delta)
+                found.made.set()
+        found.made.wait()
+        return found
+
+    def release(self, index: SharedIndex) -> None:
+        """One user less; the last one takes the index along."""
+        with self.lock:
+            index.users -= 1
+            if not index.users:
+                del self.indexes[index.columns]
+
+
+class SharedArrangement(Arrangement):
+    """An input of a join over shared rows. It is made in any thread, `prepare` too.
+
+    Everything else is called in the engine's thread. The rows never enter the join as a change: they count as
+    taken when the query begins, at which some other input is empty.
+    """
+
+    def __init__(self, shared: SharedRows) -> None:
+        """Look into rows; from `attach` on their changes wait for the query."""
+        super().__init__()
+        self.shared = shared
+        self.now: dict[Columns, Index | Behind] = {}
+        self._used: dict[Columns, SharedIndex] = {}
+        # What the table has and the query has not taken yet, and the same by each key in use.
+        self._ahead: Delta = {}
+        self._ahead_by: dict[Columns, Ahead] = {}
+
+    def prepare(self, keys: Iterable[Columns]) -> None:
+        """Have these indexes made, which may take a while."""
+        for key in keys:
+            self.index(key)
+
+    def attach(self, ahead: Delta = EMPTY) -> None:
+        """The query begins at the table's present version, or behind it by a change."""
+        if self not in self.shared.views:
+            self.shared.views.append(self)
+            self.ahead_by(ahead)
+
+    def detach(self) -> None:
+        """The query looks into the table no more; called in any thread."""
+        if self in self.shared.views:
+            self.shared.views.remove(self)
+        used, self._used = self._used, {}
+        for index in used.values():
+            self.shared.release(index)
+
+    def ahead_by(self, delta: Delta, sign: int = 1) -> None:
+        """The table has taken a change (1), or the query has (-1)."""
+        for row, weight in delta.items():
+            add(self._ahead, row, sign * weight)
+        for columns, ahead in self._ahead_by.items():
+            _add_by(ahead, columns, delta, sign)
+        if not self._ahead:
+            self._ahead_by.clear()
+        for columns in self._used:
+            self.index(columns)
+
+    # --- as joins use it ------------------------------------------------------------------------
+
+    def index(self, key: Columns) -> Index | Behind:  # type: ignore[override]
+        """What finds rows by the values of some columns now."""
+        used = self._used.get(key)
+        if used is None:
+            used = self._used[key] = self.shared.acquire(key)
+        found: Index | Behind = used.rows
+        if self._ahead:
+            ahead = self._ahead_by.get(key)
+            if ahead is None:
+                ahead = self._ahead_by[key] = {}
+                _add_by(ahead, key, self._ahead, 1)
+            found = Behind(used.rows, ahead)
+        self.now[key] = found
+        return found
+
+    def keep(self, keys: Iterable[Columns]) -> None:
+        """Use exactly these indexes."""
+        wanted = set(keys)
+        self.prepare(wanted)
+        for key in [each for each in self._used if each not in wanted]:
+            self.shared.release(self._used.pop(key))
+            self._ahead_by.pop(key, None)
+            self.now.pop(key, None)
+
+    def fan_out(self, key: Columns) -> float:
+        """How many rows a value of the key has on average, estimated where there is no index by it."""
+        count = len(self)
+        if not count:
+            return 0.0
+        known = self.shared.indexes.get(key)
+        if known is not None and known.made.is_set() and known.rows:
+            return count / len(known.rows)
+        with self.shared.lock:
+            some = list(islice(self.shared.rows, _SAMPLE))
+        values = len({key_of(row, key) for row in some})
+        return len(some) / values if values > len(some) / 2 else count / max(1, values)
+
+    def update(self, change: Delta) -> None:
+        """The query takes a change of the part."""
+        self.recent.extend(change)
+        self.ahead_by(change, -1)
+
+    def rows(self) -> Iterable[tuple[IdRow, int]]:
+        """Every row with its weight, as the query sees them."""
+        seen = dict(self.shared.rows)
+        merge(seen, {row: -weight for row, weight in self._ahead.items()})
+        return seen.items()
+
+    def held(self) -> Iterator[IdRow]:
+        """The table pins its own rows; those it has let go may be here."""
+        yield from list(self._ahead)
+
+    def __len__(self) -> int:
+        return len(self.shared.rows)
+
+
+class Behind:
+    """An index of a table less the changes that a query has not taken yet."""
+
+    def __init__(self, index: Index, ahead: Ahead) -> None:
+        self._index = index
+        self._ahead = ahead
+
+    def get(self, key: Key, _: object = None) -> Delta:
+        """The rows with a key and how often the query sees each."""
+        found = self._index.get(key, EMPTY)
+        ahead = self._ahead.get(key)
+        if ahead is None:
+            return found
+        seen = dict(found)
+        for row, weight in ahead.items():
+            add(seen, row, -weight)
+        return seen
+
+    def __len__(self) -> int:
+        return max(len(self._index), len(self._ahead))
+
+
+def _add_by(ahead: Ahead, columns: Columns, delta: Delta, sign: int) -> None:
+    for row, weight in delta.items():
+        key = key_of(row, columns)
+        rows = ahead.setdefault(key, {})
+        add(rows, row, sign * weight)
+        if not rows:
+            del ahead[key]

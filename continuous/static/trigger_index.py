@@ -1,0 +1,254 @@
+"""Finds the tables that a commit can touch, without looking at the others; those of a kind as one.
+
+Tables whose parts differ in constants alone are a group: what a commit changes is worked out once for them.
+
+    ?x :in :p1 . ?x :label ?l   }
+    ?x :in :p2 . ?x :label ?l   }   ->   ?x :in ?k0 . ?x :label ?l,   handed to the tables by ?k0
+
+Each table has its own rows. A group of one table has that table's own pattern.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
+
+from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY, Commit, GraphName, graph_of_key
+
+from ..algebra.nodes import Term, Var
+from ..algebra.static import StaticPattern
+from ..algebra.triggers import Key, Trigger, triggers
+from ..element import Solution
+from .table import Table
+
+Constants = tuple[Term | None, ...]
+
+
+class TableGroup:
+    """Tables of one kind; changed while no commit becomes visible.
+
+    Attributes:
+        tables: those in it.
+        part: their pattern, the constants in which they differ as further columns behind theirs.
+        triggers: where a quad can match that.
+    """
+
+    def __init__(self, first: Table) -> None:
+        self.tables: dict[Table, None] = {first: None}
+        self.part: StaticPattern = first.part
+        self.triggers: Sequence[Trigger] = first.triggers
+        # The places of the constants in which they differ.
+        self._places: tuple[int, ...] = ()
+        # The tables by their constants at these places, and the constants by the names of their columns.
+        self._by: dict[Constants, list[Table]] = {(): [first]}
+        self._asked: dict[str, Counter[Term | None]] = {}
+
+    @property
+    def first(self) -> Table:
+        """One of the tables, which stands for all in what they have in common."""
+        return next(iter(self.tables))
+
+    @property
+    def sees(self) -> bool:
+        """False while all rows of all its tables are to be read anew."""
+        return any(not table.blind for table in self.tables)
+
+    @property
+    def took_s(self) -> float:
+        """How long it took to evaluate all rows of all its tables, in seconds."""
+        return sum(table.took_s for table in self.tables)
+
+    def add(self, table: Table) -> None:
+        """Take one table more; its constants may make the pattern a more general one."""
+        constants = self.first.constants
+        differing = {place for place, term in enumerate(table.constants) if term != constants[place]}
+        places = tuple(sorted(differing.union(self._places)))
+        self.tables[table] = None
+        if places == self._places:
+            self._enter(table)
+            return
+        assert table.lifted is not None
+        pattern, more = table.lifted.general(places)
+        found = triggers(pattern)
+        assert found is not None, "lifting constants adds no SERVICE"
+        self.part = StaticPattern(table.part.name, pattern, (*table.part.vars, *more))
+        self.triggers, self._places = found, places
+        self._by, self._asked = {}, {}
+        for each in self.tables:
+            self._enter(each)
+
+    def remove(self, table: Table) -> None:
+        """Let a table go."""
+        del self.tables[table]
+        key = self._key(table)
+        self._by[key].remove(table)
+        if not self._by[key]:
+            del self._by[key]
+        for name, term in zip(self._names, key, strict=True):
+            self._asked[name] -= Counter((term,))
+
+    def asks_for(self, values: Mapping[str, Term]) -> bool:
+        """False when no table has the constants that some changed rows have."""
+        return all(values[name] in terms for name, terms in self._asked.items() if name in values)
+
+    def divided(self, weights: Mapping[Solution, int]) -> Mapping[Table, dict[Solution, int]]:
+        """The changes of the tables, by that of the part; other rows are nobody's."""
+        if not self._places:
+            return {table: dict(weights) for table in self.tables}
+        found: dict[Table, dict[Solution, int]] = {}
+        width = len(self.first.part.vars)
+        for row, weight in weights.items():
+            for table in self._by.get(row[width:], ()):
+                found.setdefault(table, {})[row[:width]] = weight
+        return found
+
+    def _enter(self, table: Table) -> None:
+        key = self._key(table)
+        self._by.setdefault(key, []).append(table)
+        for name, term in zip(self._names, key, strict=True):
+            self._asked.setdefault(name, Counter())[term] += 1
+
+    def _key(self, table: Table) -> Constants:
+        """The constants of a table where the tables differ."""
+        return tuple([table.constants[place] for place in self._places])
+
+    @property
+    def _names(self) -> list[str]:
+        """The columns of these."""
+        return [each.name for each in self.part.vars[len(self.part.vars) - len(self._places) :]]
+
+
+@dataclass(slots=True)
+class Touched:
+    """What a commit may have changed in a group: the rows with these keys, or ``whole``: any."""
+
+    keys: dict[Key, set[tuple[Term, ...]]] = field(default_factory=lambda: defaultdict(set))
+    whole: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many keys there are."""
+        return sum(map(len, self.keys.values()))
+
+    def add(self, values: Mapping[str, Term]) -> None:
+        """The rows with these values of some columns may have changed; any, where there are none."""
+        if not values:
+            self.whole = True
+        elif not self.whole:
+            key = tuple(sorted(values))
+            self.keys[key].add(tuple([values[name] for name in key]))
+
+
+class TriggerIndex:
+    """The triggers of groups of tables by predicate: a commit costs a look-up a quad, whatever there is."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, TableGroup] = {}
+        self._by_predicate: dict[NamedNode, list[tuple[TableGroup, Trigger]]] = {}
+        self._any_predicate: list[tuple[TableGroup, Trigger]] = []
+        self._graphs: list[tuple[TableGroup, Trigger]] = []
+
+    def add(self, table: Table) -> None:
+        """From now on commits are looked at for the table, together with those that differ in constants."""
+        group = self._groups.get(table.kind)
+        if group is None:
+            group = self._groups[table.kind] = TableGroup(table)
+        else:
+            self._take_out(group)
+            group.add(table)
+        for trigger in group.triggers:
+            self._list_of(trigger).append((group, trigger))
+
+    def remove(self, table: Table) -> None:
+        """Take a table out of the index, if it is there."""
+        group = self.group_of(table)
+        if group is not None:
+            group.remove(table)
+            if not group.tables:
+                del self._groups[table.kind]
+                self._take_out(group)
+
+    def tables(self) -> list[Table]:
+        """All tables for which commits are looked at."""
+        return [table for group in self._groups.values() for table in group.tables]
+
+    def group_of(self, table: Table) -> TableGroup | None:
+        """The tables whose changes are worked out together with those of one, itself included."""
+        group = self._groups.get(table.kind)
+        return group if group is not None and table in group.tables else None
+
+    def touched(self, commit: Commit) -> dict[TableGroup, Touched]:
+        """The groups that the commit may change. Those of which all tables are blind are left out."""
+        found: dict[TableGroup, Touched] = defaultdict(Touched)
+        if not commit.exact:
+            self._touch_by_load(commit, found)
+            return found
+        by_predicate, everywhere = self._by_predicate, self._any_predicate
+        for quads in (commit.added, commit.removed):
+            for quad in quads:
+                known = by_predicate.get(quad.predicate)
+                if known is not None:
+                    _match(known, quad, found)
+                if everywhere:
+                    _match(everywhere, quad, found)
+        if self._graphs:
+            for name in (*commit.created, *commit.dropped):
+                for group, trigger in _reading(self._graphs, name):
+                    key = None if isinstance(name, BlankNode) else trigger.graph_key
+                    found[group].add({} if key is None else {key: name})
+        return found
+
+    def _take_out(self, group: TableGroup) -> None:
+        for trigger in group.triggers:
+            self._list_of(trigger).remove((group, trigger))
+            predicate = trigger.predicate
+            if predicate is not None and not self._by_predicate[predicate]:
+                del self._by_predicate[predicate]
+
+    def _list_of(self, trigger: Trigger) -> list[tuple[TableGroup, Trigger]]:
+        if trigger.pattern is None:
+            return self._graphs
+        if trigger.predicate is None:
+            return self._any_predicate
+        return self._by_predicate.setdefault(trigger.predicate, [])
+
+    def _touch_by_load(self, commit: Commit, found: dict[TableGroup, Touched]) -> None:
+        """A bulk load tells only which graphs have changed."""
+        names: list[GraphName] = [graph_of_key(key) for key in commit.graphs]
+        if DEFAULT_GRAPH_KEY in commit.graphs:
+            names.append(DefaultGraph())
+        for known in (*self._by_predicate.values(), self._any_predicate, self._graphs):
+            for name in names:
+                for group, _ in _reading(known, name):
+                    found[group].add({})
+
+
+def _match(known: Sequence[tuple[TableGroup, Trigger]], quad: Quad, found: dict[TableGroup, Touched]) -> None:
+    for group, trigger in _reading(known, quad.graph_name):
+        values = trigger.match(quad)
+        if values is not None and group.asks_for(values):
+            found[group].add(values)
+
+
+def _reading(
+    known: Sequence[tuple[TableGroup, Trigger]], graph: GraphName
+) -> Iterable[tuple[TableGroup, Trigger]]:
+    """Those whose patterns are matched in this graph, and whose tables are looked at."""
+    for group, trigger in known:
+        if group.sees and _reads(group, trigger, graph):
+            yield group, trigger
+
+
+def _reads(group: TableGroup, trigger: Trigger, graph: GraphName) -> bool:
+    """True when the trigger's patterns are matched in this graph."""
+    wanted, scope = trigger.graph, group.first.scope
+    if wanted is None:
+        return scope.default is None or graph in scope.default
+    if isinstance(graph, DefaultGraph):
+        return False
+    if not isinstance(wanted, Var) and wanted != graph:
+        return False
+    return scope.named is None or graph in scope.named
