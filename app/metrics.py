@@ -9,9 +9,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from quadrill.continuous.engine import Engine
-from quadrill.continuous.lifecycle.figures import QueryFigures, StreamFigures
+from quadrill.continuous.engine import Engine, QueryFigures
 from quadrill.continuous.meters import Histogram
+from quadrill.continuous.streams.accept import StreamState
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate
 
@@ -45,7 +45,7 @@ class ServiceFigures(Collector):
         )
         yield _gauge("quadrill_feed_buffered_bytes", "Bytes that wait for slow sockets.", fanout.buffered)
         figures = self._engine.figures()
-        yield _of_stages([*figures.stages, ("deliver", fanout.latency)])
+        yield _of_stages([*figures.stages.items(), ("deliver", fanout.latency)])
         yield _gauge("quadrill_queue_inputs", "Inputs that wait for the engine.", figures.queue_inputs)
         yield _gauge("quadrill_queue_elements", "Elements that wait for the engine.", figures.queue_elements)
         yield _gauge("quadrill_idempotency_keys", "Keys that are remembered.", figures.idempotency_keys)
@@ -119,7 +119,7 @@ def _of_journal(state: dict[str, Any] | None) -> Iterable[Metric]:
     )
 
 
-def _of_streams(streams: list[StreamFigures]) -> Iterable[Metric]:
+def _of_streams(streams: list[StreamState]) -> Iterable[Metric]:
     accepted = CounterMetricFamily("quadrill_stream_elements", "Elements accepted.", labels=("stream",))
     late = CounterMetricFamily(
         "quadrill_stream_late_elements", "Elements behind the watermark.", labels=("stream",)
@@ -138,7 +138,7 @@ def _of_streams(streams: list[StreamFigures]) -> Iterable[Metric]:
         late.add_metric(label, stream.late)
         refused.add_metric(label, stream.refused)
         retained.add_metric(label, stream.retained)
-        dead.add_metric(label, stream.dead_letters)
+        dead.add_metric(label, len(stream.dead_letters))
         if stream.watermark is not None:
             watermark.add_metric(label, stream.watermark)
     return (accepted, late, refused, watermark, retained, dead)

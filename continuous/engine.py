@@ -13,20 +13,30 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import wait
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from quadrill.store.changes.commit import Commit
+from quadrill.store.errors import GoneError
+from quadrill.store.quads.rates import Rate
 
 from .clock import Clock
 from .durable.journal import Journal
-from .errors import InputError
-from .lifecycle.figures import EngineFigures, figures_of
+from .durable.turns import CallTurn
+from .errors import EngineStoppedError, InputError
 from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
+from .meters import Stages
+from .queries.catalogue import Entry
 from .queries.registration import Registration
 from .recovery.recovery import Recovery
 from .settings import EngineSettings
+from .streams.accept import StreamState
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
@@ -37,6 +47,48 @@ log = logging.getLogger("quadrill.continuous")
 
 _SETTLE_S = 10.0
 """How long a stop waits for rows of static parts that are being read."""
+_RATED_COMMITS = 200
+"""How many commits of the change log the rates of graphs begin with at a start."""
+_RATED_GRAPHS = 50
+"""Graphs whose rates are told: each is a series of its own to whoever collects them."""
+
+
+class QueryFigures(NamedTuple):
+    """One query; ``state_quads`` are those in windows and waiting elements."""
+
+    name: str
+    state: str
+    evaluations: int
+    events: int
+    subscribers: int
+    kept_events: int
+    state_quads: int
+
+
+class EngineFigures(NamedTuple):
+    """What an engine holds at a moment, counted without describing anything.
+
+    Attributes:
+        stages: how long the stages of an input take.
+        queue_inputs: inputs that wait for the engine.
+        queue_elements: elements in them, one for each input without any.
+        graphs: the graphs of the store that change most often, by key.
+        static_tables: tables of static parts in memory, and their rows.
+        static_lookups: static parts that are looked up instead.
+        sources: how many things are fetched from other servers, and how many of them are stale.
+        streams: by name; ``queries`` in the order of registration.
+    """
+
+    stages: Stages
+    queue_inputs: int
+    queue_elements: int
+    idempotency_keys: int
+    graphs: Mapping[str, Rate]
+    static_tables: tuple[int, int]
+    static_lookups: int
+    sources: tuple[int, int]
+    streams: list[StreamState]
+    queries: list[QueryFigures]
 
 
 class Engine(StreamService, QueryService):
@@ -63,17 +115,11 @@ class Engine(StreamService, QueryService):
             journal: keeps inputs, windows and feeds over restarts and crashes; the engine closes it.
         """
         self.settings = settings or EngineSettings()
-        self.parts = EngineParts(
-            store,
-            registry,
-            clock=clock,
-            settings=self.settings,
-            make_evaluator=make_evaluator,
-            journal=journal,
-        )
+        self.parts = EngineParts(store, registry, clock, self.settings, make_evaluator, journal)
         self.lifecycle = QueryLifecycle(self.parts)
         self.recovery = None if journal is None else Recovery(self.parts, self.lifecycle, journal)
         self._thread: threading.Thread | None = None
+        self._unsubscribe: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Restore streams and queries from the registry and begin to work."""
@@ -82,7 +128,9 @@ class Engine(StreamService, QueryService):
             return
         if self.recovery is not None:
             self.recovery.recover()
-        parts.listen()
+        with suppress(GoneError):
+            parts.rates.take(parts.store.commits_after(max(0, parts.store.version - _RATED_COMMITS)))
+        self._unsubscribe = parts.store.subscribe(self._on_commit)
         parts.turns.open = True
         if parts.sequencer.threaded:
             self._thread = threading.Thread(target=self._run, name="quadrill-engine", daemon=True)
@@ -99,6 +147,14 @@ class Engine(StreamService, QueryService):
         parts.sources.start()
         parts.views.start()
         parts.sequencer.wait_for_all()
+
+    def _on_commit(self, commit: Commit) -> None:
+        """Called by the store in a writer's thread: the commit takes its turn as an input."""
+        self.parts.rates.take([commit])
+        with suppress(EngineStoppedError):
+            turn = CallTurn(partial(self.parts.sequencer.commit, commit))
+            self.parts.turns.submit(turn, "commit", version=commit.version, at=commit.at_ms)
+            self.parts.sequencer.drain()
 
     def _run(self) -> None:
         """The engine's thread: looks at the clock, then works turns off, until the stop."""
@@ -135,7 +191,10 @@ class Engine(StreamService, QueryService):
         """Work off what was accepted, end every feed's subscribers, stop."""
         parts = self.parts
         parts.statics.settle(_SETTLE_S)
-        parts.deafen()
+        parts.turns.open = False
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
         for entry in parts.catalogue.entries():
             if entry.pending is not None and entry.pending.making is not None:
                 entry.pending.call_off()
@@ -162,7 +221,23 @@ class Engine(StreamService, QueryService):
 
     def figures(self) -> EngineFigures:
         """What the engine holds and how long its stages take, cheaply."""
-        return figures_of(self.parts)
+        parts = self.parts
+        # Between two inputs, so that windows do not change while they are counted.
+        with parts.sequencer.paused:
+            queries = [_figures_of(entry) for entry in parts.catalogue.entries()]
+            lookups = sum(len(each.static.looked_up()) for each in parts.running())
+        return EngineFigures(
+            stages=parts.turns.stages,
+            queue_inputs=parts.turns.waiting.qsize(),
+            queue_elements=parts.turns.weight,
+            idempotency_keys=len(parts.acceptor.receipts),
+            graphs=parts.rates.liveliest(parts.clock.now_ms(), _RATED_GRAPHS),
+            static_tables=(len(parts.statics.held()), parts.statics.rows()),
+            static_lookups=lookups,
+            sources=parts.sources.figures(),
+            streams=sorted(parts.streams, key=lambda each: each.name),
+            queries=queries,
+        )
 
     def journal_state(self) -> dict[str, Any] | None:
         """Size and health of what keeps inputs and feeds; None without.
@@ -208,6 +283,17 @@ class Engine(StreamService, QueryService):
                 return
             if not parts.views.wait(deadline):
                 raise TimeoutError(f"views were not written within {timeout} seconds")
+
+
+def _figures_of(entry: Entry) -> QueryFigures:
+    running, feed = entry.running, entry.feed
+    told = (feed.last_id, feed.subscribers, feed.kept)
+    if running is None:
+        state = entry.state if entry.pending is None else "materialising"
+        return QueryFigures(entry.name, state, 0, *told, 0)
+    running.settle()
+    size = running.timeline.state_size()
+    return QueryFigures(entry.name, running.state, running.evaluations, *told, size)
 
 
 __all__ = ["Engine", "EngineSettings", "InputError", "Registration"]

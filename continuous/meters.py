@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
+from dataclasses import dataclass, field, fields
 
 
 class Meter:
@@ -89,6 +90,7 @@ class Histogram:
         return found, total
 
 
+@dataclass(slots=True)
 class Stages:
     """The way of an input through the server, in time.
 
@@ -100,14 +102,11 @@ class Stages:
         results: writing results, the wait for their inputs' durability included.
     """
 
-    __slots__ = ("decode", "log", "process", "queue", "results")
-
-    def __init__(self) -> None:
-        self.decode = Histogram()
-        self.log = Histogram()
-        self.queue = Histogram()
-        self.process = Histogram()
-        self.results = Histogram()
+    decode: Histogram = field(default_factory=Histogram)
+    log: Histogram = field(default_factory=Histogram)
+    queue: Histogram = field(default_factory=Histogram)
+    process: Histogram = field(default_factory=Histogram)
+    results: Histogram = field(default_factory=Histogram)
 
     def count_noted(self) -> None:
         """Count the times that were noted, so that they do not fill the memory."""
@@ -116,4 +115,4 @@ class Stages:
 
     def items(self) -> list[tuple[str, Histogram]]:
         """Names and figures, in the order of the way."""
-        return [(name, getattr(self, name)) for name in ("decode", "log", "queue", "process", "results")]
+        return [(each.name, getattr(self, each.name)) for each in fields(self)]

@@ -12,7 +12,7 @@ from typing import Any
 from pyoxigraph import NamedNode
 
 from quadrill.store.errors import QuadrillError
-from quadrill.store.registry.records import QueryRecord, QueryState
+from quadrill.store.registry.records import QueryRecord
 
 from ..algebra.rewrites import prepare as rewritten
 from ..durable.turns import CallTurn
@@ -42,20 +42,26 @@ class QueryLifecycle:
     def __init__(self, parts: EngineParts) -> None:
         self.parts = parts
 
-    def prepare(self, registration: Registration) -> PreparedQuery:
-        """Read a text with its options; raises QueryTextError, UnsupportedError or InputError."""
-        return prepare(registration, self.parts.settings)
-
-    def with_sources(
-        self, prepared: PreparedQuery, known: list[dict[str, Any]] | None = None
+    def prepare(
+        self,
+        registration: Registration,
+        name: str | None = None,
+        known: list[dict[str, Any]] | None = None,
     ) -> PreparedQuery:
-        """The query with what it reads from other servers.
+        """A text with its options, read, and what the query reads from other servers.
 
         Args:
-            prepared: the query.
-            known: what was found out when it was registered; by default it is found out now. Whether a graph
-                is remote depends on what the store holds.
+            registration: text and options.
+            name: that of the query, where it has got one.
+            known: what it read from other servers when it was registered; by default that is found out now:
+                whether a graph is remote depends on what the store holds.
+
+        Raises:
+            QueryTextError, UnsupportedError, InputError: the text or an option is wrong.
         """
+        prepared = prepare(registration, self.parts.settings)
+        if name is not None:
+            prepared = prepared.under_name(name)
         query, store = prepared.query, self.parts.store
         if known is not None:
             specs: tuple[SourceSpec, ...] = tuple(map(SourceSpec.from_json, known))
@@ -69,15 +75,10 @@ class QueryLifecycle:
             return prepared
         return replace(prepared, sources=QuerySources(specs, self.parts.sources, query.base_iri))
 
-    def evaluator(self, prepared: PreparedQuery) -> Evaluator:
-        """What computes the answers of a query, over the present version of the store."""
-        return self.evaluator_maker(prepared)()
-
     def evaluator_maker(self, prepared: PreparedQuery) -> Callable[[], Evaluator]:
-        """What makes the evaluator of a query, in a thread of its own."""
-        asserted = frozenset(
-            NamedNode(state.iri) for state in self.parts.streams if state.record.quoted_asserted
-        )
+        """What makes the evaluator of a query, over the version of the store that is the newest then."""
+        streams = (each for each in self.parts.streams if each.record.quoted_asserted)
+        asserted = frozenset(NamedNode(each.iri) for each in streams)
         return partial(self.parts.make_evaluator, prepared, self.parts.store, asserted)
 
     def new_feed(self, name: str) -> Feed:
@@ -247,23 +248,18 @@ class QueryLifecycle:
         if entry.state == "failed":
             return
         try:
-            prepared = self.with_sources(self.prepare(entry.registration).under_name(record.name))
-            self.check_streams(prepared)
-            evaluator = self.evaluator(prepared)
+            prepared, evaluator = self._made_anew(entry)
             self.run(entry, prepared, evaluator, paused=record.state == "paused", reset=reset)
         except Exception as error:
             log.warning("the query %s cannot be restored: %s", record.name, error)
             self.parts.catalogue.set_state(entry, "failed", sentence_of(error))
 
-    def resume(self, entry: Entry) -> None:
-        """A paused query goes on, a failed one begins anew."""
-        running = entry.running
-        if running is not None and running.state == "paused":
-            self.set_state(entry, running, "running")
-            return
-        if running is not None and running.state == "running":
-            return
-        self.begin_anew(entry)
+    def _made_anew(
+        self, entry: Entry, known: list[dict[str, Any]] | None = None
+    ) -> tuple[PreparedQuery, Evaluator]:
+        prepared = self.prepare(entry.registration, entry.name, known)
+        self.check_streams(prepared)
+        return prepared, self.evaluator_maker(prepared)()
 
     def begin_anew(self, entry: Entry, replay_from: int | None = None) -> int:
         """New windows and a new epoch of the feed; with ``replay_from`` retained elements come first.
@@ -276,9 +272,7 @@ class QueryLifecycle:
         """
         running = entry.running
         known = None if running is None else _sources_of(running.prepared)
-        prepared = self.with_sources(self.prepare(entry.registration).under_name(entry.name), known)
-        self.check_streams(prepared)
-        evaluator = self.evaluator(prepared)
+        prepared, evaluator = self._made_anew(entry, known)
         self.parts.turns.require_writable()
         self.parts.catalogue.set_state(entry, "running", None)
         # The order of the queries is that of their beginnings, as a recovery finds them.
@@ -304,13 +298,6 @@ class QueryLifecycle:
                 log.warning("the query %s cannot begin anew: %s", entry.name, error)
                 self.parts.catalogue.set_state(entry, "failed", sentence_of(error))
 
-    def set_state(self, entry: Entry, running: RunningQuery, state: QueryState) -> None:
-        """Pause a query or let it go on, in its turn."""
-        self.parts.turns.require_writable()
-        self.parts.catalogue.set_state(entry, state, None)
-        set_state = partial(self.parts.router.set_state, running, state)
-        self.parts.sequencer.perform(set_state, "state", name=entry.name, state=state)
-
 
 def members_of(entry: Entry, prepared: PreparedQuery | None) -> dict[str, Any]:
     """What the journal and checkpoints need to make the query again; None where it could not be prepared."""
@@ -333,6 +320,3 @@ def _sources_of(prepared: PreparedQuery) -> list[dict[str, Any]]:
 def sentence_of(error: Exception) -> str:
     """What a failed query shows as its reason."""
     return error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
-
-
-__all__ = ["QueryLifecycle", "members_of", "sentence_of"]

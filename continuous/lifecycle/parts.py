@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.changes.commit import Commit
-from quadrill.store.errors import GoneError
 from quadrill.store.payloads import Payloads
 from quadrill.store.quads.rates import ChangeRates
 from quadrill.store.remote import RemoteClient
@@ -19,8 +15,7 @@ from quadrill.store.shelf import Shelf
 
 from ..clock import Clock
 from ..durable.journal import Journal
-from ..durable.turns import CallTurn, TurnQueue
-from ..errors import EngineStoppedError
+from ..durable.turns import TurnQueue
 from ..evaluate.evaluator import Evaluator
 from ..output.feed import Outbox
 from ..output.views import ViewRegistry
@@ -44,9 +39,6 @@ if TYPE_CHECKING:
     from quadrill.store.registry import Registry
 
 MakeEvaluator = Callable[["PreparedQuery", "QuadStore", frozenset[NamedNode]], Evaluator]
-
-_RATED_COMMITS = 200
-"""How many commits of the change log the rates of graphs begin with at a start."""
 
 
 class EngineParts:
@@ -72,7 +64,6 @@ class EngineParts:
         self,
         store: QuadStore,
         registry: Registry | None,
-        *,
         clock: Clock,
         settings: EngineSettings,
         make_evaluator: MakeEvaluator | None,
@@ -129,36 +120,12 @@ class EngineParts:
             self.outbox,
             threaded=threaded,
         )
-        self._unsubscribe: Callable[[], None] | None = None
 
     def running(self) -> list[RunningQuery]:
         """The queries that run, in the order of their registration."""
         return [each.running for each in self.catalogue.entries() if each.running is not None]
 
-    # --- commits of the store -------------------------------------------------------------------
-
-    def listen(self) -> None:
-        """From now on commits of the store are inputs, and inputs are accepted."""
-        with contextlib.suppress(GoneError):
-            self.rates.take(self.store.commits_after(max(0, self.store.version - _RATED_COMMITS)))
-        self._unsubscribe = self.store.subscribe(self._on_commit)
-
-    def deafen(self) -> None:
-        """Commits are no inputs any more, nor is anything else."""
-        self.turns.open = False
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
-
     def begin_at(self, version: int) -> None:
         """The queries that are made next reflect a version of the store."""
         self.turns.version = version
         self.statics.begin_at(version)
-
-    def _on_commit(self, commit: Commit) -> None:
-        """Called by the store in a writer's thread: the commit takes its turn as an input."""
-        self.rates.take([commit])
-        with contextlib.suppress(EngineStoppedError):
-            turn = CallTurn(partial(self.sequencer.commit, commit))
-            self.turns.submit(turn, "commit", version=commit.version, at=commit.at_ms)
-            self.sequencer.drain()

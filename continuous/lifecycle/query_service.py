@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
+from quadrill.store.registry.records import QueryState
 
 from ..algebra.show import show
 from ..errors import FeedGoneError
@@ -31,7 +32,10 @@ _LAST_WRITE_S = 5.0
 
 
 class QueryService:
-    """The half of an engine that deals with queries. Every method may be called from any thread."""
+    """The half of an engine that deals with queries. Every method may be called from any thread.
+
+    Methods that are given a name raise NotFoundError where no query has it.
+    """
 
     parts: EngineParts
     lifecycle: QueryLifecycle
@@ -43,9 +47,9 @@ class QueryService:
 
         1. `language.parse` makes the text an algebra with its windows and clauses;
         2. `queries.prepare` decides report, output and names from the text and the options;
-        3. `lifecycle.with_sources` says what is read from other servers, and `sources.acquired` fetches it;
+        3. `lifecycle.prepare` adds what is read from other servers, and `sources.acquired` fetches it;
         4. under the lock of registrations: name, streams and view are checked and claimed (`_register`);
-        5. `lifecycle.evaluator` rewrites the algebra (`algebra.rewrites`), splits off its static parts
+        5. an evaluator rewrites the algebra (`algebra.rewrites`), splits off its static parts
            (`algebra.static`), whose rows it reads or finds, and plans the rest (`plan.physical`), or falls
            back to recomputing the answer;
         6. the registry keeps the query, and it begins to run, or when its static rows are there (`_begin`).
@@ -59,7 +63,7 @@ class QueryService:
             ConflictError: the name is taken by another text or other options.
         """
         self.parts.turns.require_open()
-        prepared = self.lifecycle.with_sources(self.lifecycle.prepare(registration))
+        prepared = self.lifecycle.prepare(registration)
         existing = self.parts.catalogue.find(prepared.name) if prepared.name is not None else None
         if existing is not None and not replace:
             self.parts.catalogue.require_same(existing, prepared.under_name(existing.name).registration)
@@ -118,13 +122,13 @@ class QueryService:
 
         With ``code`` also the generated source of the plan.
         """
-        prepared = self.lifecycle.with_sources(self.lifecycle.prepare(registration))
+        prepared = self.lifecycle.prepare(registration)
         self.parts.sources.check_allowed(prepared.source_specs)
         with self.parts.admin:
             self.lifecycle.check_streams(prepared)
             self.parts.views.check(prepared.into_graph, prepared.name or "")
         with entered(Progress(limited=True)):
-            evaluator = self.lifecycle.evaluator(prepared)
+            evaluator = self.lifecycle.evaluator_maker(prepared)()
         trial = RunningQuery(
             prepared.name or "",
             prepared,
@@ -147,11 +151,7 @@ class QueryService:
         return document
 
     def describe(self, name: str) -> dict[str, Any]:
-        """The description of a query.
-
-        Raises:
-            NotFoundError: no such query.
-        """
+        """The description of a query."""
         document = self._describe_now(name)
         if document is None:
             # It is being registered, or another takes its place: what is under way is waited for.
@@ -225,7 +225,6 @@ class QueryService:
 
         Raises:
             InputError: another member or a wrong value.
-            NotFoundError: no such query.
         """
         with self.parts.admin:
             entry = self._begun(name)
@@ -239,17 +238,25 @@ class QueryService:
                     change = partial(self.parts.attachments.change, running, registration)
                     options = registration.options()
                     self.parts.sequencer.perform(change, "registration", name=name, options=options)
-            if state == "paused" and entry.running is not None and entry.running.state == "running":
-                self.lifecycle.set_state(entry, entry.running, "paused")
-            elif state == "running":
-                self.lifecycle.resume(entry)
+            if state is not None:
+                self._set_state(entry, state)
             return self.describe(name)
+
+    def _set_state(self, entry: Entry, state: QueryState) -> None:
+        """Pause a query or let it go on, in its turn; one that has failed begins anew."""
+        running = entry.running
+        if running is None or running.state not in ("running", "paused"):
+            if state == "running":
+                self.lifecycle.begin_anew(entry)
+        elif running.state != state:
+            self.parts.catalogue.set_state(entry, state, None)
+            set_state = partial(self.parts.router.set_state, running, state)
+            self.parts.sequencer.perform(set_state, "state", name=entry.name, state=state)
 
     def refresh(self, name: str) -> dict[str, Any]:
         """Refresh a query's static parts now; its description.
 
         Raises:
-            NotFoundError: no such query.
             ConflictError: the query has failed.
         """
         entry = self._begun(name)
@@ -278,7 +285,6 @@ class QueryService:
             evaluated, ``first_id`` of the new epoch and the query's ``state``.
 
         Raises:
-            NotFoundError: no such query.
             QuadrillError: it cannot begin anew; what ran goes on.
         """
         self.parts.turns.require_open()
@@ -305,9 +311,6 @@ class QueryService:
         Args:
             name: the query.
             with_graph: the graph of its view is dropped, too; by default it stays and is everybody's.
-
-        Raises:
-            NotFoundError: no such query.
         """
         with self.parts.admin:
             entry = self.parts.catalogue.get(name)
@@ -326,7 +329,6 @@ class QueryService:
 
         Raises:
             FeedGoneError: the query was dropped.
-            NotFoundError: the name was never used.
         """
         feed = self.feed(name)
         line = feed.current()
@@ -343,7 +345,6 @@ class QueryService:
 
         Raises:
             FeedGoneError: the query was dropped.
-            NotFoundError: the name was never used.
         """
         entry = self.parts.catalogue.find(name)
         if entry is not None:

@@ -26,7 +26,11 @@ _LOOK_S = 0.01
 
 
 class StreamService:
-    """The half of an engine that deals with streams. Every method may be called from any thread."""
+    """The half of an engine that deals with streams. Every method may be called from any thread.
+
+    Methods that are given a stream's name or IRI raise NotFoundError where there is none; `push` and
+    `heartbeat` declare it where the settings say so.
+    """
 
     settings: EngineSettings
     parts: EngineParts
@@ -51,7 +55,6 @@ class StreamService:
         """Forget a stream and what it retains.
 
         Raises:
-            NotFoundError: there is none.
             ConflictError: a query reads or makes it.
         """
         with self.parts.admin:
@@ -76,11 +79,7 @@ class StreamService:
             self.parts.sequencer.finish(turn)
 
     def stream(self, name_or_iri: str) -> dict[str, Any]:
-        """The description of one stream.
-
-        Raises:
-            NotFoundError: there is none.
-        """
+        """The description of one stream."""
         state = self.parts.streams.get(name_or_iri)
         with self.parts.turns.lock:
             return _describe(state, self._reader_names(state.iri), self.parts.clock.now_ms())
@@ -102,11 +101,7 @@ class StreamService:
             return [letter.to_json() for letter in state.dead_letters]
 
     def watch_dead_letters(self, name_or_iri: str) -> LetterWatcher:
-        """Follow the dead letters of a stream, beginning with those that are kept.
-
-        Raises:
-            NotFoundError: no such stream.
-        """
+        """Follow the dead letters of a stream, beginning with those that are kept."""
         state = self.parts.streams.get(name_or_iri)
         with self.parts.turns.lock:
             return state.dead_letters.watch()
@@ -118,7 +113,6 @@ class StreamService:
         query failed stays where it is: that query begins anew with the retained elements from its time on.
 
         Raises:
-            NotFoundError: no such stream, letter or query.
             ConflictError: the late element is in the stream already.
             BackPressureError: the queue is full.
         """
@@ -185,7 +179,6 @@ class StreamService:
             RdfSyntaxError, InputError, MediaTypeError, LimitError: the push is wrong; nothing was accepted.
             IdempotencyError: the key was used with another body.
             BackPressureError: the queue is full.
-            NotFoundError: an unknown stream where streams are not declared by themselves.
         """
         parts = self.parts
         turns, acceptor, known = parts.turns, parts.acceptor, parts.streams.known
@@ -265,7 +258,6 @@ class StreamService:
 
         Raises:
             InputError: too far in the future.
-            NotFoundError: an unknown stream where streams are not declared by themselves.
         """
         self.parts.turns.require_ready()
         while True:

@@ -282,7 +282,7 @@ class QueryCatalogue:
                     if _is_read(node, reads):
                         reached += [each for each in makes if each not in reached]
 
-    def changed(self, entry: Entry, changes: dict[str, Any]) -> tuple[str | None, Registration]:
+    def changed(self, entry: Entry, changes: dict[str, Any]) -> tuple[QueryState | None, Registration]:
         """The state asked for and the registration with changed settings.
 
         Raises:

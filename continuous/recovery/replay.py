@@ -119,11 +119,10 @@ class Replay:
             places = {int(at): left[-1] if isinstance(left, list) else left for at, left in looked_up.items()}
             prepared = replace(prepared, looked_up=places)
         with self._parts.sources.pinned(pins):
-            return prepared, self._lifecycle.evaluator(prepared)
+            return prepared, self._lifecycle.evaluator_maker(prepared)()
 
     def _prepared(self, members: Mapping[str, Any]) -> PreparedQuery:
-        prepared = self._lifecycle.prepare(registration_of(members)).under_name(members["name"])
-        return self._lifecycle.with_sources(prepared, members["sources"])
+        return self._lifecycle.prepare(registration_of(members), members["name"], members["sources"])
 
     # --- records --------------------------------------------------------------------------------
 

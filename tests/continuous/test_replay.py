@@ -193,7 +193,7 @@ def test_a_query_that_cannot_begin_anew_goes_on(life: Life, monkeypatch: pytest.
     def refuses(*_: Any) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(QueryLifecycle, "evaluator", refuses)
+    monkeypatch.setattr(QueryLifecycle, "evaluator_maker", refuses)
     with pytest.raises(MemoryError):
         life.engine.replay("seen")
     monkeypatch.undo()
