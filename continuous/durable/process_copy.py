@@ -1,10 +1,8 @@
 """Writing the state of a moment beside the work that changes it: by a copy of the process.
 
 ``fork`` gives the copy the whole state of that moment at the price of the page tables, about 20 ms a
-gigabyte; pages are copied only as either side changes them. The copy has one thread. It serialises what it
-was given, writes it to a file and ends without a word to the rest of the program: it opens nothing but that
-file, waits for no lock, and closes every other file and socket at once, so that neither clients nor locks of
-the data folder hang on it.
+gigabyte; pages are copied only as either side changes them. The copy has one thread and waits for no lock; it
+closes every file and socket at once, so that neither clients nor locks of the data folder hang on it.
 """
 
 from __future__ import annotations
@@ -22,9 +20,7 @@ from collections.abc import Callable
 COPIES = sys.platform.startswith("linux")
 """Whether processes are copied here. Elsewhere system libraries may not survive a fork among threads."""
 
-_SIGNALS_AT_PARENTS_DEATH = 1
-_NICE = 5
-_OUT_OF_MEMORY_FIRST = "1000"
+_PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if COPIES else None
 
 
@@ -36,11 +32,7 @@ class Copy:
     """
 
     def __init__(self, work: Callable[[], int]) -> None:
-        """Copy the process and begin to write in the copy.
-
-        Args:
-            work: called in the copy; a number to report. It must take no lock that another thread may hold.
-        """
+        """Begin some work in a copy; it gives a number to report, and may wait for no lock."""
         self._report, answer = os.pipe()
         try:
             with warnings.catch_warnings():
@@ -101,12 +93,12 @@ def _work_and_end(work: Callable[[], int], answer: int) -> None:
 
 def _settle_in(answer: int) -> None:
     """Become a quiet process of its own that ends with its parent; where memory is short it goes first."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if _libc is not None:
-        _libc.prctl(_SIGNALS_AT_PARENTS_DEATH, signal.SIGKILL, 0, 0, 0)
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.closerange(3, answer)
     os.closerange(answer + 1, os.sysconf("SC_OPEN_MAX"))
-    os.nice(_NICE)
+    os.nice(5)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write(_OUT_OF_MEMORY_FIRST)
+        file.write("1000")

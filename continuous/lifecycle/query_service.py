@@ -338,7 +338,7 @@ class QueryService:
         running = self._begun(name).running
         if running is None:
             raise ConflictError(f"the query {name} has failed and has no answer", code="query-failed")
-        return {"at": None, "version": running.static.version, **running.emission.before_first()}
+        return {"at": None, "version": running.static.version, **running.emission.empty}
 
     def feed(self, name: str) -> Feed:
         """The feed of a query.

@@ -92,9 +92,10 @@ class EmissionCounts:
 
 
 class Emission(Protocol):
-    """The relation-to-stream operator of one query."""
+    """The relation-to-stream operator of one query; ``empty``: its answer before the first evaluation."""
 
     counts: EmissionCounts
+    empty: dict[str, Any]
 
     def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
         """The kinds and lines of the events that an evaluation gives."""
@@ -102,10 +103,6 @@ class Emission(Protocol):
 
     def current(self, moment: Moment, answer: ChangedAnswer) -> str:
         """The whole answer as one line."""
-        ...
-
-    def before_first(self) -> dict[str, Any]:
-        """The members of the current answer before the first evaluation."""
         ...
 
 
@@ -169,9 +166,11 @@ class SelectEmission:
     non_empty: bool = False
     counts: EmissionCounts = field(default_factory=EmissionCounts)
     lines: SolutionLines = field(init=False)
+    empty: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         self.lines = SolutionLines(self.names)
+        self.empty = {"head": {"vars": list(self.names)}, "results": {"bindings": []}}
 
     def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
         """One event for each sign that has rows; RSTREAM tells an empty answer too."""
@@ -199,10 +198,6 @@ class SelectEmission:
         rows = answer.rows
         return self.lines.line(moment.head(), rows if self.ordered else in_fixed_order(rows))
 
-    def before_first(self) -> dict[str, Any]:
-        """The document of an answer without rows."""
-        return {"head": {"vars": list(self.names)}, "results": {"bindings": []}}
-
 
 @dataclass(slots=True)
 class AskEmission:
@@ -210,6 +205,7 @@ class AskEmission:
 
     told: bool | None = None
     counts: EmissionCounts = field(default_factory=EmissionCounts)
+    empty: dict[str, Any] = field(default_factory=lambda: {"head": {}, "boolean": False})
 
     def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
         """One answer event where the boolean is another."""
@@ -222,10 +218,6 @@ class AskEmission:
     def current(self, moment: Moment, answer: ChangedAnswer) -> str:
         """The boolean of the answer."""
         return f'{moment.head()},"head":{{}},"boolean":{one_line(answer.boolean)}}}'
-
-    def before_first(self) -> dict[str, Any]:
-        """The document of the answer false."""
-        return {"head": {}, "boolean": False}
 
 
 @dataclass(slots=True)
@@ -244,6 +236,7 @@ class ConstructEmission:
     told: Sequence[Quad] = ()
     """The quads of the last evaluation, where sets are compared."""
     counts: EmissionCounts = field(default_factory=EmissionCounts)
+    empty: dict[str, Any] = field(default_factory=lambda: {"quads": ""})
 
     def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
         """One event for each sign that has quads; RSTREAM tells an empty answer too."""
@@ -263,10 +256,6 @@ class ConstructEmission:
     def current(self, moment: Moment, answer: ChangedAnswer) -> str:
         """The quads of all rows."""
         return self._line(moment, self._quads(answer.rows, moment.at))
-
-    def before_first(self) -> dict[str, Any]:
-        """The document of an answer without quads."""
-        return {"quads": ""}
 
     def _signs(self, at: int, answer: ChangedAnswer) -> list[tuple[EventKind, list[Quad]]]:
         if self.output == "istream":

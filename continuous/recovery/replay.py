@@ -7,7 +7,7 @@ later ones are new and written.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -78,11 +78,18 @@ class Replay:
 
     def take(self, record: JournalRecord, *, counted: bool) -> None:
         """One record takes its turn again; ``counted``: figures of streams hold it already."""
+        members = record.members
         self._journal.reached("in-replay")
         try:
-            turn = self._turn_of(record, record.members, counted=counted)
+            turn: Turn | None = None
+            if record.kind == "input":
+                event = self._input(record, self._parts.streams.find(members["stream"]), counted=counted)
+                if event is not None:
+                    turn = InputTurn(event)
+            elif (work := self._work_of(record, members)) is not None:
+                turn = CallTurn(work)
             if turn is not None:
-                self._run(turn, record.number, record.members.get("now", 0))
+                self._run(turn, record.number, members.get("now", 0))
         except QuadrillError as error:
             log.error("record %d of the journal (%s) failed: %s", record.number, record.kind, error.message)
 
@@ -96,7 +103,7 @@ class Replay:
             except (GoneError, StopIteration):
                 at = parts.clock.now_ms()
             number = parts.turns.note("commit", now=at, version=version, at=at)
-            self._run(self._commit(version, at), number, at)
+            self._run(CallTurn(partial(parts.sequencer.commit, Commit(version, at))), number, at)
 
     def before_refresh(self, name: str) -> None:
         """A query of the replay is about to refresh its static parts: it reads the version of then."""
@@ -132,62 +139,49 @@ class Replay:
         if turn.error is not None:
             raise turn.error
 
-    def _commit(self, version: int, at: int) -> Turn:
-        return CallTurn(partial(self._parts.sequencer.commit, Commit(version, at)))
-
-    def _turn_of(self, record: JournalRecord, members: dict[str, Any], *, counted: bool) -> Turn | None:
-        """The turn of a record; None where nothing has to be done again."""
+    def _work_of(self, record: JournalRecord, members: dict[str, Any]) -> Callable[[], Any] | None:
+        """What is done in the turn of a record; None where nothing has to be done again."""
         parts = self._parts
+        router, attachments, sequencer = parts.router, parts.attachments, parts.sequencer
+        entry = parts.catalogue.find(members.get("name", ""))
+        running = None if entry is None else entry.running
         match record.kind:
-            case "input":
-                event = self._input(record, parts.streams.find(members["stream"]), counted=counted)
-                return None if event is None else InputTurn(event)
             case "commit":
                 parts.store.forward(members["version"])
-                return self._commit(members["version"], members["at"])
+                return partial(sequencer.commit, Commit(members["version"], members["at"]))
             case "stream":
-                return CallTurn(partial(parts.router.new_stream, members["stream"]))
+                return partial(router.new_stream, members["stream"])
             case "unstream":
                 self._drop_stream(members)
-                return None
-            case "reserve":
-                entry = self._entry_of(record)
-                entry.pending = pending = parts.attachments.pending(entry.name, self._prepared(members))
-                return CallTurn(partial(parts.attachments.begin_waiting, entry, pending))
-            case "attach":
-                return self._attach(record)
             case "source":
                 key, changed = parts.sources.replay(members)
-                if not changed:
-                    return None
-                return CallTurn(partial(parts.router.sources_changed, key))
+                return partial(router.sources_changed, key) if changed else None
             case "swap":
                 names = [name for name, _ in _tables_of(members)]
-                return CallTurn(partial(parts.sequencer.swap_again, names, members["version"]))
-        existing = parts.catalogue.find(members["name"])
-        return None if existing is None else self._turn_of_query(record.kind, members, existing)
-
-    def _turn_of_query(self, kind: str, members: dict[str, Any], entry: Entry) -> Turn | None:
-        """The turn of a record of a query that has begun, or has its place."""
-        running, router, attachments = entry.running, self._parts.router, self._parts.attachments
-        match kind:
-            case "detach":
+                return partial(sequencer.swap_again, names, members["version"])
+            case "reserve":
+                begun = self._entry_of(record)
+                begun.pending = pending = attachments.pending(begun.name, self._prepared(members))
+                return partial(attachments.begin_waiting, begun, pending)
+            case "attach":
+                return self._attach(record)
+            case "detach" if entry is not None:
                 entry.running = None
                 if members["dropped"]:
-                    self._parts.catalogue.discard(entry)
-                return CallTurn(partial(attachments.detach, entry, running, members["dropped"]))
-            case "unready":
-                return CallTurn(partial(attachments.give_up, entry, members["error"], members["code"]))
-            case "refresh":
-                return CallTurn(partial(router.refresh, entry.name, members["cause"]))
-            case "state" if running is not None:
+                    parts.catalogue.discard(entry)
+                return partial(attachments.detach, entry, running, members["dropped"])
+            case "unready" if entry is not None:
+                return partial(attachments.give_up, entry, members["error"], members["code"])
+            case "refresh" if entry is not None:
+                return partial(router.refresh, entry.name, members["cause"])
+            case "state" if entry is not None and running is not None:
                 entry.state = members["state"]
-                return CallTurn(partial(router.set_state, running, members["state"]))
-            case "registration" if running is not None:
+                return partial(router.set_state, running, members["state"])
+            case "registration" if entry is not None and running is not None:
                 before = entry.registration
                 text = {"query": before.query, "dialect": before.dialect}
                 entry.registration = Registration.from_json(text | members["options"], name=entry.name)
-                return CallTurn(partial(attachments.change, running, entry.registration))
+                return partial(attachments.change, running, entry.registration)
         return None
 
     def _input(
@@ -233,7 +227,7 @@ class Replay:
         parts.catalogue.add(entry)
         return entry
 
-    def _attach(self, record: JournalRecord) -> Turn | None:
+    def _attach(self, record: JournalRecord) -> Callable[[], Any] | None:
         parts, members = self._parts, record.members
         entry = self._entry_of(record)
         try:
@@ -244,8 +238,7 @@ class Replay:
             parts.catalogue.set_state(entry, "failed", sentence_of(error))
             return None
         running = self._lifecycle.make_running(entry, *made, paused=members["paused"])
-        reset, since = members["reset"], members.get("from")
-        return CallTurn(partial(parts.attachments.attach, running, reset, since))
+        return partial(parts.attachments.attach, running, members["reset"], members.get("from"))
 
     def _drop_stream(self, members: Mapping[str, Any]) -> None:
         """A stream was dropped; the one of that IRI now, if any, was declared later."""
