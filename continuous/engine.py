@@ -198,7 +198,7 @@ class Engine(StreamService, QueryService):
         for entry in parts.catalogue.entries():
             if entry.pending is not None and entry.pending.making is not None:
                 entry.pending.call_off()
-                wait([entry.pending.making.evaluator], _SETTLE_S)
+                wait([entry.pending.making], _SETTLE_S)
         parts.sources.stop()
         parts.sequencer.stop()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -20,7 +20,7 @@ from ..errors import EngineStoppedError
 from ..evaluate.evaluator import Evaluator
 from ..output.feed import Feed
 from ..output.views import View
-from ..queries.catalogue import Entry, Making, Pending, start_making
+from ..queries.catalogue import Entry, Making, Pending
 from ..queries.prepare import PreparedQuery, prepare
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
@@ -174,13 +174,13 @@ class QueryLifecycle:
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
         begin_waiting = partial(self.parts.attachments.begin_waiting, entry, pending)
         self.parts.sequencer.perform(begin_waiting, "reserve", **members)
-        making.evaluator.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
+        making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
     def make(self, entry: Entry, pending: Pending) -> None:
         """A replay has found a query that still waits: its static parts are read again."""
         maker, reset = self.evaluator_maker(pending.prepared), entry.feed.last_id > 0
-        pending.making = making = start_making(maker, threaded=self.parts.settings.threaded)
-        making.evaluator.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
+        pending.making = making = Making(maker, threaded=self.parts.settings.threaded)
+        making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
     def _made(self, entry: Entry, pending: Pending, made: Future[Evaluator], *, reset: bool) -> None:
         """In the thread that made it, or failed to: the query begins, or has failed."""

@@ -17,7 +17,7 @@ from ..errors import FeedGoneError
 from ..language.write import write
 from ..output.feed import Feed
 from ..queries import description as describe
-from ..queries.catalogue import Entry, start_making
+from ..queries.catalogue import Entry, Making
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
@@ -89,11 +89,10 @@ class QueryService:
 
     def _begin(self, prepared: PreparedQuery, name: str, existing: Entry | None) -> None:
         maker = self.lifecycle.evaluator_maker(prepared)
-        making = start_making(maker, threaded=self.parts.settings.threaded, limited=True)
+        making = Making(maker, threaded=self.parts.settings.threaded, limited=True)
         # The graph of a view is claimed until its query begins, so that it is waited for.
         wait_s = None if prepared.into_graph else self.parts.settings.registration_wait_ms / 1000
-        made = wait([making.evaluator], wait_s).done
-        evaluator = making.evaluator.result() if made else None
+        evaluator = making.result() if wait([making], wait_s).done else None
         self.parts.turns.require_writable()
         # The registry first: it decides after a crash what there is.
         record = self.parts.catalogue.keep(name, prepared.registration, replacing=existing is not None)

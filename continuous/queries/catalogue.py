@@ -42,38 +42,31 @@ if TYPE_CHECKING:
     from quadrill.store.registry import Registry
 
 
-@dataclass(frozen=True, slots=True)
-class Making:
-    """An evaluator that is being made, and how far the tables of its static parts are."""
+class Making(Future[Evaluator]):
+    """An evaluator that is being made, which takes as long as its static parts are read.
 
-    progress: Progress
-    evaluator: Future[Evaluator]
-
-
-def start_making(make: Callable[[], Evaluator], *, threaded: bool, limited: bool = False) -> Making:
-    """Begin to make the evaluator of a query.
-
-    Args:
-        make: makes it, which takes as long as its static parts are read.
-        threaded: in a thread of its own; else here and now.
-        limited: its tables must keep to the limits, see `Progress`.
+    Attributes:
+        progress: how far the tables of these are.
     """
-    making = Making(Progress(limited=limited), Future())
 
-    def run() -> None:
-        try:
-            with entered(making.progress):
-                evaluator = make()
-        except BaseException as error:
-            making.evaluator.set_exception(error)
+    def __init__(self, make: Callable[[], Evaluator], *, threaded: bool, limited: bool = False) -> None:
+        """Begin: in a thread of its own, or here and now; ``limited``: within the limits, see `Progress`."""
+        super().__init__()
+        self.progress = Progress(limited=limited)
+        self._make = make
+        if threaded:
+            start_with_big_stack(self._run, "quadrill-materialise")
         else:
-            making.evaluator.set_result(evaluator)
+            self._run()
 
-    if threaded:
-        start_with_big_stack(run, "quadrill-materialise")
-    else:
-        run()
-    return making
+    def _run(self) -> None:
+        try:
+            with entered(self.progress):
+                evaluator = self._make()
+        except BaseException as error:
+            self.set_exception(error)
+        else:
+            self.set_result(evaluator)
 
 
 @dataclass(eq=False)
@@ -108,7 +101,7 @@ class Pending:
     since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        fixed = all(isinstance(window.stream, NamedNode) for window in self.prepared.windows)
+        fixed = all(isinstance(window.stream, NamedNode) for window in self.prepared.query.windows)
         self._streams = frozenset(self.prepared.streams) if fixed else None
 
     def reads(self, stream: str) -> bool:

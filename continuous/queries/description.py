@@ -206,7 +206,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         instant=timeline.instant,
         watermark=timeline.inputs.watermark,
         streams=[_stream_of(query, iri, find) for iri in timeline.inputs.streams],
-        windows=[_window_of(query, window) for window in query.prepared.windows],
+        windows=[_window_of(query, window) for window in query.prepared.query.windows],
         static_parts=parts,
         static_age_ms=max((part["age_ms"] or 0 for part in parts), default=None),
         refresh={"every": show_duration(refresh)} if isinstance(refresh, int) else refresh,
@@ -292,7 +292,7 @@ def _waiting_for(query: RunningQuery, static_parts: Sequence[dict[str, Any]]) ->
         return []
     found = []
     timeline = query.timeline
-    if query.prepared.windows and not timeline.inputs.streams:
+    if query.prepared.query.windows and not timeline.inputs.streams:
         found.append("static data binds the window's stream variable to no stream yet")
     silent = [iri for iri in timeline.inputs.streams if timeline.inputs.lag_of(iri) is None]
     found.extend(f"no element of <{iri}> has come since registration" for iri in silent)

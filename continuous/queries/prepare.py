@@ -12,7 +12,7 @@ from quadrill.store.errors import UnsupportedError
 
 from ..algebra.columnar import ColumnarEngine
 from ..algebra.graphs import graphs_read
-from ..algebra.query import ContinuousQuery, Output, WindowDeclaration
+from ..algebra.query import ContinuousQuery, Output
 from ..errors import InputError
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
@@ -83,11 +83,6 @@ class PreparedQuery:
         asked = self.registration.refresh
         every = self.query.refresh_every_ms
         return every if asked == "trigger" and every is not None else asked
-
-    @property
-    def windows(self) -> tuple[WindowDeclaration, ...]:
-        """The declared windows in text order."""
-        return self.query.windows
 
     @property
     def streams(self) -> tuple[str, ...]:

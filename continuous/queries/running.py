@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any, Protocol
 from typing import Literal as OneOf
@@ -16,7 +17,7 @@ from ..durable.turns import TurnQueue
 from ..evaluate.evaluator import Evaluator, Windows
 from ..inputs import StreamInput
 from ..meters import Meter
-from ..output.emission import ChangedAnswer, CurrentAnswer, EmitElement, Moment, emission_of
+from ..output.emission import ChangedAnswer, CurrentAnswer, Emission, EmitElement, Moment, emission_of
 from ..output.feed import Feed
 from ..output.views import View
 from ..plan.plan_state import PlanState
@@ -54,6 +55,7 @@ class CommonSeat(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class StaticState:
     """Which version of the store the static parts of a query reflect, and how they move to the next.
 
@@ -67,17 +69,20 @@ class StaticState:
         refreshes: how often they were refreshed; ``last_refresh`` tells of the last time.
     """
 
-    def __init__(self, name: str, evaluator: Evaluator, turns: TurnQueue | None) -> None:
-        self._name = name
-        self._evaluator = evaluator
-        self._turns = turns
-        self._parts = evaluator.statics
-        self.statics: StaticInputs | None = self._parts if self._parts.shares else None
+    name: str
+    evaluator: Evaluator
+    turns: TurnQueue | None
+    statics: StaticInputs | None = field(init=False)
+    seen: int = field(init=False)
+    stale: bool = False
+    unseen_from: int | None = None
+    refreshes: int = 0
+    last_refresh: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self._parts = self.evaluator.statics
+        self.statics = self._parts if self._parts.shares else None
         self.seen = self._parts.version
-        self.stale = False
-        self.unseen_from: int | None = None
-        self.refreshes = 0
-        self.last_refresh: dict[str, Any] | None = None
 
     @property
     def version(self) -> int:
@@ -110,7 +115,7 @@ class StaticState:
 
     def take(self, step: StaticStep) -> bool:
         """Move to a version; True when a row changed."""
-        changed = self._evaluator.take(step.changes)
+        changed = self.evaluator.take(step.changes)
         if changed and self.unseen_from is None:
             self.unseen_from = step.before
         return changed
@@ -127,13 +132,13 @@ class StaticState:
         if self.statics is not None:
             changed = self.catch_up(held=held)
             # The other parts are read from other servers, whose answers are inputs themselves.
-            changed = (self.statics.has_own and self._evaluator.take(self._parts.refresh())) or changed
+            changed = (self.statics.has_own and self.evaluator.take(self._parts.refresh())) or changed
         else:
-            if self._turns is not None:
-                self._turns.before_refresh(self._name)
-            changed = self._evaluator.take(self._parts.refresh())
-            if self._turns is not None:
-                self._turns.after_refresh(self._name, self._parts.version)
+            if self.turns is not None:
+                self.turns.before_refresh(self.name)
+            changed = self.evaluator.take(self._parts.refresh())
+            if self.turns is not None:
+                self.turns.after_refresh(self.name, self._parts.version)
             self.seen = max(self.seen, self._parts.version)
         self.note(now_ms, cause, changed=changed)
         return changed
@@ -144,7 +149,7 @@ class StaticState:
             return False
         if not self.statics.begun:
             self.statics.steps.held = held
-            return self._evaluator.take(self._parts.begin())
+            return self.evaluator.take(self._parts.begin())
         return any([self.take(step) for step in self.statics.steps.ready()])
 
     def note(self, now_ms: int, cause: str, *, changed: bool) -> None:
@@ -153,6 +158,7 @@ class StaticState:
         self.last_refresh = {"at": now_ms, "cause": cause, "version": self.version, "changed": changed}
 
 
+@dataclass(eq=False, repr=False)
 class RunningQuery:
     """Feeds inputs to the timeline, evaluates where it says so and publishes what follows.
 
@@ -172,44 +178,49 @@ class RunningQuery:
         last_answer_id: the id of the last event that it gave, None where it gave none.
     """
 
-    def __init__(
-        self,
-        name: str,
-        prepared: PreparedQuery,
-        evaluator: Evaluator,
-        feed: Feed,
-        settings: EngineSettings,
-        *,
-        created_ms: int,
-        emit_element: EmitElement | None = None,
-        turns: TurnQueue | None = None,
+    name: str
+    prepared: PreparedQuery
+    evaluator: Evaluator
+    feed: Feed
+    settings: InitVar[EngineSettings]
+    created_ms: int
+    emit_element: InitVar[EmitElement | None] = None
+    turns: InitVar[TurnQueue | None] = None
+    state: State = "running"
+    error: str | None = None
+    static: StaticState = field(init=False)
+    statics: StaticInputs | None = field(init=False)
+    emission: Emission = field(init=False)
+    timeline: QueryTimeline = field(init=False)
+    view: View | None = None
+    repeats: bool = False
+    companions: Collection[RunningQuery] | None = None
+    ahead: tuple[int, int, int] = (0, 0, 0)
+    seat: CommonSeat | None = None
+    last_step: Evaluation | None = None
+    last_version: int = 0
+    last_result: dict[str, Any] | None = None
+    last_answer_id: int | None = None
+    evaluations: int = 0
+    inputs: Meter = field(default_factory=Meter)
+    results: Meter = field(default_factory=Meter)
+
+    def __post_init__(
+        self, settings: EngineSettings, emit_element: EmitElement | None, turns: TurnQueue | None
     ) -> None:
-        self.name = name
-        self.prepared = prepared
-        self.evaluator = evaluator
-        self.feed = feed
-        self.created_ms = created_ms
-        self.state: State = "running"
-        self.error: str | None = None
-        self.static = StaticState(name, evaluator, turns)
+        prepared, evaluator = self.prepared, self.evaluator
+        self.static = StaticState(self.name, evaluator, turns)
         self.statics = self.static.statics
         self.emission = emission_of(
             prepared.query, prepared.output, evaluator.construct, prepared.non_empty, emit_element
         )
-        self.view: View | None = None
-        self.repeats = False
-        self.companions: Collection[RunningQuery] | None = None
-        self.ahead = (0, 0, 0)
-        self.seat: CommonSeat | None = None
-        self.last_step: Evaluation | None = None
-        self.last_version = 0
-        self.evaluations = 0
-        self.results = Meter()
-        self.inputs = Meter()
-        self.last_result: dict[str, Any] | None = None
-        self.last_answer_id: int | None = None
+
+        def streams_of(window: str) -> list[str] | None:
+            bound = evaluator.streams_of_variable(NamedNode(window))
+            return None if bound is None else sorted(stream.value for stream in bound)
+
         self.timeline = QueryTimeline(
-            prepared.windows,
+            prepared.query.windows,
             prepared.report,
             t0_ms=prepared.t0_ms,
             open_closed=prepared.registration.bounds == "open-closed",
@@ -217,7 +228,7 @@ class RunningQuery:
             max_empty_windows=settings.max_empty_windows,
             lateness_ms=prepared.registration.lateness,
             content_of=evaluator.content_of,
-            variable_streams=self._streams_of_variable,
+            variable_streams=streams_of,
         )
 
     # --- inputs ---------------------------------------------------------------------------------
@@ -225,7 +236,7 @@ class RunningQuery:
     def begin(self, now_ms: int) -> None:
         """Just attached: catch up with the store; a query without windows gives its initial answer."""
         self._refresh(now_ms, "registration")
-        if not self.prepared.windows and self.state == "running":
+        if not self.prepared.query.windows and self.state == "running":
             self._evaluate_now(now_ms, now_ms)
 
     def handle(self, event: StreamInput, now_ms: int) -> None:
@@ -344,29 +355,22 @@ class RunningQuery:
         """The plan that keeps the answer up to date; None where the answer is recomputed."""
         return self.evaluator.explained if self.seat is None else self.seat.state
 
-    # --- streams that static data binds ---------------------------------------------------------
-
-    def _streams_of_variable(self, window: str) -> list[str] | None:
-        bound = self.evaluator.streams_of_variable(NamedNode(window))
-        return None if bound is None else sorted(stream.value for stream in bound)
-
     def _read_bound_streams(self) -> None:
         """Static data may bind a window's stream to others now."""
-        for window in self.prepared.windows:
-            if not isinstance(window.stream, NamedNode):
-                for stream in self._streams_of_variable(window.name.value) or ():
-                    self.timeline.add_stream(stream)
+        for window in self.prepared.query.windows:
+            for stream in self.timeline.windows.streams_of(window) or ():
+                self.timeline.add_stream(stream)
 
     # --- evaluation -----------------------------------------------------------------------------
 
     @property
     def _on_commit(self) -> bool:
         """True when a commit is an instant of evaluation."""
-        return not self.prepared.windows or self.prepared.report.kind == "on-content-change"
+        return not self.prepared.query.windows or self.prepared.report.kind == "on-content-change"
 
     def _evaluate_now(self, at_ms: int, now_ms: int) -> None:
         """Evaluate between inputs: at the query's current instant; without windows at a time."""
-        at = self.timeline.instant if self.prepared.windows else at_ms
+        at = self.timeline.instant if self.prepared.query.windows else at_ms
         if at is not None:
             self.evaluate(Evaluation(at, "tick"), now_ms, self.timeline.windows.contents)
 

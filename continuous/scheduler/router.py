@@ -391,7 +391,7 @@ def _derive_time(acceptor: Acceptor, running: RunningQuery, output: StreamState 
 
 def _wait_for_disorder(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:
     """Let streams wait for disordered elements as long as a query asks for."""
-    for window in prepared.windows:
+    for window in prepared.query.windows:
         if isinstance(window.stream, NamedNode):
             lateness = max(window.lateness_ms or 0, prepared.registration.lateness)
             streams.wait_for(window.stream.value, name, lateness)
