@@ -177,16 +177,6 @@ class Engine(StreamService, QueryService):
             log.exception("a tick of the engine failed")
             return 1.0
 
-    def tick(self) -> None:
-        """Look at the clock now: arrival-stamped streams, idle marks, timers. For tests."""
-        parts = self.parts
-        parts.sequencer.write_what_waits()
-        self.lifecycle.restart_failed()
-        parts.sources.run_due()
-        with parts.sequencer.paused:
-            parts.router.timetable.look()
-        parts.sequencer.wait_for_all()
-
     def stop(self) -> None:
         """Work off what was accepted, end every feed's subscribers, stop."""
         parts = self.parts

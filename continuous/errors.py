@@ -1,16 +1,4 @@
-"""The errors of continuous queries and streams. The root and the shared ones are in ``store/errors.py``.
-
-::
-
-    QuadrillError
-    ├── InputError                a push, a heartbeat or a registration is wrong
-    │   └── LateElementError      an element is late and its stream refuses late ones
-    ├── MediaTypeError            a media type that cannot be read
-    ├── IdempotencyError          an Idempotency-Key was used with another body
-    ├── BackPressureError         queues are full: try again later
-    ├── FeedGoneError             the feed of a dropped query
-    └── EngineStoppedError        the engine is not running
-"""
+"""The errors of continuous queries and streams. The root and the shared ones are in ``store/errors.py``."""
 
 from __future__ import annotations
 

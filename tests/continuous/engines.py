@@ -95,6 +95,17 @@ def all_held_is_known(terms: TermDictionary) -> None:
     assert [term_id for term_id in held if term_id > 0 and term_id not in terms.terms] == []
 
 
+def tick(engine: Engine) -> None:
+    """Look at the clock now: arrival-stamped streams, idle marks, timers."""
+    parts = engine.parts
+    parts.sequencer.write_what_waits()
+    engine.lifecycle.restart_failed()
+    parts.sources.run_due()
+    with parts.sequencer.paused:
+        parts.router.timetable.look()
+    parts.sequencer.wait_for_all()
+
+
 def reference_evaluator(
     prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
 ) -> Evaluator:

@@ -10,6 +10,8 @@ import pytest
 from quadrill.continuous.clock import Clock, ManualClock
 from tests.continuous.test_recovery import E, Life
 
+from .engines import tick
+
 S, HOUR = E + "s", 3_600_000
 TWO = "SELECT ?x ?y WHERE { STREAM :s [RANGE 9s] { ?x :seen ?v } STREAM :t [RANGE 9s] { ?y :seen ?w } }"
 
@@ -39,7 +41,7 @@ def test_arrival_stamps_never_run_back(life: Life) -> None:
     watermark = life.engine.stream(S)["watermark"]
     life.clock.jump(-HOUR)
     arrive(life, "b")
-    life.engine.tick()
+    tick(life.engine)
     life.clock.advance(1_000)
     arrive(life, "c")
     assert stamps(life) == [10 * HOUR] * 3, "they wait for the clock to catch up"
@@ -52,7 +54,7 @@ def test_arrival_stamps_never_run_back(life: Life) -> None:
 def test_a_jump_forward_is_followed_and_one_back_again_waits(life: Life) -> None:
     arrive(life, "a")
     life.clock.jump(HOUR)
-    life.engine.tick()
+    tick(life.engine)
     arrive(life, "b")
     life.clock.jump(-HOUR)
     arrive(life, "c")
@@ -68,11 +70,11 @@ def test_a_stream_becomes_idle_after_its_silence_and_not_by_a_jump(life: Life, j
     life.push(3_000, "c")
     life.clock.jump(jump)
     life.clock.advance(4_000)
-    life.engine.tick()
+    tick(life.engine)
     assert not life.engine.stream(E + "t")["idle"]
     assert life.engine.stream(S)["idle_timeout_ms"] == 5_000
     life.clock.advance(1_000)
-    life.engine.tick()
+    tick(life.engine)
     assert life.engine.stream(E + "t")["idle"]
     assert len(life.told()["two"]) == 2, "what waited for the silent stream is told"
 
@@ -83,10 +85,10 @@ def test_a_timer_fires_after_its_time_and_not_by_a_jump(life: Life, jump: int) -
     refreshes = life.engine.describe("named")["counters"]["refreshes"]
     life.clock.jump(jump)
     life.clock.advance(29_000)
-    life.engine.tick()
+    tick(life.engine)
     assert life.engine.describe("named")["counters"]["refreshes"] == refreshes
     life.clock.advance(1_000)
-    life.engine.tick()
+    tick(life.engine)
     assert life.engine.describe("named")["counters"]["refreshes"] == refreshes + 1
 
 
@@ -99,11 +101,11 @@ def test_a_clock_that_was_set_while_the_server_was_away_changes_nothing(tmp_path
     before = life.told()
     life.clock.jump(jump)
     life = life.crash()
-    life.engine.tick()
+    tick(life.engine)
     assert life.told() == before and not life.engine.stream(S)["idle"]
     assert life.push(3_000, "c")["first_seq"] == 3
     life.clock.advance(5_000)
-    life.engine.tick()
+    tick(life.engine)
     assert life.engine.stream(S)["idle"]
     life.stop()
 

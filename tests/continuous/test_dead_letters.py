@@ -15,6 +15,8 @@ from quadrill.continuous.windows.reports import Evaluation
 from quadrill.store.errors import ConflictError, NotFoundError
 from tests.continuous.test_recovery import E, Life
 
+from .engines import tick
+
 S = E + "s"
 
 
@@ -189,7 +191,7 @@ def test_a_query_that_fails_begins_anew_where_the_setting_says_so(
     life.push(1_000, "a")
     life.push(2_000, "b")
     subscription = life.engine.feed("seen").subscribe(1)
-    life.engine.tick()
+    tick(life.engine)
     assert life.engine.describe("seen")["state"] == "running"
     life.push(3_000, "c")
     assert [(event.kind, event.id) for event in subscription.take()] == [
@@ -210,7 +212,7 @@ def test_a_crash_between_the_failure_and_the_new_beginning_is_made_good(
     life.register("seen")
     life.push(2_000, "b")
     life = life.crash()
-    life.engine.tick()
+    tick(life.engine)
     assert life.engine.describe("seen")["state"] == "running"
     life.push(3_000, "c")
     assert rows(life, "seen") == [("insert", 3_000)]
@@ -225,7 +227,7 @@ def test_a_query_that_fails_again_and_again_stays_failed(
     life.register("seen")
     for at in range(1_000, 9_000, 1_000):
         life.push(at, "a")
-        life.engine.tick()
+        tick(life.engine)
     assert life.engine.describe("seen")["state"] == "failed"
     assert [at for _, _, _, at, _ in letters(life)] == [1_000, 2_000, 3_000, 4_000]
     life.clock.advance(700_000)

@@ -13,7 +13,7 @@ from quadrill.store.errors import ConflictError, LimitError, NotFoundError, Quer
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry
 
-from .engines import NOW, PREFIX, RANGE, Bench, E, S, bench
+from .engines import NOW, PREFIX, RANGE, Bench, E, S, bench, tick
 
 W = f"FROM NAMED WINDOW <w> ON <{S}> [RANGE PT5S STEP PT5S]"
 
@@ -328,10 +328,10 @@ def test_refresh_by_hand_and_by_timer() -> None:
         b.store.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
         assert b.told("hand") == b.told("timer") == []
         b.clock.advance(29_000)
-        b.engine.tick()
+        tick(b.engine)
         assert b.told("timer") == []
         b.clock.advance(1_000)
-        b.engine.tick()
+        tick(b.engine)
         assert b.told("timer") == [("insert", 1, "a")]
         assert b.engine.describe("timer")["static_parts"][0]["cause"] == "timer"
         assert b.engine.refresh("hand")["version"] == 1

@@ -17,7 +17,7 @@ from quadrill.continuous.errors import (
 from quadrill.continuous.lifecycle import stream_service
 from quadrill.store.errors import ConflictError, LimitError, NotFoundError, RdfSyntaxError
 
-from .engines import DAY, NOW, RANGE, Bench, E, S, bench
+from .engines import DAY, NOW, RANGE, Bench, E, S, bench, tick
 
 
 def test_a_push_declares_its_stream_and_names_it_after_its_iri() -> None:
@@ -259,7 +259,7 @@ def test_the_clock_moves_arrival_stamped_streams() -> None:
         b.clock.set(100)
         b.push(None, "a")
         b.clock.set(150)
-        b.engine.tick()
+        tick(b.engine)
         assert b.told("q") == [("insert", 100, "a"), ("delete", 101, "a")]
         assert b.engine.stream(S)["watermark"] == 150
 
@@ -333,7 +333,7 @@ def test_a_silent_stream_becomes_idle_and_lets_others_go_on() -> None:
         b.push(20, "c")
         assert b.told("q")[-1][1] == 10
         b.clock.advance(1000)
-        b.engine.tick()
+        tick(b.engine)
         assert b.engine.stream("t")["idle"] and not b.engine.stream("s")["idle"]
         assert b.told("q")[-1] == ("insert", 20, "c")
         b.push(11, "d", stream=E + "t")

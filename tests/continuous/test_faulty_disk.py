@@ -16,6 +16,8 @@ from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError, S
 from tests.continuous.faulty_disk import FaultyDisk
 from tests.continuous.test_recovery import E, Life, P, comparable, scenario
 
+from .engines import tick
+
 
 class StormyLife(Life):
     """A life on a faulty disk; `power_failure` goes on over what such a disk has kept."""
@@ -85,14 +87,14 @@ def persist(life: StormyLife, step: tuple[Any, ...], key: str) -> None:
                 case ("replay", name, start):
                     # Twice would be two epochs: it is asked for while the disk works.
                     with life.good_disk():
-                        life.engine.tick()
+                        tick(life.engine)
                         life.engine.replay(name, start)
                 case ("checkpoint",):
                     life.checkpoint()
             return
         except StoreUnwritableError:
             with contextlib.suppress(StoreUnwritableError):
-                life.engine.tick()
+                tick(life.engine)
         except (NotFoundError, ConflictError):
             return
         except QuadrillError as error:
@@ -115,7 +117,7 @@ def run(folder: Path, seed: int, length: int, disk: FaultyDisk | None) -> tuple[
                 assert after[name][: len(events)] == events, f"seed {seed}, step {place}: {name}"
     if disk is not None:
         disk.chance = 0.0
-        life.engine.tick()
+        tick(life.engine)
     result = comparable(life.told()), life.answers(), seqs(life)
     life.stop()
     return result

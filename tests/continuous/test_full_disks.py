@@ -17,6 +17,8 @@ from quadrill.continuous.recovery import checkpoint
 from quadrill.store.errors import StoreError, StoreUnwritableError
 from tests.continuous.test_recovery import E, Life, P
 
+from .engines import tick
+
 S = E + "s"
 LONG = "x" * 20_000
 
@@ -58,7 +60,7 @@ def test_under_the_result_log_results_wait_and_the_server_is_read_only(life: Lif
         with pytest.raises(StoreUnwritableError, match="full"):
             change()
     assert life.engine.current_answer("seen")["results"]["bindings"], "what is known can be read"
-    life.engine.tick()
+    tick(life.engine)
     assert life.engine.journal_state()["trouble"] is None  # type: ignore[index]
     assert [event.id for event in subscription.take()] == [2], "what waited is told, once"
     life.push(3_000, "b")

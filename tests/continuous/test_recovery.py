@@ -21,6 +21,8 @@ from quadrill.store.logs import input_log
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
+from .engines import tick
+
 E = "http://example.org/"
 P = f"PREFIX : <{E}>\n"
 QUERIES = {
@@ -383,7 +385,7 @@ def test_with_a_full_disk_pushes_are_refused_and_it_goes_on_when_there_is_space(
     assert life.engine.journal_state()["trouble"], "the state says so"  # type: ignore[index]
     assert len(life.told()["seen"]) == 1, "nobody sees a result whose input is not durable"
     full[0] = False
-    life.engine.tick()
+    tick(life.engine)
     assert life.engine.journal_state()["trouble"] is None  # type: ignore[index]
     life.push(2_000, "b", idempotency_key="b")
     assert life.push(3_000, "c")["first_seq"] == 3
@@ -409,7 +411,7 @@ def test_a_full_disk_under_the_result_log_holds_results_back(
         life.push(2_000, "b")
     assert life.told()["seen"] == []
     monkeypatch.undo()
-    life.engine.tick()
+    tick(life.engine)
     assert [number for number, _, _ in life.told()["seen"]] == [1]
     life.push(2_000, "b")
     life.stop()
@@ -458,7 +460,7 @@ def test_a_timer_refresh_and_one_by_hand_are_replayed(tmp_path: Path) -> None:
     assert life.told()["named"] == [], "what was not refreshed is not after a crash either"
     life.engine.refresh("named")
     life.clock.advance(11_000)
-    life.engine.tick()
+    tick(life.engine)
     before = life.told()
     assert [kind for _, kind, _ in before["named"]] == ["insert"]
     assert before["static"]

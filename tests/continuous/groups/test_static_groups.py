@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static import table_registry
 
-from ..engines import Bench, bench
+from ..engines import Bench, bench, tick
 from ..static.test_groups import groups, populate
 from ..test_recovery import Life
 from . import test_template_recovery as recovery
@@ -44,7 +44,7 @@ class Seen:
         self.most: Counter[str] = Counter()
 
     def __call__(self, b: Bench | Life) -> None:
-        b.engine.tick()
+        tick(b.engine)
         largest = max((len(each.tables) for each in groups(b.engine.parts.statics)), default=0)
         now = {"members": largest, "joined": joined(b.engine), "both": min(largest, joined(b.engine))}
         now["looked up"] = b.engine.figures().static_lookups

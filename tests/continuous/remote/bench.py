@@ -8,7 +8,7 @@ from typing import Any
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..engines import Bench
+from ..engines import Bench, tick
 from .endpoint import Endpoint
 
 
@@ -25,7 +25,7 @@ class Remote(Bench):
     def wait(self, ms: int) -> None:
         """Let time go on and look at it."""
         self.clock.advance(ms)
-        self.engine.tick()
+        tick(self.engine)
 
     def rows(self, name: str) -> list[str]:
         """The current answer: rows of short terms, sorted."""

@@ -12,6 +12,7 @@ import pytest
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.remote.settings import RemoteSettings
 
+from ..engines import tick
 from ..test_recovery import Life, comparable
 from .endpoint import Endpoint
 
@@ -24,7 +25,7 @@ class FarLife(Life):
 
     def wait(self, ms: int) -> None:
         self.clock.advance(ms)
-        self.engine.tick()
+        tick(self.engine)
 
 
 def life(folder: Path, far: Endpoint) -> FarLife:
