@@ -10,7 +10,6 @@ import io
 import pickle
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -230,7 +229,7 @@ def _window(operator: _Object) -> Any:
     if isinstance(operator, _SharedView):
         shared, _, pending = operator.state
         own = _window(shared.state)
-        return replace(own, content=replace(own.content, changes=QuadNumbers(pending)))
+        return own._replace(content=own.content._replace(changes=QuadNumbers(pending)))
     state: Mapping[str, Any] = operator.state
     content = state["live"]
     match operator:

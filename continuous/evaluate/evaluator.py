@@ -34,7 +34,7 @@ from ..static.static_evaluator import EvaluationOptions, StaticEvaluator
 from ..static.static_inputs import StaticInputs
 from ..static.table import Changes
 from ..windows.encoded import EngineTerms, WindowKey
-from ..windows.live import LiveContent
+from ..windows.operator import LiveContent
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore

@@ -10,7 +10,7 @@ from quadrill.store.errors import QuadrillError
 from ..inputs import StreamInput
 from ..output.feed import Outbox
 from ..queries.running import RunningQuery
-from ..rows import IdRow
+from ..rows import Delta, IdRow
 from ..windows.encoded import NOTHING, EncodedContent, Taken, WindowKey
 from ..windows.reports import Evaluation, Skipped
 from .common_plan import CommonPlan, Failures, Seat, native_of
@@ -292,9 +292,9 @@ class _Once:
         taken, self._taken = self._taken, NOTHING
         return taken
 
-    def before(self, taken: Taken | None = None) -> list[IdRow]:
+    def before(self, taken: Delta | None = None) -> list[IdRow]:
         """See `HeldWindow.before`."""
-        return self._content.before(self._taken if taken is None else taken)
+        return self._content.before(self._taken.keys if taken is None else taken)
 
 
 def _template(running: RunningQuery) -> Hashable | None:

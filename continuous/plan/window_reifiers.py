@@ -39,7 +39,7 @@ class WindowReifiers:
             if not any(each[1] == coder.reifies for each in taken.keys):
                 return taken
             # What was there before had no reifiers and was given out as it is.
-            earlier = content.before(taken)
+            earlier = content.before(taken.keys)
             canonical = CanonicalReifiers(self._asserts(key), map(coder.quad, earlier))
             renamed = EncodedContent(coder, union=self._union)
             renamed.apply(dict.fromkeys(earlier, 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pyoxigraph import Quad
@@ -82,7 +82,7 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
     return QuerySnapshot(
         running.state,
         running.error,
-        replace(timelines[running.timeline], taken=taken, late=late, behind=behind),
+        timelines[running.timeline]._replace(taken=taken, late=late, behind=behind),
         AnswerSnapshot(
             list(running.evaluator.kept),
             list(emission.told) if isinstance(emission, ConstructEmission) else [],

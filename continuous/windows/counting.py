@@ -10,23 +10,14 @@ from .operator import ORDER, WindowOperator
 from .snapshots import BatchSnapshot, ElementsSnapshot, OccurrencesSnapshot, TriplesSnapshot
 
 
-class _Counting(WindowOperator):
-    """A window of so many triples or elements."""
-
-    def __init__(self, count: int) -> None:
-        if count < 1:
-            raise ValueError(f"window of {count} must hold at least 1")
-        self._count = count
-
-
-class TriplesWindow(_Counting):
+class TriplesWindow(WindowOperator):
     """``[TRIPLES n]``: the n newest triple occurrences of the stream, before any pattern.
 
     Occurrences are ordered by (event_time, seq, place in the element); the content is their set.
     """
 
     def __init__(self, count: int) -> None:
-        super().__init__(count)
+        self._count = count
         # The elements that they are of; of the first one the newest triples may be left.
         self._elements: deque[Element] = deque()
         self._occurrences = 0
@@ -58,7 +49,7 @@ class TriplesWindow(_Counting):
     def restore(self, snapshot: TriplesSnapshot) -> None:
         """Go on from a snapshot."""
         self.live.restore(snapshot.content)
-        self._elements, self._occurrences = _read(snapshot.occurrences), snapshot.occurrences.count
+        self._elements, self._occurrences = _read(snapshot.occurrences), snapshot.occurrences.number
 
     def _enter(self, element: Element) -> None:
         self.live.add(element)
@@ -70,13 +61,11 @@ class TriplesWindow(_Counting):
             self._occurrences = self._count
 
 
-class BatchWindow(_Counting):
+class BatchWindow(WindowOperator):
     """``[RANGE TRIPLES n]``: tumbling batches of n triples; each n-th triple closes one."""
 
-    closes = True
-
     def __init__(self, count: int) -> None:
-        super().__init__(count)
+        self._count = count
         # The triples behind the last full batch, and those of the batch shown; elements may be in parts.
         self._filling: deque[Element] = deque()
         self._occurrences = 0
@@ -119,19 +108,15 @@ class BatchWindow(_Counting):
     def restore(self, snapshot: BatchSnapshot) -> None:
         """Go on from a snapshot."""
         self.live.restore(snapshot.content)
-        self._filling, self._occurrences = _read(snapshot.filling), snapshot.filling.count
+        self._filling, self._occurrences = _read(snapshot.filling), snapshot.filling.number
         self._shown = _read(snapshot.shown)
 
 
-class ElementsWindow(_Counting):
+class ElementsWindow(WindowOperator):
     """``[ELEMENTS n STEP m]``: the n newest elements, closing at every m-th element."""
 
-    closes = True
-
     def __init__(self, count: int, step: int = 1) -> None:
-        super().__init__(count)
-        if step < 1:
-            raise ValueError(f"step of {step} elements must be at least 1")
+        self._count = count
         self._step = step
         self._since_close = 0
         self._newest: deque[Element] = deque()
@@ -217,4 +202,4 @@ def _read(snapshot: OccurrencesSnapshot) -> deque[Element]:
     """The elements of some triples, the first and the last one as far as they are meant."""
     elements = deque(snapshot.elements)
     _first_triples(elements, snapshot.first)
-    return _first_triples(elements, snapshot.count)
+    return _first_triples(elements, snapshot.number)

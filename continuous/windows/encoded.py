@@ -194,8 +194,8 @@ class HeldWindow(Protocol):
         """The change since the last call."""
         ...
 
-    def before(self, taken: Taken | None = None) -> list[IdRow]:
-        """The content as it was at the last `take`, or before what was taken last."""
+    def before(self, taken: Delta | None = None) -> list[IdRow]:
+        """The content as it was at the last `take`, or before the keys that were taken then."""
         ...
 
 
@@ -299,18 +299,16 @@ class EncodedContent:
             return Taken(changes, EMPTY, changes)
         return self._split(changes)
 
-    def before(self, taken: Taken | None = None) -> list[IdRow]:
-        """The content as it was at the last `take`, or before what was taken last."""
-        return self._before(self._changes if taken is None else taken.keys)
+    def before(self, taken: Delta | None = None) -> list[IdRow]:
+        """The content as it was at the last `take`, or before the keys that were taken then."""
+        changes = self._changes if taken is None else taken
+        stayed = [key for key in self._counts if key not in changes]
+        return stayed + [key for key, weight in changes.items() if weight < 0]
 
     def held(self) -> Iterator[IdRow]:
         """Every key whose ids are still needed: those in the window, then those that left or entered."""
         yield from list(self._counts)
         yield from list(self._changes)
-
-    def _before(self, changes: Delta) -> list[IdRow]:
-        stayed = [key for key in self._counts if key not in changes]
-        return stayed + [key for key, weight in changes.items() if weight < 0]
 
     def _split(self, changes: Delta) -> Taken:
         triples: Delta = {}
@@ -318,7 +316,7 @@ class EncodedContent:
         counts = self._triples
         if counts is None:
             counts = self._triples = {}
-            for key in self._before(changes):
+            for key in self.before(changes):
                 if self._union or len(key) == 3:
                     counts[key[:3]] = counts.get(key[:3], 0) + 1
         for key, weight in changes.items():
@@ -346,11 +344,10 @@ class EncodedContent:
     # --- elsewhere ------------------------------------------------------------------------------
 
     def __copy__(self) -> Self:
-        other = type(self)(self._coder, self._wanted, union=self._union)
-        other._counts, other._changes = dict(self._counts), dict(self._changes)
-        other._named = self._named
-        other._triples = None if self._triples is None else dict(self._triples)
-        other.inputs, other.occurrences = self.inputs, self.occurrences
+        other = object.__new__(type(self))
+        for name, value in vars(self).items():
+            setattr(other, name, dict(value) if isinstance(value, dict) else value)
+        self._coder.keep(other)
         return other
 
     def snapshot(self) -> ContentSnapshot:
@@ -358,21 +355,22 @@ class EncodedContent:
         return ContentSnapshot(self._quads(self._counts), self._quads(self._changes), self.occurrences)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
-        """Hold, in an empty content, what a snapshot says, also one of `LiveQuads`.
+        """Hold, in an empty content, what a snapshot says.
 
-        So it is after a restart, when another version of this program evaluated the query by definition.
+        It is one of `LiveQuads` when another version of this program evaluated the query by definition.
         """
-        self._counts, self._changes = self._keyed(snapshot.counts), self._keyed(snapshot.changes)
+        if snapshot.latest is not None:
+            for quad, count in snapshot.counts.items():
+                for _ in range(count):
+                    self.add(Element((quad,), snapshot.latest[quad], 0))
+            self.take()
+            return
+        key = self._coder.key
+        self._counts = {key(quad): count for quad, count in snapshot.counts.items()}
+        self._changes = {key(quad): weight for quad, weight in snapshot.changes.items()}
         self.occurrences = snapshot.occurrences
         self._named = any(len(each) == 4 for each in chain(self._counts, self._changes))
 
     def _quads(self, numbers: Mapping[IdRow, int]) -> QuadNumbers:
         quad = self._coder.quad
         return QuadNumbers((quad(key), number) for key, number in numbers.items())
-
-    def _keyed(self, numbers: Mapping[Quad, int]) -> dict[IdRow, int]:
-        found = {self._coder.key(quad): number for quad, number in numbers.items()}
-        wanted = self._wanted
-        if wanted is None:
-            return found
-        return {key: number for key, number in found.items() if key[1] in wanted}

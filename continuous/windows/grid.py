@@ -28,13 +28,9 @@ class GridWindow(WindowOperator):
     The first window reported is the first whose end lies after the query's first element or heartbeat.
     """
 
-    closes = True
-
     def __init__(
         self, width_ms: int, slide_ms: int, *, t0_ms: int | None = None, open_closed: bool = False
     ) -> None:
-        if width_ms <= 0 or slide_ms <= 0:
-            raise ValueError(f"window width {width_ms} ms and slide {slide_ms} ms must be positive")
         self._width = width_ms
         self._slide = slide_ms
         self._t0 = t0_ms

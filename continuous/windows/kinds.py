@@ -14,8 +14,7 @@ from ..language.windows import WindowWord, add_word, remove_word
 from ..streams.times import show_duration
 from .counting import BatchWindow, ElementsWindow, TriplesWindow
 from .grid import GridWindow
-from .operator import WindowOperator
-from .sliding import AllWindow, RangeWindow
+from .operator import AllWindow, RangeWindow, WindowOperator
 
 _PER_SECOND = 10.0
 _PER_ELEMENT = 4.0

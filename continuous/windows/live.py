@@ -1,45 +1,12 @@
-"""The content of a window: a set of quads kept by counts, with its changes."""
+"""The content of a window as quads, for evaluators that recompute the answer."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any, Protocol
 
 from pyoxigraph import Quad
 
 from ..durable.packing import QuadNumbers
 from ..element import Element, WindowContent
 from .snapshots import ContentSnapshot
-
-
-class LiveContent(Protocol):
-    """What a window keeps of the elements in it, as quads or as term ids."""
-
-    occurrences: int
-    """How many quads of elements are in the window, equal ones each time."""
-
-    def add(self, element: Element) -> None:
-        """Let an element enter."""
-        ...
-
-    def remove(self, element: Element) -> None:
-        """Let an element leave."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    @property
-    def content(self) -> Mapping[Any, int]:
-        """What is there now. A view: it follows later changes."""
-        ...
-
-    def snapshot(self) -> ContentSnapshot:
-        """The same in quads, for a checkpoint."""
-        ...
-
-    def restore(self, snapshot: ContentSnapshot) -> None:
-        """Hold, in an empty content, what a snapshot says."""
-        ...
 
 
 class LiveQuads:

@@ -2,15 +2,14 @@
 
 Terms stand in them as they are: ids mean nothing after a restart. Each operator has a snapshot of its own
 with what it has become; what it is (widths, bounds, counts) follows from the registration. A snapshot may be
-given to several: whoever goes on from it leaves it as it is.
+given to several: whoever goes on from it leaves it as it is. Checkpoints know them by their names.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyoxigraph import Quad
 
@@ -20,8 +19,7 @@ from ..inputs import StreamTime
 from .reports import Interval
 
 
-@dataclass(frozen=True, slots=True)
-class TimesSnapshot:
+class TimesSnapshot(NamedTuple):
     """Event times of the triples in a window, each as a quad of the default graph.
 
     ``counts`` are their live occurrences, ``latest`` the greatest event times of these, ``touched`` the times
@@ -33,8 +31,7 @@ class TimesSnapshot:
     touched: Mapping[Quad, int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class ContentSnapshot:
+class ContentSnapshot(NamedTuple):
     """The visible content of a window.
 
     ``counts`` are the occurrences of each quad, ``changes`` what was not taken yet,
@@ -49,23 +46,20 @@ class ContentSnapshot:
     times: TimesSnapshot | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RangeSnapshot:
+class RangeSnapshot(NamedTuple):
     """``[RANGE w]`` and ``[NOW]``: the live elements in order."""
 
     content: ContentSnapshot
     elements: deque[Element]
 
 
-@dataclass(frozen=True, slots=True)
-class AllSnapshot:
+class AllSnapshot(NamedTuple):
     """``[ALL]``."""
 
     content: ContentSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class GridSnapshot:
+class GridSnapshot(NamedTuple):
     """``[RANGE w SLIDE s]``: elements of the window shown and those for later ones; the next close."""
 
     content: ContentSnapshot
@@ -75,25 +69,22 @@ class GridSnapshot:
     closed: Interval | None
 
 
-@dataclass(frozen=True, slots=True)
-class OccurrencesSnapshot:
-    """``count`` quads of consecutive elements, from the one at place ``first`` of the first element on."""
+class OccurrencesSnapshot(NamedTuple):
+    """``number`` quads of consecutive elements, from the one at place ``first`` of the first element on."""
 
     elements: deque[Element]
     first: int
-    count: int
+    number: int
 
 
-@dataclass(frozen=True, slots=True)
-class TriplesSnapshot:
+class TriplesSnapshot(NamedTuple):
     """``[TRIPLES n]``: the newest occurrences."""
 
     content: ContentSnapshot
     occurrences: OccurrencesSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSnapshot:
+class BatchSnapshot(NamedTuple):
     """``[RANGE TRIPLES n]``: the batch being filled and the one shown."""
 
     content: ContentSnapshot
@@ -101,8 +92,7 @@ class BatchSnapshot:
     shown: OccurrencesSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class ElementsSnapshot:
+class ElementsSnapshot(NamedTuple):
     """``[ELEMENTS n STEP m]``: the newest elements, those shown, and how far the next close is."""
 
     content: ContentSnapshot
@@ -112,8 +102,7 @@ class ElementsSnapshot:
     due: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StreamViewSnapshot:
+class StreamViewSnapshot(NamedTuple):
     """What a query knows of the time of one of its streams."""
 
     lateness: int
@@ -122,8 +111,7 @@ class StreamViewSnapshot:
     idle: bool
 
 
-@dataclass(frozen=True, slots=True)
-class First:
+class First(NamedTuple):
     """The first elements that a timeline was given.
 
     ``newest``: nothing that was accepted before them has a greater event time. ``place``: equal for
@@ -134,12 +122,11 @@ class First:
     place: tuple[int, int | None] | None
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineSnapshot:
+class TimelineSnapshot(NamedTuple):
     """A query's time.
 
     ``streams`` by IRI in text order, ``windows`` by (window, stream), each as its operator gave it.
-    Of the elements ``waiting`` for the watermark there are the places of their streams in ``orders`` and the
+    Of the elements ``waiting`` for the watermark there are the places of their streams in ``orders`` and
     numbers of their pushes.
     """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ..element import Element
 from ..rows import IdRow
@@ -75,21 +74,18 @@ class TimedContent(EncodedContent):
             self._quads(self.times()),
             {quad(row): time for row, time in self._touched.items()},
         )
-        return replace(super().snapshot(), times=times)
+        return super().snapshot()._replace(times=times)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
-        """Hold, in an empty content, what a snapshot says, also one of `LiveQuads`."""
+        """Hold, in an empty content, what a snapshot says."""
         super().restore(snapshot)
-        key_of, times = self._coder.key, snapshot.times
-        if times is not None:
+        key, times = self._coder.key, snapshot.times
+        if times is None:
+            self.take_times()
+        else:
             counts = times.counts.items()
-            self._times = {key_of(quad): (count, times.latest[quad]) for quad, count in counts}
-            self._touched = {key_of(quad): time for quad, time in times.touched.items()}
-            return
-        for key, time in self._keyed(snapshot.latest or {}).items():
-            if self._union or len(key) == 3:
-                count, latest = self._times.get(key[:3], (0, time))
-                self._times[key[:3]] = count + self._counts[key], max(latest, time)
+            self._times = {key(quad): (count, times.latest[quad]) for quad, count in counts}
+            self._touched = {key(quad): time for quad, time in times.touched.items()}
 
     def _rows(self, element: Element) -> list[IdRow]:
         """The triples of an element that count here."""

@@ -13,6 +13,7 @@ put in order here is semantics.md, sections 2 to 4:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from copy import copy
 from itertools import groupby
@@ -20,11 +21,11 @@ from itertools import groupby
 from ..algebra.query import WindowDeclaration
 from ..element import Element
 from ..inputs import Advance, Arrival, Idle, StreamInput
-from .input_order import InputOrder, View
-from .operator import WindowOperator
-from .query_windows import ContentOf, QueryWindows, StreamsOf
+from .grid import GridWindow
+from .operator import EVENT_TIME, WindowOperator
+from .query_streams import ContentOf, InputOrder, QueryWindows, StreamsOf, View
 from .reports import Cause, Evaluation, Interval, Report, Skipped, Step
-from .snapshots import TimelineSnapshot
+from .snapshots import StreamViewSnapshot, TimelineSnapshot
 
 _NEVER = (1 << 62, 0)
 
@@ -110,14 +111,16 @@ class QueryTimeline:
 
     def snapshot(self) -> TimelineSnapshot:
         """What it has become since the registration, for a checkpoint."""
-        inputs = self.inputs
-        streams, waiting, orders, pushes = inputs.snapshot()
+        inputs, waiting = self.inputs, sorted(self.inputs.heap)
         return TimelineSnapshot(
-            streams,
+            {
+                iri: StreamViewSnapshot(each.lateness, each.time, each.active, each.idle)
+                for iri, each in inputs.views.items()
+            },
             [(key, operator.snapshot()) for key, operator in self.windows.operators.items()],
-            waiting,
-            orders,
-            pushes,
+            deque(element for *_, element in waiting),
+            [order for _, order, *_ in waiting],
+            [push for *_, push, _ in waiting],
             self._next_report,
             self._last_at,
             self._last_window,
@@ -134,8 +137,7 @@ class QueryTimeline:
         self._last_at, self._last_window = snapshot.last_at, snapshot.last_window
         self.instant = snapshot.instant
         self.inputs.restore(snapshot)
-        self.windows.restore(snapshot.windows, self.instant)
-        self._place_windows()
+        self.windows.restore(snapshot.windows, self.inputs.views, self.instant)
 
     def fork(self, taken: int, late: int, behind: int) -> QueryTimeline:
         """A timeline of its own that stands where this one does, of a query that counted otherwise.
@@ -145,18 +147,15 @@ class QueryTimeline:
         other = copy(self)
         other.windows, other.inputs = self.windows.fork(), self.inputs.fork()
         other.inputs.taken, other.inputs.late, other.inputs.behind = taken, late, behind
-        other._place_windows()
+        for (_, stream), operator in other.windows.operators.items():
+            other.inputs.views[stream].operators.append(operator)
         return other
-
-    def _place_windows(self) -> None:
-        for (_, stream), operator in self.windows.operators.items():
-            self.inputs.views[stream].operators.append(operator)
 
     def next_due(self) -> int | None:
         """The next instant at which time alone makes something happen; None when nothing is due."""
-        due, waiting = self._next_time_event(), self.inputs.next_at
-        times = [] if due is None else [sum(due)]
-        return min(times if waiting is None else [*times, waiting], default=None)
+        waiting, due = self.inputs.next_at, sum(self._next_time_event())
+        due = due if waiting is None else min(due, waiting)
+        return None if due == _NEVER[0] else due
 
     def state_size(self) -> int:
         """Quads held in windows and in waiting elements."""
@@ -175,7 +174,7 @@ class QueryTimeline:
         """A window is on this stream, too."""
         if (declaration.name.value, iri) not in self.windows.operators:
             view = self.inputs.read(iri, max(declaration.lateness_ms or 0, self._lateness_ms))
-            view.operators.append(self.windows.add(declaration, iri, self.instant))
+            self.windows.add(declaration, iri, view, self.instant)
 
     def handle(self, event: StreamInput) -> Iterator[Step]:
         """Take one input; evaluate at each `Evaluation` before drawing the next."""
@@ -235,10 +234,7 @@ class QueryTimeline:
         """
         view.active, view.idle, view.time = True, False, event.after
         operators = view.operators
-        elements, end = event.elements, len(event.elements)
-        place = 0
-        while place < end:
-            at = elements[place].event_time
+        for at, elements in groupby(event.elements, EVENT_TIME):
             while True:
                 due, leaving = at, False
                 for operator in operators:
@@ -252,18 +248,15 @@ class QueryTimeline:
                 for operator in operators:
                     changed = operator.advance(due) or changed
                 if changed:
-                    self._last_at, self._last_window = due, None
                     yield Evaluation(due, "time")
             self.instant = at
             if leaving:
                 for operator in operators:
                     operator.advance(at)
-            while place < end and elements[place].event_time == at:
+            for element in elements:
                 for operator in operators:
-                    operator.add(elements[place])
-                place += 1
+                    operator.add(element)
                 self.inputs.taken += 1
-            self._last_at, self._last_window = at, None
             yield Evaluation(at, "elements")
 
     # --- working off time -----------------------------------------------------------------------
@@ -274,7 +267,7 @@ class QueryTimeline:
             waiting, due = self.inputs.next_at, self._next_time_event()
             element = _NEVER if waiting is None or waiting > limit else (waiting, 0)
             # A close of (open, close] is known only once the watermark is greater: phase 1.
-            if due is None or sum(due) > limit:
+            if sum(due) > limit:
                 due = _NEVER
             if element == due == _NEVER:
                 return
@@ -291,15 +284,17 @@ class QueryTimeline:
             every, t0 = self.report.every_ms, self.report.t0_ms
             self._next_report = t0 + ((origin - t0) // every + 1) * every
 
-    def _next_time_event(self) -> tuple[int, int] | None:
-        """The next (instant, phase) at which time alone does something."""
+    def _next_time_event(self) -> tuple[int, int]:
+        """The next (instant, phase) at which time alone does something; `_NEVER` when there is none.
+
+        Phase 1 is behind the watermark: a close of ``(open, close]`` is known only then.
+        """
         if self.instant is None:
-            return None
-        found = self.windows.next_due()
+            return _NEVER
+        due = [(at, int(each.closes_after)) for each in self.windows if (at := each.next_due()) is not None]
         if self._next_report is not None:
-            key = (self._next_report, 1 if self.windows.closes_after else 0)
-            found = key if found is None or key < found else found
-        return found
+            due.append((self._next_report, int(self.windows.closes_after)))
+        return min(due, default=_NEVER)
 
     def _work_off(self, at: int, phase: int, until: int) -> Iterator[Step]:
         """An instant at which no element is taken: expiries, closes, a periodic report.
@@ -392,7 +387,7 @@ class QueryTimeline:
     def _correct(self, operators: Sequence[WindowOperator], late: Sequence[Element]) -> Iterator[Step]:
         """Take elements older than the current instant: one transaction per event time."""
         assert self.instant is not None
-        for _, elements in groupby(late, key=lambda element: element.event_time):
+        for _, elements in groupby(late, EVENT_TIME):
             changed = closed = False
             for element in elements:
                 self.inputs.taken += 1
@@ -419,7 +414,7 @@ class QueryTimeline:
         """
         if not self.windows.empty:
             return None
-        grids = self.windows.grids
+        grids = self._grids()
         busy = [close - 1 for grid in grids if (close := grid.first_busy_close()) is not None]
         # A close of (open, close] holds the elements at its end, and is known only after it.
         end = min([until - 1 if self.windows.closes_after else until, *busy])
@@ -436,13 +431,16 @@ class QueryTimeline:
 
     def _jump(self, end: int) -> None:
         """Move grids and reports behind ``end``: nothing but empty windows closes until then."""
-        for grid in self.windows.grids:
+        for grid in self._grids():
             grid.skip_to(end)
         if self._next_report is not None:
             every = self.report.every_ms
             self._next_report += len(range(self._next_report, end + 1, every)) * every
         assert self.instant is not None
         self.instant = max(self.instant, end)
+
+    def _grids(self) -> list[GridWindow]:
+        return [operator for operator in self.windows if isinstance(operator, GridWindow)]
 
 
 def _close_next(operators: Sequence[WindowOperator]) -> bool:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from quadrill.continuous.algebra.query import WindowSpec
 from quadrill.continuous.durable.packing import pack, unpack
 from quadrill.continuous.windows.encoded import EncodedContent, EngineTerms
-from quadrill.continuous.windows.live import LiveContent, LiveQuads
+from quadrill.continuous.windows.live import LiveQuads
+from quadrill.continuous.windows.operator import LiveContent
 from quadrill.continuous.windows.reports import Report
 from quadrill.continuous.windows.snapshots import RECORDS
 from quadrill.continuous.windows.timed import TimedContent

@@ -12,8 +12,7 @@ from quadrill.continuous.windows.counting import BatchWindow, ElementsWindow, Tr
 from quadrill.continuous.windows.encoded import ElementCoder, EncodedContent
 from quadrill.continuous.windows.grid import GridWindow
 from quadrill.continuous.windows.live import LiveQuads
-from quadrill.continuous.windows.operator import WindowOperator
-from quadrill.continuous.windows.sliding import AllWindow, RangeWindow
+from quadrill.continuous.windows.operator import AllWindow, RangeWindow, WindowOperator
 from quadrill.continuous.windows.timed import TimedContent
 from quadrill.store.dictionary import TermDictionary
 

@@ -1,6 +1,6 @@
-"""The order in which a query takes elements: by event time, once its watermark has reached them.
+"""The streams of one query: the windows on them, and the order in which their elements are taken.
 
-order      (event_time, order of the streams in the text, seq)
+order      (event_time, order of the streams in the text, seq), once the query's watermark has reached them
 watermark  the least of the streams that are not idle and have had an input
 late       older than the watermark of its own stream was when it came: dropped, or admitted
 behind     in order on its own stream, but the query went on without it
@@ -9,15 +9,27 @@ behind     in order on its own stream, but the query went on without it
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
+from pyoxigraph import NamedNode
+
+from ..algebra.query import WindowDeclaration
 from ..element import Element
 from ..inputs import Arrival, StreamTime
-from .operator import ORDER, WindowOperator
-from .snapshots import First, StreamViewSnapshot, TimelineSnapshot
+from .encoded import EncodedContent, WindowKey
+from .kinds import kind_of
+from .live import LiveQuads
+from .operator import ORDER, LiveContent, WindowOperator
+from .snapshots import First, TimelineSnapshot
+
+ContentOf = Callable[[NamedNode], LiveContent]
+"""Gives an empty content of the kind that a window is to hold."""
+StreamsOf = Callable[[str], Sequence[str] | None]
+"""For a window on a variable, by name: the streams that static data binds it to; None for every stream."""
 
 
 @dataclass(slots=True)
@@ -34,6 +46,123 @@ class View:
     def watermark(self) -> int | None:
         """The watermark of the stream as this query waits for it."""
         return self.time.watermark(self.lateness)
+
+
+class QueryWindows:
+    """The window operators of one query.
+
+    Attributes:
+        operators: by (window, stream) in text order; a window on a variable has one per stream.
+        contents: what is evaluated, by window, and by stream where the window is on a variable.
+        slide: no window has closes.
+    """
+
+    def __init__(
+        self,
+        declarations: Sequence[WindowDeclaration],
+        t0_ms: int | None,
+        *,
+        open_closed: bool,
+        content_of: ContentOf | None,
+        streams_of: StreamsOf | None,
+    ) -> None:
+        self.declarations = tuple(declarations)
+        self.slide = not any(kind_of(window.spec).closes for window in self.declarations)
+        self.operators: dict[tuple[str, str], WindowOperator] = {}
+        self.contents: list[tuple[WindowKey, Any]] = []
+        self._t0_ms = t0_ms
+        self._open_closed = open_closed
+        self._content_of = content_of
+        self._streams_of = streams_of
+
+    def __iter__(self) -> Iterator[WindowOperator]:
+        return iter(self.operators.values())
+
+    def streams_of(self, declaration: WindowDeclaration) -> Sequence[str] | None:
+        """The streams of a window now; None for every stream there is."""
+        if isinstance(declaration.stream, NamedNode):
+            return (declaration.stream.value,)
+        return None if self._streams_of is None else self._streams_of(declaration.name.value)
+
+    @property
+    def reads_every_stream(self) -> bool:
+        """True when a window is on a variable that static data does not bind."""
+        return any(self.streams_of(window) is None for window in self.declarations)
+
+    def add(
+        self, declaration: WindowDeclaration, iri: str, view: View, instant: int | None
+    ) -> WindowOperator:
+        """The operator of a window on a stream, without elements."""
+        kind = kind_of(declaration.spec)
+        operator = kind.operator(declaration.spec, self._t0_ms, self._open_closed)
+        operator.closes = kind.closes
+        operator.live = LiveQuads() if self._content_of is None else self._content_of(declaration.name)
+        if instant is not None:
+            operator.start(instant)
+        view.operators.append(operator)
+        self.operators[(declaration.name.value, iri)] = operator
+        by_stream = not isinstance(declaration.stream, NamedNode)
+        key = (declaration.name, NamedNode(iri) if by_stream else None)
+        # Another list: an evaluation at work goes on with what there was.
+        self.contents = [*self.contents, (key, operator.live)]
+        return operator
+
+    @property
+    def shape(self) -> Hashable | None:
+        """Equal for windows that hold the same when they are given the same; None where that is not known."""
+        if not self.slide or not all(isinstance(each.stream, NamedNode) for each in self.declarations):
+            return None
+        contents = [operator.live for operator in self]
+        shapes = tuple(each.shape for each in contents if type(each) is EncodedContent)
+        return (self.declarations, self._open_closed, shapes) if len(shapes) == len(contents) else None
+
+    @property
+    def stay(self) -> int | None:
+        """How long after its event time an element may be in a window; None for windows that never forget."""
+        stays = [operator.stay for operator in self if operator.stay is not None]
+        return max(stays) if self.slide and len(stays) == len(self.operators) else None
+
+    @property
+    def empty(self) -> bool:
+        """True when no quad is visible in any window."""
+        return not any(operator.live.occurrences for operator in self)
+
+    @property
+    def closes_after(self) -> bool:
+        """True when some closes are known only once the watermark has passed them."""
+        return any(operator.closes_after for operator in self)
+
+    def detach(self) -> None:
+        """Let go of the query that they were made for; for those with a `shape`, which ask nothing of it."""
+        self._content_of = self._streams_of = None
+
+    def size(self) -> int:
+        """Quads held."""
+        return sum(operator.state_size() for operator in self)
+
+    def restore(
+        self,
+        kept: Sequence[tuple[tuple[str, str], Any]],
+        views: Mapping[str, View],
+        instant: int | None,
+    ) -> None:
+        """Go on from snapshots, by window and stream, at an instant; ``views`` have no windows yet."""
+        declared = {each.name.value: each for each in self.declarations}
+        self.operators, self.contents = {}, []
+        for (window, stream), snapshot in kept:
+            begun = instant if snapshot is None else None
+            operator = self.add(declared[window], stream, views[stream], begun)
+            if snapshot is not None:
+                operator.restore(snapshot)
+
+    def fork(self) -> QueryWindows:
+        """The same, to go on from here for themselves; for windows that have no closes."""
+        other = copy(self)
+        other.operators = {key: operator.fork() for key, operator in self.operators.items()}
+        other.contents = [
+            (key, operator.live) for (key, _), operator in zip(self.contents, other, strict=True)
+        ]
+        return other
 
 
 class InputOrder:
@@ -128,16 +257,6 @@ class InputOrder:
             elements.append(heapq.heappop(self.heap)[4])
         self.taken += len(elements)
         return next(islice(self.views.values(), order, None)), elements
-
-    def snapshot(self) -> tuple[dict[str, StreamViewSnapshot], deque[Element], list[int], list[int]]:
-        """What is known of each stream; the elements that wait, and the place and push of each."""
-        streams = {
-            stream: StreamViewSnapshot(view.lateness, view.time, view.active, view.idle)
-            for stream, view in self.views.items()
-        }
-        waiting = sorted(self.heap)
-        elements = deque(entry[4] for entry in waiting)
-        return streams, elements, [entry[1] for entry in waiting], [entry[3] for entry in waiting]
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
         """Go on from a snapshot; windows are still to be put on the streams."""
