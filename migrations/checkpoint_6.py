@@ -10,6 +10,7 @@ import io
 import pickle
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -22,20 +23,12 @@ from quadrill.continuous.output.emission import EmissionCounts
 from quadrill.continuous.queries.snapshot import AnswerSnapshot, CountsSnapshot, QuerySnapshot
 from quadrill.continuous.recovery.state import EngineSnapshot, EntrySnapshot, StreamSnapshot
 from quadrill.continuous.streams.dead_letters import DeadLetter
+from quadrill.continuous.windows.counting import BatchState, ElementsState, Triples, TriplesState
+from quadrill.continuous.windows.grid import GridState
+from quadrill.continuous.windows.live import ContentSnapshot, TimesSnapshot
+from quadrill.continuous.windows.operator import RangeState, WindowState
+from quadrill.continuous.windows.query_streams import TimelineSnapshot, View
 from quadrill.continuous.windows.reports import Evaluation, Interval
-from quadrill.continuous.windows.snapshots import (
-    AllSnapshot,
-    BatchSnapshot,
-    ContentSnapshot,
-    ElementsSnapshot,
-    GridSnapshot,
-    OccurrencesSnapshot,
-    RangeSnapshot,
-    StreamViewSnapshot,
-    TimelineSnapshot,
-    TimesSnapshot,
-    TriplesSnapshot,
-)
 
 FORMAT = 6
 
@@ -206,7 +199,7 @@ def _timeline(state: Mapping[str, Any]) -> TimelineSnapshot:
     waiting = sorted(state["_pending"])
     return TimelineSnapshot(
         {
-            iri: StreamViewSnapshot(view["lateness"], view["time"], view["active"], view["idle"])
+            iri: View(view["lateness"], view["time"], view["active"], view["idle"])
             for iri, view in sorted(views.items(), key=lambda item: int(item[1]["order"]))
         },
         [(key, _window(operator)) for key, operator in state["_operators"].items()],
@@ -229,30 +222,30 @@ def _window(operator: _Object) -> Any:
     if isinstance(operator, _SharedView):
         shared, _, pending = operator.state
         own = _window(shared.state)
-        return own._replace(content=own.content._replace(changes=QuadNumbers(pending)))
+        return replace(own, content=own.content._replace(changes=QuadNumbers(pending)))
     state: Mapping[str, Any] = operator.state
     content = state["live"]
     match operator:
         case _RangeWindow():
-            return RangeSnapshot(content, state["_elements"])
+            return RangeState(content, state["_elements"])
         case _AllWindow():
-            return AllSnapshot(content)
+            return WindowState(content)
         case _GridWindow():
             closes = state["_next_close"], state["closed"]
-            return GridSnapshot(content, state["_shown"], state["_waiting"], *closes)
+            return GridState(content, state["_shown"], state["_waiting"], *closes)
         case _TriplesWindow():
-            return TriplesSnapshot(content, _occurrences(state["_occurrences"]))
+            return TriplesState(content, _occurrences(state["_occurrences"]))
         case _BatchWindow():
-            return BatchSnapshot(content, _occurrences(state["_filling"]), _occurrences(state["_shown"]))
+            return BatchState(content, _occurrences(state["_filling"]), _occurrences(state["_shown"]))
         case _ElementsWindow():
             counted = state["_since_close"], state["_due"]
-            return ElementsSnapshot(content, state["_newest"], state["_shown"], *counted)
+            return ElementsState(content, state["_newest"], state["_shown"], *counted)
     raise ValueError(f"{type(operator).__name__} is no window of format {FORMAT}")
 
 
-def _occurrences(held: Any) -> OccurrencesSnapshot:
+def _occurrences(held: Any) -> Triples:
     elements = deque(element for element, _ in groupby(element for element, _ in held))
-    return OccurrencesSnapshot(elements, held[0][1] if held else 0, len(held))
+    return Triples(elements, held[0][1] if held else 0, len(held))
 
 
 __all__ = ["FORMAT", "read"]

@@ -2,8 +2,8 @@
 
 A pickler asks Python about every object that it meets, which is slow for millions of quads and numbers. Rows
 of elements and numbers of quads are therefore written as arrays; the quads themselves stand once in a table,
-as N-Quads. Records are known by the names of their classes: nothing in the bytes says where in the program
-they stand, and nothing else than what the reader lists is made of them.
+as N-Quads. Records are known by names: nothing in the bytes says where in the program their classes
+stand, and nothing else than what the reader lists is made of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import io
 import pickle
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -22,8 +22,11 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 from ..element import Element
 
 Term: TypeAlias = NamedNode | Literal | BlankNode | Triple
-Records: TypeAlias = Sequence[type[Any]]
-"""The dataclasses and named tuples that a state is made of. A field that is added to one has a default."""
+Records: TypeAlias = Mapping[str, type[Any]]
+"""The dataclasses and named tuples that a state is made of, by their names in files.
+
+A field that is added to one has a default; one that is not given at construction is not written.
+"""
 
 _TABLED = frozenset((Quad, NamedNode, Literal, BlankNode, Triple))
 _CARRIER = NamedNode("urn:quadrill:term")
@@ -68,7 +71,7 @@ class _Writer(pickle.Pickler):
         self.quads: list[Quad] = []
         self._numbers: dict[Quad | Term, int] = {}
         self._names = {made: name for name, made in _makers(records).items()}
-        self._values = {record: _values_of(record) for record in records}
+        self._values = {record: _values_of(record) for record in records.values()}
 
     def persistent_id(self, item: Any) -> int | str | None:
         kind = type(item)
@@ -120,7 +123,7 @@ class _Reader(pickle.Unpickler):
 
 
 def _makers(records: Records) -> dict[str, Callable[..., Any]]:
-    return {each.__name__: each for each in records} | {"elements": elements_of, "numbers": numbers_of}
+    return {**records, "elements": elements_of, "numbers": numbers_of}
 
 
 def _values_of(record: type[Any]) -> Callable[[Any], tuple[Any, ...]]:

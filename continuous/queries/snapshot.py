@@ -10,9 +10,9 @@ from pyoxigraph import Quad
 
 from ..element import Solution
 from ..output.emission import AskEmission, ConstructEmission, EmissionCounts
+from ..windows.query_streams import RECORDS as TIMELINE_RECORDS
+from ..windows.query_streams import TimelineSnapshot
 from ..windows.reports import Evaluation
-from ..windows.snapshots import RECORDS as TIMELINE_RECORDS
-from ..windows.snapshots import TimelineSnapshot
 from ..windows.timeline import QueryTimeline
 from .running import RunningQuery, State
 
@@ -63,8 +63,14 @@ class QuerySnapshot:
     looked_up: Mapping[int, str | None]
 
 
-RECORDS = (*TIMELINE_RECORDS, AnswerSnapshot, CountsSnapshot, EmissionCounts, Evaluation, QuerySnapshot)
-"""All classes that a snapshot of a query is made of."""
+RECORDS = TIMELINE_RECORDS | {
+    "AnswerSnapshot": AnswerSnapshot,
+    "CountsSnapshot": CountsSnapshot,
+    "EmissionCounts": EmissionCounts,
+    "Evaluation": Evaluation,
+    "QuerySnapshot": QuerySnapshot,
+}
+"""What a snapshot of a query is made of, by its names in checkpoints."""
 
 
 def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSnapshot]) -> QuerySnapshot:

@@ -30,7 +30,7 @@ from ..queries.catalogue import Entry
 from ..queries.snapshot import snapshot_of
 from ..remote.source_registry import SourceMoment
 from ..streams.accept import StreamState
-from ..windows.snapshots import TimelineSnapshot
+from ..windows.query_streams import TimelineSnapshot
 from ..windows.timeline import QueryTimeline
 from .checkpoint import publish, write_state
 from .state import EngineSnapshot, EntrySnapshot, StreamSnapshot

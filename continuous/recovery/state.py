@@ -57,5 +57,10 @@ class EngineSnapshot:
     queries: list[EntrySnapshot]
 
 
-RECORDS = (*QUERY_RECORDS, DeadLetter, StreamSnapshot, EntrySnapshot, EngineSnapshot)
-"""All classes that a state is made of."""
+RECORDS = QUERY_RECORDS | {
+    "DeadLetter": DeadLetter,
+    "EngineSnapshot": EngineSnapshot,
+    "EntrySnapshot": EntrySnapshot,
+    "StreamSnapshot": StreamSnapshot,
+}
+"""What a state is made of, by its names in checkpoints."""

@@ -4,10 +4,51 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from dataclasses import dataclass, field
 
 from ..element import Element
-from .operator import ORDER, WindowOperator
-from .snapshots import BatchSnapshot, ElementsSnapshot, OccurrencesSnapshot, TriplesSnapshot
+from .operator import ORDER, WindowOperator, WindowState
+
+
+@dataclass(slots=True)
+class Triples:
+    """``number`` triples of consecutive elements, from the one at place ``first`` of the first element on."""
+
+    elements: deque[Element] = field(default_factory=deque)
+    first: int = 0
+    number: int = 0
+
+    def __copy__(self) -> Triples:
+        return Triples(self.elements.copy(), self.first, self.number)
+
+    def add(self, element: Element) -> None:
+        """Put the triples of an element behind these."""
+        if element.quads:
+            self.elements.append(element)
+            self.number += len(element.quads)
+
+    def take(self, number: int) -> list[Element]:
+        """The first of them, which are here no longer; elements that are meant in part are cut."""
+        taken = []
+        self.number -= number
+        while number > 0:
+            element, begin = self.elements[0], self.first
+            quads = element.quads[begin : begin + number]
+            number -= len(quads)
+            self.first += len(quads)
+            if self.first == len(element.quads):
+                self.first = 0
+                self.elements.popleft()
+            whole = len(quads) == len(element.quads)
+            taken.append(element if whole else Element(quads, element.event_time, element.seq))
+        return taken
+
+
+@dataclass(slots=True)
+class TriplesState(WindowState):
+    """``newest`` are the triples in the window."""
+
+    newest: Triples = field(default_factory=Triples)
 
 
 class TriplesWindow(WindowOperator):
@@ -18,47 +59,42 @@ class TriplesWindow(WindowOperator):
 
     def __init__(self, count: int) -> None:
         self._count = count
-        # The elements that they are of; of the first one the newest triples may be left.
-        self._elements: deque[Element] = deque()
-        self._occurrences = 0
+        self.state: TriplesState = TriplesState()
 
     def add(self, element: Element) -> bool:
         """The newest triples push out the oldest."""
-        if element.quads:
-            self._elements.append(element)
-            self._enter(element)
+        self.state.newest.add(element)
+        self._enter(element)
         return True
 
     def admit(self, element: Element, instant: int) -> bool:
         """An older element takes its place among the n newest, if it still has one."""
-        if not element.quads:
+        newest = self.state.newest
+        # When a part of the first element has left, the window is full.
+        if not element.quads or (newest.first and ORDER(element) < ORDER(newest.elements[0])):
             return False
-        insort(self._elements, element, key=ORDER)
+        insort(newest.elements, element, key=ORDER)
+        newest.number += len(element.quads)
         self._enter(element)
-        return any(each.seq == element.seq for each in self._elements)
+        return any(each.seq == element.seq for each in newest.elements)
 
     def state_size(self) -> int:
         """Occurrences held."""
-        return self._occurrences
-
-    def snapshot(self) -> TriplesSnapshot:
-        """The window as a value, for a checkpoint."""
-        occurrences = OccurrencesSnapshot(self._elements, 0, self._occurrences)
-        return TriplesSnapshot(self.live.snapshot(), occurrences)
-
-    def restore(self, snapshot: TriplesSnapshot) -> None:
-        """Go on from a snapshot."""
-        self.live.restore(snapshot.content)
-        self._elements, self._occurrences = _read(snapshot.occurrences), snapshot.occurrences.number
+        return self.state.newest.number
 
     def _enter(self, element: Element) -> None:
         self.live.add(element)
-        self._occurrences += len(element.quads)
-        surplus = self._occurrences - self._count
-        if surplus > 0:
-            for oldest in _first_triples(self._elements, surplus):
-                self.live.remove(oldest)
-            self._occurrences = self._count
+        newest = self.state.newest
+        for oldest in newest.take(max(0, newest.number - self._count)):
+            self.live.remove(oldest)
+
+
+@dataclass(slots=True)
+class BatchState(WindowState):
+    """``filling`` are the triples behind the last full batch, ``shown`` those of the batch in the window."""
+
+    filling: Triples = field(default_factory=Triples)
+    shown: Triples = field(default_factory=Triples)
 
 
 class BatchWindow(WindowOperator):
@@ -66,28 +102,24 @@ class BatchWindow(WindowOperator):
 
     def __init__(self, count: int) -> None:
         self._count = count
-        # The triples behind the last full batch, and those of the batch shown; elements may be in parts.
-        self._filling: deque[Element] = deque()
-        self._occurrences = 0
-        self._shown: deque[Element] = deque()
+        self.state: BatchState = BatchState()
 
     def add(self, element: Element) -> bool:
         """Fill batches; the full ones wait for `close_next`."""
-        if element.quads:
-            self._filling.append(element)
-            self._occurrences += len(element.quads)
+        self.state.filling.add(element)
         return False
 
     def close_next(self) -> bool:
         """Show the next full batch."""
-        if self._occurrences < self._count:
+        state = self.state
+        if state.filling.number < self._count:
             return False
-        old, self._shown = self._shown, _first_triples(self._filling, self._count)
-        self._occurrences -= self._count
+        old, state.shown = state.shown, Triples()
         # Enter before leaving, so that a quad of both batches is no change.
-        for element in self._shown:
+        for element in state.filling.take(self._count):
+            state.shown.add(element)
             self.live.add(element)
-        for element in old:
+        for element in old.take(old.number):
             self.live.remove(element)
         return True
 
@@ -97,19 +129,17 @@ class BatchWindow(WindowOperator):
 
     def state_size(self) -> int:
         """Triples of the batch shown and of the one being filled."""
-        return len(self.live) + self._occurrences
+        return len(self.live) + self.state.filling.number
 
-    def snapshot(self) -> BatchSnapshot:
-        """The window as a value, for a checkpoint."""
-        filling = OccurrencesSnapshot(self._filling, 0, self._occurrences)
-        shown = OccurrencesSnapshot(self._shown, 0, self._count if self._shown else 0)
-        return BatchSnapshot(self.live.snapshot(), filling, shown)
 
-    def restore(self, snapshot: BatchSnapshot) -> None:
-        """Go on from a snapshot."""
-        self.live.restore(snapshot.content)
-        self._filling, self._occurrences = _read(snapshot.filling), snapshot.filling.number
-        self._shown = _read(snapshot.shown)
+@dataclass(slots=True)
+class ElementsState(WindowState):
+    """The newest elements, those shown, and how far the next close is."""
+
+    newest: deque[Element] = field(default_factory=deque)
+    shown: deque[Element] = field(default_factory=deque)
+    since_close: int = 0
+    due: bool = False
 
 
 class ElementsWindow(WindowOperator):
@@ -118,44 +148,41 @@ class ElementsWindow(WindowOperator):
     def __init__(self, count: int, step: int = 1) -> None:
         self._count = count
         self._step = step
-        self._since_close = 0
-        self._newest: deque[Element] = deque()
-        self._shown: deque[Element] = deque()
-        self._due = False
+        self.state: ElementsState = ElementsState()
 
     def add(self, element: Element) -> bool:
         """Count the element; each m-th queues a close."""
-        self._newest.append(element)
-        if len(self._newest) > self._count:
-            self._newest.popleft()
-        self._since_close += 1
-        if self._since_close == self._step:
-            self._since_close = 0
-            self._due = True
+        self.state.newest.append(element)
+        if len(self.state.newest) > self._count:
+            self.state.newest.popleft()
+        self.state.since_close += 1
+        if self.state.since_close == self._step:
+            self.state.since_close = 0
+            self.state.due = True
         return False
 
     def close_next(self) -> bool:
         """Show the n newest elements."""
-        if not self._due:
+        if not self.state.due:
             return False
-        self._due = False
-        shown = {element.seq for element in self._shown}
-        kept = {element.seq for element in self._newest}
-        for element in self._newest:
+        self.state.due = False
+        shown = {element.seq for element in self.state.shown}
+        kept = {element.seq for element in self.state.newest}
+        for element in self.state.newest:
             if element.seq not in shown:
                 self.live.add(element)
-        for element in self._shown:
+        for element in self.state.shown:
             if element.seq not in kept:
                 self.live.remove(element)
-        self._shown = deque(self._newest)
+        self.state.shown = deque(self.state.newest)
         return True
 
     def admit(self, element: Element, instant: int) -> bool:
         """An older element takes its place among the n newest and among those shown; it closes nothing."""
-        self._place(self._newest, element)
-        if not self._shown:
+        self._place(self.state.newest, element)
+        if not self.state.shown:
             return False
-        left = self._place(self._shown, element)
+        left = self._place(self.state.shown, element)
         if left is element:
             return False
         self.live.add(element)
@@ -165,41 +192,9 @@ class ElementsWindow(WindowOperator):
 
     def state_size(self) -> int:
         """Quads of the elements held."""
-        return len(self.live) + sum(len(element.quads) for element in self._newest)
-
-    def snapshot(self) -> ElementsSnapshot:
-        """The window as a value, for a checkpoint."""
-        content = self.live.snapshot()
-        return ElementsSnapshot(content, self._newest, self._shown, self._since_close, self._due)
-
-    def restore(self, snapshot: ElementsSnapshot) -> None:
-        """Go on from a snapshot."""
-        self.live.restore(snapshot.content)
-        self._newest, self._shown = deque(snapshot.newest), deque(snapshot.shown)
-        self._since_close, self._due = snapshot.since_close, snapshot.due
+        return len(self.live) + sum(len(element.quads) for element in self.state.newest)
 
     def _place(self, elements: deque[Element], element: Element) -> Element | None:
         """Put an element among the newest ones; the one that leaves them for it."""
         insort(elements, element, key=ORDER)
         return elements.popleft() if len(elements) > self._count else None
-
-
-def _first_triples(elements: deque[Element], count: int) -> deque[Element]:
-    """Take the first ``count`` triples from some elements, the last of them as a part of its element."""
-    taken: deque[Element] = deque()
-    while count:
-        element = elements.popleft()
-        quads, at, seq = element.quads, element.event_time, element.seq
-        if len(quads) > count:
-            element = Element(quads[:count], at, seq)
-            elements.appendleft(Element(quads[count:], at, seq))
-        taken.append(element)
-        count -= len(element.quads)
-    return taken
-
-
-def _read(snapshot: OccurrencesSnapshot) -> deque[Element]:
-    """The elements of some triples, the first and the last one as far as they are meant."""
-    elements = deque(snapshot.elements)
-    _first_triples(elements, snapshot.first)
-    return _first_triples(elements, snapshot.number)

@@ -22,7 +22,7 @@ from ..durable.packing import QuadNumbers
 from ..element import Element
 from ..expressions.values import OrderKeys, ValueTable
 from ..rows import EMPTY, Delta, IdRow
-from .snapshots import ContentSnapshot
+from .live import ContentSnapshot
 
 Keys = tuple[IdRow | None, ...]
 WindowKey = tuple[NamedNode, NamedNode | None]

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from dataclasses import dataclass, field
 from itertools import chain
 
 from ..element import Element
-from .operator import ORDER, WindowOperator
+from .operator import ORDER, WindowOperator, WindowState
 from .reports import Interval
-from .snapshots import GridSnapshot
+
+
+@dataclass(slots=True)
+class GridState(WindowState):
+    """Elements that the window ``shown`` holds and those ``waiting`` for windows still to close, in order.
+
+    One that has left the window shown is in no later one.
+    """
+
+    shown: deque[Element] = field(default_factory=deque)
+    waiting: deque[Element] = field(default_factory=deque)
+    next_close: int | None = None
+    closed: Interval | None = None
+    waiting_quads: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.waiting_quads = sum(len(element.quads) for element in self.waiting)
 
 
 class GridWindow(WindowOperator):
@@ -35,12 +52,12 @@ class GridWindow(WindowOperator):
         self._slide = slide_ms
         self._t0 = t0_ms
         self.closes_after = open_closed
-        # Elements that the window shown holds, and those for windows still to close; both in order. One
-        # that has left the window shown is in no later one.
-        self._shown: deque[Element] = deque()
-        self._waiting: deque[Element] = deque()
-        self._waiting_quads = 0
-        self._next_close: int | None = None
+        self.state: GridState = GridState()
+
+    @property
+    def closed(self) -> Interval | None:
+        """The bounds of the window that closed last."""
+        return self.state.closed
 
     def start(self, origin: int) -> None:
         """Choose the first window: the first whose end lies after ``origin``."""
@@ -48,32 +65,33 @@ class GridWindow(WindowOperator):
         k = (origin - t0 - self._width) // self._slide + 1
         if self._t0 is not None:
             k = max(0, k)
-        self._next_close = t0 + k * self._slide + self._width
+        self.state.next_close = t0 + k * self._slide + self._width
 
     def next_due(self) -> int | None:
         """The instant of the next close."""
-        return self._next_close
+        return self.state.next_close
 
     def advance(self, instant: int) -> bool:
         """Close the window that ends at ``instant``."""
-        if self._next_close is None or self._next_close > instant:
+        due = self.state.next_close
+        if due is None or due > instant:
             return False
-        self._close(self._next_close)
+        self._close(due)
         return True
 
     def closes_by(self, instant: int) -> range:
         """The closes that are still to come at or before ``instant``."""
-        assert self._next_close is not None
-        return range(self._next_close, instant + 1, self._slide)
+        assert self.state.next_close is not None
+        return range(self.state.next_close, instant + 1, self._slide)
 
     def first_busy_close(self) -> int | None:
         """The first close to come whose window holds an element; None while there is none."""
-        assert self._next_close is not None
-        for element in chain(self._shown, self._waiting):
+        following = self.state.next_close
+        assert following is not None
+        for element in chain(self.state.shown, self.state.waiting):
             # The close of the first window, from the next one on, that covers the element.
             after = element.event_time + (0 if self.closes_after else 1)
-            steps = max(0, -((self._next_close - after) // self._slide))
-            close = self._next_close + steps * self._slide
+            close = following + max(0, -((following - after) // self._slide)) * self._slide
             if self._holds(self._ending(close), element.event_time):
                 return close
         return None
@@ -85,36 +103,26 @@ class GridWindow(WindowOperator):
 
     def add(self, element: Element) -> bool:
         """Keep the element for the windows that will close; the visible content stays."""
-        self._waiting.append(element)
-        self._waiting_quads += len(element.quads)
+        self.state.waiting.append(element)
+        self.state.waiting_quads += len(element.quads)
         return False
 
     def admit(self, element: Element, instant: int) -> bool:
         """Put an older element into the windows that hold its time, the one shown included."""
-        if self.closed is None or element.event_time >= self.closed.close + self.closes_after:
-            insort(self._waiting, element, key=ORDER)
-            self._waiting_quads += len(element.quads)
+        state = self.state
+        if state.closed is None or element.event_time >= state.closed.close + self.closes_after:
+            insort(state.waiting, element, key=ORDER)
+            state.waiting_quads += len(element.quads)
             return False
-        if not self._holds(self.closed, element.event_time):
+        if not self._holds(state.closed, element.event_time):
             return False
-        insort(self._shown, element, key=ORDER)
+        insort(state.shown, element, key=ORDER)
         self.live.add(element)
         return True
 
     def state_size(self) -> int:
         """Quads of the window shown and of the elements that wait for later ones."""
-        return len(self.live) + self._waiting_quads
-
-    def snapshot(self) -> GridSnapshot:
-        """The window as a value, for a checkpoint."""
-        return GridSnapshot(self.live.snapshot(), self._shown, self._waiting, self._next_close, self.closed)
-
-    def restore(self, snapshot: GridSnapshot) -> None:
-        """Go on from a snapshot."""
-        self.live.restore(snapshot.content)
-        self._shown, self._waiting = deque(snapshot.shown), deque(snapshot.waiting)
-        self._waiting_quads = sum(len(element.quads) for element in snapshot.waiting)
-        self._next_close, self.closed = snapshot.next_close, snapshot.closed
+        return len(self.live) + self.state.waiting_quads
 
     def _ending(self, close: int) -> Interval:
         return Interval(close - self._width, close)
@@ -131,15 +139,15 @@ class GridWindow(WindowOperator):
         leave, those that wait and are before its end enter; each does so once, however many windows hold it.
         Entering first keeps quads that stay in both.
         """
-        self.closed = interval = self._ending(close)
-        self._next_close = close + self._slide
+        state, interval = self.state, self._ending(close)
+        state.closed, state.next_close = interval, close + self._slide
         end = close + self.closes_after
-        while self._waiting and self._waiting[0].event_time < end:
-            element = self._waiting.popleft()
-            self._waiting_quads -= len(element.quads)
-            # Between two windows of a slide greater than the width.
+        while state.waiting and state.waiting[0].event_time < end:
+            element = state.waiting.popleft()
+            state.waiting_quads -= len(element.quads)
+            # Else it is between two windows of a slide greater than the width.
             if self._holds(interval, element.event_time):
-                self._shown.append(element)
+                state.shown.append(element)
                 self.live.add(element)
-        while self._shown and not self._holds(interval, self._shown[0].event_time):
-            self.live.remove(self._shown.popleft())
+        while state.shown and not self._holds(interval, state.shown[0].event_time):
+            self.live.remove(state.shown.popleft())

@@ -1,12 +1,41 @@
-"""The content of a window as quads, for evaluators that recompute the answer."""
+"""The content of a window: as quads, for evaluators that recompute the answer, and in a checkpoint."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from pyoxigraph import Quad
 
 from ..durable.packing import QuadNumbers
 from ..element import Element, WindowContent
-from .snapshots import ContentSnapshot
+
+
+class TimesSnapshot(NamedTuple):
+    """Event times of the triples in a window, each as a quad of the default graph.
+
+    ``counts`` are their live occurrences, ``latest`` the greatest event times of these, ``touched`` the times
+    before of those whose change was not taken yet.
+    """
+
+    counts: QuadNumbers
+    latest: QuadNumbers
+    touched: Mapping[Quad, int | None]
+
+
+class ContentSnapshot(NamedTuple):
+    """The visible content of a window.
+
+    ``counts`` are the occurrences of each quad, ``changes`` what was not taken yet,
+    ``occurrences`` counts quads that nobody wants to know of, too. ``latest`` are the greatest
+    event times where the content is one of quads, ``times`` those of triples where a query asks for them.
+    """
+
+    counts: QuadNumbers
+    changes: QuadNumbers
+    occurrences: int
+    latest: QuadNumbers | None = None
+    times: TimesSnapshot | None = None
 
 
 class LiveQuads:

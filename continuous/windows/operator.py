@@ -8,20 +8,33 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Self, TypeAlias
 
 from ..element import Element
 from .encoded import EncodedContent
-from .live import LiveQuads
+from .live import ContentSnapshot, LiveQuads
 from .reports import Interval
-from .snapshots import AllSnapshot, RangeSnapshot
 
 LiveContent: TypeAlias = LiveQuads | EncodedContent
 """What a window keeps of the elements in it, as quads or as term ids."""
 EVENT_TIME = attrgetter("event_time")
 ORDER = attrgetter("event_time", "seq")
 """The order of the elements of a stream."""
+
+
+@dataclass(slots=True)
+class WindowState:
+    """What a window has become: values, and deques of elements. ``content`` is there in a checkpoint only.
+
+    What the window is (widths, bounds, counts) follows from the registration.
+    """
+
+    content: ContentSnapshot | None = None
+
+    def __copy__(self) -> Self:
+        return type(self)(*[copy(getattr(self, each.name)) for each in fields(self) if each.init])
 
 
 class WindowOperator:
@@ -38,15 +51,20 @@ class WindowOperator:
         closes_after: its closes are due only once the watermark has passed them (``(open, close]``).
         stay: how long after its event time an element is out at the latest, in milliseconds; None where
             time does not decide.
-        closed: the bounds of the window that closed last, where it has bounds.
+        state: what it has become beside its content; None to begin empty after a restart.
         live: what keeps the visible content and its changes. Set from the query that it is made for.
     """
 
     closes = False
     closes_after = False
     stay: int | None = None
-    closed: Interval | None = None
+    state: Any = None
     live: LiveContent
+
+    @property
+    def closed(self) -> Interval | None:
+        """The bounds of the window that closed last, where it has bounds."""
+        return None
 
     def start(self, origin: int) -> None:
         """The query's first element or heartbeat has this event time."""
@@ -80,16 +98,26 @@ class WindowOperator:
 
     def snapshot(self) -> Any:
         """What it has become, in plain values, for a checkpoint; None to begin empty after a restart."""
-        return None
+        return None if self.state is None else replace(self.state, content=self.live.snapshot())
 
     def restore(self, snapshot: Any) -> None:
         """Go on, in an empty window of the same declaration, from what `snapshot` gave."""
+        self.live.restore(snapshot.content)
+        self.state = copy(snapshot)
+        self.state.content = None
 
     def fork(self) -> Self:
         """A window of its own that holds the same."""
         other = copy(self)
         vars(other).update({name: copy(value) for name, value in vars(self).items()})
         return other
+
+
+@dataclass(slots=True)
+class RangeState(WindowState):
+    """``elements`` are the live ones in order."""
+
+    elements: deque[Element] = field(default_factory=deque)
 
 
 class RangeWindow(WindowOperator):
@@ -105,23 +133,24 @@ class RangeWindow(WindowOperator):
     def __init__(self, width_ms: int, *, open_start: bool = False) -> None:
         # An element of event time e is out from e + stay on. [NOW] is one instant under both bounds.
         self.stay: int = max(1, width_ms if open_start else width_ms + 1)
-        self._elements: deque[Element] = deque()
+        self.state: RangeState = RangeState()
 
     def next_due(self) -> int | None:
         """The instant at which the oldest element leaves."""
-        return self._elements[0].event_time + self.stay if self._elements else None
+        elements = self.state.elements
+        return elements[0].event_time + self.stay if elements else None
 
     def advance(self, instant: int) -> bool:
         """Let leave what is too old at ``instant``."""
-        left = False
-        while self._elements and self._elements[0].event_time + self.stay <= instant:
-            self.live.remove(self._elements.popleft())
+        elements, left = self.state.elements, False
+        while elements and elements[0].event_time + self.stay <= instant:
+            self.live.remove(elements.popleft())
             left = True
         return left
 
     def add(self, element: Element) -> bool:
         """The element enters at its event time."""
-        self._elements.append(element)
+        self.state.elements.append(element)
         self.live.add(element)
         return True
 
@@ -129,22 +158,16 @@ class RangeWindow(WindowOperator):
         """The element enters if the window still holds its time."""
         if element.event_time + self.stay <= instant:
             return False
-        insort(self._elements, element, key=ORDER)
+        insort(self.state.elements, element, key=ORDER)
         self.live.add(element)
         return True
-
-    def snapshot(self) -> RangeSnapshot:
-        """What it has become."""
-        return RangeSnapshot(self.live.snapshot(), self._elements)
-
-    def restore(self, snapshot: RangeSnapshot) -> None:
-        """Go on from a snapshot."""
-        self.live.restore(snapshot.content)
-        self._elements = deque(snapshot.elements)
 
 
 class AllWindow(WindowOperator):
     """``[ALL]``: everything since registration. Its state is unbounded, EXPLAIN warns of it."""
+
+    def __init__(self) -> None:
+        self.state: WindowState = WindowState()
 
     def add(self, element: Element) -> bool:
         """The element enters for good."""
@@ -154,11 +177,3 @@ class AllWindow(WindowOperator):
     def admit(self, element: Element, instant: int) -> bool:
         """The element enters for good."""
         return self.add(element)
-
-    def snapshot(self) -> AllSnapshot:
-        """What it has become."""
-        return AllSnapshot(self.live.snapshot())
-
-    def restore(self, snapshot: AllSnapshot) -> None:
-        """Go on from a snapshot."""
-        self.live.restore(snapshot.content)

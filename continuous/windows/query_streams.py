@@ -9,22 +9,25 @@ behind     in order on its own stream, but the query went on without it
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyoxigraph import NamedNode
 
 from ..algebra.query import WindowDeclaration
 from ..element import Element
 from ..inputs import Arrival, StreamTime
+from .counting import BatchState, ElementsState, Triples, TriplesState
 from .encoded import EncodedContent, WindowKey
+from .grid import GridState
 from .kinds import kind_of
-from .live import LiveQuads
-from .operator import ORDER, LiveContent, WindowOperator
-from .snapshots import First, TimelineSnapshot
+from .live import ContentSnapshot, LiveQuads, TimesSnapshot
+from .operator import ORDER, LiveContent, RangeState, WindowOperator, WindowState
+from .reports import Interval
 
 ContentOf = Callable[[NamedNode], LiveContent]
 """Gives an empty content of the kind that a window is to hold."""
@@ -34,18 +37,71 @@ StreamsOf = Callable[[str], Sequence[str] | None]
 
 @dataclass(slots=True)
 class View:
-    """A query's view of one of its streams: its place in the text, its time, the windows on it."""
+    """A query's view of one of its streams: its time, and the windows on it."""
 
-    order: int
     lateness: int
     time: StreamTime = StreamTime()
     active: bool = False
     idle: bool = False
-    operators: list[WindowOperator] = field(default_factory=list, compare=False)
+    operators: list[WindowOperator] = field(default_factory=list, init=False, compare=False)
 
     def watermark(self) -> int | None:
         """The watermark of the stream as this query waits for it."""
         return self.time.watermark(self.lateness)
+
+
+class First(NamedTuple):
+    """The first elements that a timeline was given.
+
+    ``newest``: nothing that was accepted before them has a greater event time. ``place``: equal for
+    timelines that have been given the same from the beginning; None where that is not known.
+    """
+
+    newest: int
+    place: tuple[int, int | None] | None
+
+
+class TimelineSnapshot(NamedTuple):
+    """A query's time.
+
+    ``streams`` by IRI in text order, ``windows`` by (window, stream), each as its operator gave it.
+    Of the elements ``waiting`` for the watermark there are the places of their streams in ``orders`` and
+    numbers of their pushes.
+    """
+
+    streams: dict[str, View]
+    windows: list[tuple[tuple[str, str], Any]]
+    waiting: deque[Element]
+    orders: list[int]
+    pushes: list[int]
+    next_report: int | None
+    last_at: int | None
+    last_window: Interval | None
+    instant: int | None
+    first: First | None
+    late: int
+    behind: int
+    taken: int
+
+
+RECORDS = {
+    "AllSnapshot": WindowState,
+    "BatchSnapshot": BatchState,
+    "ContentSnapshot": ContentSnapshot,
+    "Element": Element,
+    "ElementsSnapshot": ElementsState,
+    "First": First,
+    "GridSnapshot": GridState,
+    "Interval": Interval,
+    "OccurrencesSnapshot": Triples,
+    "RangeSnapshot": RangeState,
+    "StreamTime": StreamTime,
+    "StreamViewSnapshot": View,
+    "TimelineSnapshot": TimelineSnapshot,
+    "TimesSnapshot": TimesSnapshot,
+    "TriplesSnapshot": TriplesState,
+}
+"""What a snapshot of a timeline is made of, by its names in checkpoints."""
 
 
 class QueryWindows:
@@ -188,7 +244,7 @@ class InputOrder:
 
     def read(self, iri: str, lateness: int) -> View:
         """Read a stream, waiting so long for disordered elements at least."""
-        view = self.views.setdefault(iri, View(len(self.views), lateness))
+        view = self.views.setdefault(iri, View(lateness))
         view.lateness = max(view.lateness, lateness)
         return view
 
@@ -227,7 +283,7 @@ class InputOrder:
 
     def accept(self, view: View, event: Arrival, instant: int | None) -> list[Element]:
         """Sort an arrival's elements into waiting and late ones; the late ones in time order."""
-        push = event.elements[0].seq
+        order, push = list(self.views).index(event.stream), event.elements[0].seq
         if self.first is None:
             place = None if self.taken or self.heap else (push, instant)
             self.first = First(event.before.newest, place)
@@ -245,7 +301,7 @@ class InputOrder:
                 self.behind += 1
                 late.append(element)
             else:
-                entry = (element.event_time, view.order, element.seq, push, element)
+                entry = (element.event_time, order, element.seq, push, element)
                 heapq.heappush(self.heap, entry)
         return sorted(late, key=ORDER)
 
@@ -260,10 +316,7 @@ class InputOrder:
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
         """Go on from a snapshot; windows are still to be put on the streams."""
-        self.views = {
-            stream: View(order, view.lateness, view.time, view.active, view.idle)
-            for order, (stream, view) in enumerate(snapshot.streams.items())
-        }
+        self.views = {stream: replace(view) for stream, view in snapshot.streams.items()}
         self.first = snapshot.first
         self.late, self.behind, self.taken = snapshot.late, snapshot.behind, snapshot.taken
         # Earlier releases had other numbers for pushes.
@@ -276,6 +329,6 @@ class InputOrder:
     def fork(self) -> InputOrder:
         """The same, to go on from here for itself; windows are still to be put on the streams."""
         other = copy(self)
-        other.views = {stream: replace(view, operators=[]) for stream, view in self.views.items()}
+        other.views = {stream: replace(view) for stream, view in self.views.items()}
         other.heap = list(self.heap)
         return other

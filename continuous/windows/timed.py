@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..element import Element
 from ..rows import IdRow
 from .encoded import ElementCoder, EncodedContent, Predicates
-from .snapshots import ContentSnapshot, TimesSnapshot
+from .live import ContentSnapshot, TimesSnapshot
 
 Turned = dict[IdRow, tuple[int | None, int | None]]
 """For triples whose time is another one: the time before and the time now, None where it is not there."""

@@ -23,9 +23,8 @@ from ..element import Element
 from ..inputs import Advance, Arrival, Idle, StreamInput
 from .grid import GridWindow
 from .operator import EVENT_TIME, WindowOperator
-from .query_streams import ContentOf, InputOrder, QueryWindows, StreamsOf, View
+from .query_streams import ContentOf, InputOrder, QueryWindows, StreamsOf, TimelineSnapshot, View
 from .reports import Cause, Evaluation, Interval, Report, Skipped, Step
-from .snapshots import StreamViewSnapshot, TimelineSnapshot
 
 _NEVER = (1 << 62, 0)
 
@@ -113,10 +112,7 @@ class QueryTimeline:
         """What it has become since the registration, for a checkpoint."""
         inputs, waiting = self.inputs, sorted(self.inputs.heap)
         return TimelineSnapshot(
-            {
-                iri: StreamViewSnapshot(each.lateness, each.time, each.active, each.idle)
-                for iri, each in inputs.views.items()
-            },
+            {iri: copy(view) for iri, view in inputs.views.items()},
             [(key, operator.snapshot()) for key, operator in self.windows.operators.items()],
             deque(element for *_, element in waiting),
             [order for _, order, *_ in waiting],

@@ -13,8 +13,8 @@ from quadrill.continuous.durable.packing import pack, unpack
 from quadrill.continuous.windows.encoded import EncodedContent, EngineTerms
 from quadrill.continuous.windows.live import LiveQuads
 from quadrill.continuous.windows.operator import LiveContent
+from quadrill.continuous.windows.query_streams import RECORDS
 from quadrill.continuous.windows.reports import Report
-from quadrill.continuous.windows.snapshots import RECORDS
 from quadrill.continuous.windows.timed import TimedContent
 from quadrill.continuous.windows.timeline import QueryTimeline
 
