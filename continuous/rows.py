@@ -26,6 +26,15 @@ class Schema:
     vars: tuple[str, ...]
     certain: frozenset[str] = frozenset()
 
+    @classmethod
+    def bound(cls, *names: str) -> Schema:
+        """The schema of rows that bind all of these."""
+        return cls(names, frozenset(names))
+
+    def columns(self, names: Iterable[str]) -> list[int]:
+        """The places of some variables; -1 for one that no row has."""
+        return [self.vars.index(name) if name in self.vars else -1 for name in names]
+
     def position(self, name: str) -> int:
         """The place of a variable. Raises ValueError when the row has none."""
         return self.vars.index(name)

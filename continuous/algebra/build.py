@@ -80,6 +80,13 @@ def conjuncts(node: Algebra) -> list[Algebra]:
     return [node]
 
 
+def conditions_of(expr: Expr) -> list[Expr]:
+    """The conditions that must all be true; an error in any of them is as good as false."""
+    if isinstance(expr, Call) and expr.name == "&&":
+        return [each for arg in expr.args for each in conditions_of(arg)]
+    return [expr]
+
+
 def children(node: Algebra) -> tuple[Algebra, ...]:
     """The direct operands of a node; patterns inside expressions are not among them."""
     if isinstance(node, (Join, Union, Minus, LeftJoin)):

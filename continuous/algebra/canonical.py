@@ -26,7 +26,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from pyoxigraph import Literal, NamedNode
 
 from . import nodes as n
-from .build import all_nodes, children, conjuncts, join, operands, union, with_operands
+from .build import all_nodes, children, conditions_of, conjuncts, join, operands, union, with_operands
 from .nodes import (
     Algebra,
     Bgp,
@@ -305,7 +305,7 @@ def _lift(node: Algebra, names: PlaceNames) -> Algebra:
 def _lift_filter(condition: Expr, inner: Algebra, names: PlaceNames) -> Algebra:
     left: list[Expr] = []
     node = _lift(inner, names)
-    for each in _conditions(condition):
+    for each in conditions_of(condition):
         place = _equality(each, inner)
         name = None if place is None else names.get(place)
         if place is None or name is None or name in in_scope(node):
@@ -343,7 +343,7 @@ def _collect(node: Algebra, found: dict[Place, str]) -> None:
             _collect(inner, found)
         case n.Filter(condition, inner):
             _collect(inner, found)
-            for asked in _conditions(condition):
+            for asked in conditions_of(condition):
                 place = _equality(asked, inner)
                 if place is not None:
                     found.setdefault(place, "")
@@ -366,15 +366,6 @@ def _lift_triple(pattern: TriplePattern, names: PlaceNames) -> TriplePattern:
 def _lift_term(term: TermPattern, names: PlaceNames) -> TermPattern:
     name = names.get(("", term)) if isinstance(term, NamedNode | Literal) else None
     return term if name is None else Var(name)
-
-
-def _conditions(expr: Expr) -> list[Expr]:
-    """The conditions that must all be true."""
-    match expr:
-        case Call("&&", args):
-            return [each for arg in args for each in _conditions(arg)]
-        case _:
-            return [expr]
 
 
 def _equality(expr: Expr, inner: Algebra) -> Place | None:

@@ -53,7 +53,7 @@ def evaluates_by_graph(inner: Algebra, variable: Var | None) -> bool:
     """
     if variable is not None and variable.name in mentioned(inner) and not only_matches(inner):
         return False
-    return _pure(inner) and _touches_graph(inner)
+    return _pure(inner) and touches_graph(inner, zero=True)
 
 
 def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
@@ -103,19 +103,22 @@ def _pure(node: Algebra) -> bool:
     return all(map(_pure, children(node))) and all(map(_pure, patterns))
 
 
-def _touches_graph(node: Algebra) -> bool:
-    """Every solution comes from a quad pattern, which binds ?g."""
+def touches_graph(node: Algebra, *, zero: bool = False) -> bool:
+    """True when every solution comes from a quad of the graph, so that there is none without the graph.
+
+    With ``zero`` the empty pattern and paths of length zero count as quad patterns, as Oxigraph has it.
+    """
     match node:
-        case Bgp() | Path():
-            return True
+        case Bgp(patterns):
+            return zero or bool(patterns)
+        case Path(_, path, _):
+            return zero or not isinstance(path, ZeroOrMore | ZeroOrOne)
         case Join(left, right):
-            return _touches_graph(left) or _touches_graph(right)
+            return touches_graph(left, zero=zero) or touches_graph(right, zero=zero)
         case Union(left, right):
-            return _touches_graph(left) and _touches_graph(right)
-        case LeftJoin(left, _, _) | Minus(left, _):
-            return _touches_graph(left)
-        case Filter(_, inner) | Extend(inner, _, _):
-            return _touches_graph(inner)
+            return touches_graph(left, zero=zero) and touches_graph(right, zero=zero)
+        case LeftJoin(inner, _, _) | Minus(inner, _) | Filter(_, inner) | Extend(inner, _, _):
+            return touches_graph(inner, zero=zero)
         case _:
             return False
 

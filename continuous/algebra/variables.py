@@ -146,6 +146,55 @@ def certain(node: Algebra) -> Names:
             return certain(inner)
 
 
+def bound_when_true(expr: Expr) -> Names:
+    """Variables that are bound in every row for which the condition is true.
+
+    ``?a > 1 && (?b < 2 || ?b > ?c)`` proves ?a and ?b. Joins use such variables as keys.
+    """
+    match expr:
+        case Call("&&", args):
+            return NO_NAMES.union(*map(bound_when_true, args))
+        case Call("||", args):
+            first, *others = map(bound_when_true, args)
+            return first.intersection(*others)
+        case Call("BOUND", (Var(name),)):
+            return frozenset((name,))
+        case Call("IN" | "NOT IN", (first_argument, *_)):
+            return _needed(first_argument)
+        case _:
+            return _needed(expr)
+
+
+def _needed(expr: Expr) -> Names:
+    """Variables without which the expression is an error."""
+    match expr:
+        case Var(name):
+            return frozenset((name,))
+        case Call("!", (inner,)):
+            return _needed(inner)
+        case Call(name, args) if name not in _TOLERANT:
+            return NO_NAMES.union(*map(_needed, args))
+        case FunctionCall(_, args):
+            return NO_NAMES.union(*map(_needed, args))
+        case Call() | Constant() | Exists():
+            return NO_NAMES
+
+
+_TOLERANT = frozenset({"IF", "COALESCE", "BOUND", "IN", "NOT IN", "||", "&&", "!"})
+"""Calls that can have a value although an argument is an error."""
+
+
+def always_bound(expr: Expr) -> bool:
+    """True for an expression that has a value in every row."""
+    match expr:
+        case Constant():
+            return True
+        case Call("COALESCE", args):
+            return any(map(always_bound, args))
+        case _:
+            return False
+
+
 def mentioned(node: Algebra) -> Names:
     """Every variable name that occurs anywhere in the pattern, of inner scopes and expressions too."""
     names = set() if isinstance(node, _WITHOUT_OWN) else set(in_scope(node))

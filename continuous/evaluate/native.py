@@ -20,13 +20,11 @@ from quadrill.store.errors import UnsupportedError
 from ..algebra.build import all_nodes, expressions
 from ..algebra.query import ContinuousQuery
 from ..algebra.static import StaticPattern, is_static, is_volatile
+from ..algebra.template import Skeleton, skeleton
 from ..algebra.triggers import unkeyed
-from ..algebra.variables import certain
 from ..algebra.volatile import with_clock
 from ..element import Solution
 from ..plan.plan_state import Encoded, PlanState
-from ..plan.sources import StaticTable
-from ..plan.template import Skeleton, skeleton
 from ..rows import Delta, IdRow
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
@@ -85,7 +83,7 @@ class IncrementalAnswer:
         self.rows: Delta = {}
         self.reading = threading.Lock()
         self._decode = state.decoder(names)
-        self._places = state.places(names)
+        self._places = state.plan.schema.columns(names)
         self._ask = ask
         self._top = state.top if ordered else None
         self._shown_revision = -1
@@ -176,7 +174,7 @@ class NativeEvaluator(Evaluator):
     """Evaluates one continuous query incrementally; not thread-safe.
 
     Attributes:
-        tables: what a planner must know of the static parts, by name.
+        tables: the columns of the static parts, by name.
         state: its plan at work; None while others evaluate the query.
         answer: of that plan.
     """
@@ -200,11 +198,7 @@ class NativeEvaluator(Evaluator):
             # The store reads the first rows without anybody holding the others.
             raise UnsupportedError("ORDER BY or LIMIT of a query without windows")
         self.rest = with_clock(self.rest)
-        self.tables = {
-            part.name: StaticTable(part.name, names, certain(part.pattern).intersection(names))
-            for part in self.statics.parts
-            for names in [tuple(var.name for var in part.vars)]
-        }
+        self.tables = {part.name: [var.name for var in part.vars] for part in self.statics.parts}
         state = self._start_plan()
         for part in self.statics.parts:
             held_because = self._why_held(part, state) if self.statics.follows else None
@@ -231,7 +225,7 @@ class NativeEvaluator(Evaluator):
             reason = "it binds the stream of a window"
         if reason is None:
             looked_up = [self.statics.parts[place].name for place in self.statics.looked_up]
-            reason = state.unkeyed(part.name, looked_up)
+            reason = state.plan.unkeyed(part.name, looked_up)
         return reason
 
     @property
@@ -310,10 +304,9 @@ class NativeEvaluator(Evaluator):
         if self.state is None or (self.state.asks_clock and statics.parts):
             # A commit is an instant, of those alone whose static parts it changes.
             return None
-        columns = tuple((each.name, frozenset(each.vars), each.certain) for each in self.tables.values())
         text = hashlib.sha256(self.skeleton.text.encode()).digest()
         kept = (options.window_default_graph, options.quoted_asserted, options.base_iri)
-        return (text, self.query.form, self.vars, self.query.windows, columns, kept)
+        return (text, self.query.form, self.vars, self.query.windows, kept)
 
     def sleep(self) -> None:
         """Others evaluate the query: operators and answer are let go of."""

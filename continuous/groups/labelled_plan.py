@@ -9,12 +9,11 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.dictionary import inline_id
 
+from ..algebra.template import MEMBER, PARAMETERS, lift
 from ..evaluate.evaluator import weakly
 from ..evaluate.native import AnswerChange, IncrementalAnswer, NativeEvaluator
 from ..expressions.oxigraph import canonical
 from ..plan.plan_state import Encoded, PlanState
-from ..plan.sources import StaticTable
-from ..plan.template import MEMBER, PARAMETERS, lift
 from ..rows import EMPTY, Delta, IdRow, negate
 from ..static.table import Changes
 
@@ -40,7 +39,7 @@ class LabelledPlan:
 
         Args:
             sample: the evaluator of one of the members, which need not become one.
-            varying: the places of the constants (see `plan.template.skeleton`) that differ.
+            varying: the places of the constants (see `algebra.template.skeleton`) that differ.
             labelled: the places of the static parts that do.
             at: the last evaluation.
             contents: the windows as they were then.
@@ -56,17 +55,14 @@ class LabelledPlan:
         self._columns = [tuple(sorted(var.name for var in part.vars)) for part in parts]
         self._names = names = [part.name for part in parts]
         lifted = lift(sample.rest, self.varying, [names[place] for place in labelled])
-        columns = (MEMBER.name, *(var.name for var in lifted.parameters))
         tables = dict(sample.tables)
-        tables[PARAMETERS] = StaticTable(PARAMETERS, columns, frozenset(columns))
+        tables[PARAMETERS] = [MEMBER.name, *(var.name for var in lifted.parameters)]
         for place in labelled:
-            table = tables[names[place]]
-            own = (*self._columns[place], MEMBER.name)
-            tables[names[place]] = StaticTable(table.name, own, table.certain | {MEMBER.name})
+            tables[names[place]] = [*self._columns[place], MEMBER.name]
         with self._terms.planning:
             self.state = PlanState(lifted.root, sample.query, tables, sample.options, self._terms)
             release = self._terms.dictionary.hold(weakly(self._held_rows))
-        (self._member,) = self.state.places([MEMBER.name])
+        self._member = self.state.plan.schema.position(MEMBER.name)
         self.close = weakref.finalize(self, _let_go, release, self.state.close)
         for place, change in sample.statics.as_taken().items():
             if place not in self.labelled:

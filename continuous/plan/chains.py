@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from ..algebra.build import sub_expressions
+from ..algebra.build import conditions_of, sub_expressions
 from ..algebra.nodes import Call, Expr, FunctionCall, Var
 from ..expressions.compile import Emitter
 from ..operators import linear
@@ -72,18 +72,13 @@ class RowBody:
 
         Of a row that some filter dropped it is not remembered which, so one filter alone can count its rows.
         """
-        exprs = [expr for place in dict.fromkeys([*chain, last]) for expr in self._exprs(self._nodes[place])]
+        exprs = [expr for place in dict.fromkeys([*chain, last]) for expr in self._nodes[place].exprs if expr]
         return len(self._counted(chain, last)) < 2 and sum(map(_calls, exprs)) >= _COSTLY_CALLS
 
     def _counted(self, chain: list[int], last: int) -> list[int]:
         """The filters on the way, which count the rows that they let pass."""
         filters = [each for each in chain if isinstance(self._nodes[each].operator, linear.Filter)]
         return [each for each in filters if each != last]
-
-    def _exprs(self, node: PlanNode) -> list[Expr]:
-        if isinstance(node.operator, Aggregate):
-            return [expr for expr in node.extra.exprs if expr is not None]
-        return [] if node.expr is None else [node.expr]
 
     def _remembered(self, chain: list[int], slots: dict[str, str], last: int, row: str) -> list[str]:
         """The lines of `_compute` for a row that is new; what was made of it then for one that leaves."""
@@ -118,8 +113,7 @@ class RowBody:
             node = self._nodes[place]
             operator = node.operator
             if isinstance(operator, linear.Filter):
-                assert node.expr is not None
-                for condition in _conjuncts(node.expr):
+                for condition in conditions_of(_only(node)):
                     out.line(f"if {out.truth(condition, slots)} is not True: continue")
                 if place != last:
                     out.line(f"rows_out[{place}] += 1")
@@ -133,9 +127,7 @@ class RowBody:
 
     def _extend(self, node: PlanNode, slots: dict[str, str]) -> None:
         """A new column: its value now, its id where the row is given out."""
-        name = node.schema.vars[-1]
-        expr = node.expr
-        assert expr is not None
+        name, expr = node.schema.vars[-1], _only(node)
         if isinstance(expr, Var):
             slots[name] = slots.get(expr.name, "0")
             if expr.name in self._out.known:
@@ -175,23 +167,16 @@ class RowBody:
         below = self._nodes[node.inputs[0]].schema.vars
         out.line(f"key = {self._ids([below[each] if each >= 0 else '' for each in group.keys], slots)}")
         made = ["key"]
-        for number, ((_, aggregate), aggregation) in enumerate(
-            zip(node.extra.aggregates, group.aggregations, strict=True)
-        ):
-            by_id = aggregation.new().by_id
-            if aggregate.expr is None:
+        for expr, aggregation in zip(node.exprs, group.aggregations, strict=True):
+            if expr is None:
                 # COUNT(*) counts whatever is there, with DISTINCT rows.
-                given = self._ids(below, slots) if by_id else "True"
-            elif aggregation.column is not None:
-                name = below[aggregation.column] if aggregation.column >= 0 else ""
-                if by_id:
-                    given = self._id(name, slots) if name else "0"
-                else:
-                    given = out.value(Var(name), slots) if name else "None"
+                given = self._ids(below, slots) if aggregation.new().by_id else "True"
+            elif not aggregation.new().by_id:
+                given = out.value(expr, slots)
+            elif isinstance(expr, Var):
+                given = self._id(expr.name, slots)
             else:
-                given = out.value(node.extra.exprs[number], slots)
-                if by_id:
-                    given = f"id_of({given})"
+                given = f"id_of({out.value(expr, slots)})"
             made.append(given)
         return made
 
@@ -212,18 +197,16 @@ def _calls(expr: Expr) -> int:
     return sum(isinstance(each, Call | FunctionCall) for each in sub_expressions(expr))
 
 
-def _conjuncts(expr: Expr) -> list[Expr]:
-    """The conditions that must all be true; an error in any of them is as good as false."""
-    match expr:
-        case Call("&&", args):
-            return [each for arg in args for each in _conjuncts(arg)]
-        case _:
-            return [expr]
+def _only(node: PlanNode) -> Expr:
+    """The expression of a filter or a new column."""
+    (expr,) = node.exprs
+    assert expr is not None
+    return expr
 
 
 def is_linear(node: PlanNode) -> bool:
     """True for the nodes that a loop does in passing."""
     operator = node.operator
     if isinstance(operator, linear.Filter | linear.Extend):
-        return node.expr is not None
+        return bool(node.exprs)
     return isinstance(operator, linear.Project)

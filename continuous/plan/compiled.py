@@ -22,7 +22,7 @@ from ..operators.join import Join, Probe
 from ..operators.linear import Scan
 from ..rows import EMPTY, Delta, IdRow
 from .chains import Memos, RowBody, is_linear
-from .plan import Plan, PlanNode, SourceKey, static_nodes
+from .plan import Plan, PlanNode, SourceKey
 
 _DEEPEST_JOIN = 12
 _REPLAN_FIRST = 16
@@ -113,7 +113,7 @@ class _Writer:
         self._figures = plan.figures
         self._timed = timed
         self._out = Emitter(context)
-        self._static = static_nodes(plan.nodes)
+        self._static = plan.static
         self._rows = RowBody(plan.nodes, self._out, memos)
         self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
         self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
 from typing import Any
-
-from pyoxigraph import NamedNode
 
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
-from ..algebra.build import has_exists, map_expression
+from ..algebra.build import UNIT, has_exists, map_expression, union
+from ..algebra.graphs import touches_graph
 from ..algebra.nodes import (
     MERGED,
     Algebra,
@@ -48,26 +46,33 @@ from ..algebra.nodes import (
     Window,
 )
 from ..algebra.static import correlation
-from ..algebra.variables import expression_variables
+from ..algebra.variables import NO_NAMES, Names, expression_variables
 from ..algebra.volatile import UNBOUND, TimedPattern, greatest_of, timed_pattern, triple_of
 from ..expressions.compile import compile_condition
 from ..operators import linear
 from ..operators.matching import Match
 from ..rows import Schema
-from .patterns import Blocks, Patterns, touches_graph
-from .plan import Built, Plan, PlanBuilder, pin_tables
-from .solutions import Modifiers, Solutions
-from .sources import NO_NAMES, Compilation, Names, Scope, Sources
+from .builder import Built, Compilation, PlanBuilder, Scope
+from .modifiers import group_by, top_k
+from .patterns import Patterns
+from .plan import Plan
 
 
 @dataclass(slots=True)
 class _Group:
-    """Members of a flattened group, the filters over them, and filters that need the outer row of EXISTS."""
+    """Members of a flattened group and the filters over them.
 
+    ``residual`` are the filters that need the row of an EXISTS around it, whose variables are ``outer``.
+    """
+
+    outer: Names = NO_NAMES
+    residual: list[Expr] = field(default_factory=list)
     members: list[Built] = field(default_factory=list)
     conditions: list[Expr] = field(default_factory=list)
-    residual: list[Expr] = field(default_factory=list)
-    outer: Names = NO_NAMES
+
+    def inside(self) -> _Group:
+        """A group inside this one, in the same EXISTS."""
+        return _Group(self.outer, self.residual)
 
     def certain(self) -> Names:
         return NO_NAMES.union(*(member.schema.certain for member in self.members))
@@ -79,37 +84,24 @@ class _Group:
 def build_plan(root: Algebra, compilation: Compilation, *, ordered: bool) -> Plan:
     """The plan of a query whose static parts are `Table` nodes.
 
-    Args:
-        root: the prepared algebra, its modifiers included.
-        compilation: dictionary, expression context, windows and tables of the query.
-        ordered: the order of the root's rows means something.
-
-    Raises:
-        UnsupportedError: a construct has no delta form here.
+    With ``ordered`` the order of the root's rows means something. Raises UnsupportedError for a construct
+    that has no delta form here.
     """
     planner = _Planner(compilation)
-    built = planner.ordered_root(root) if ordered else planner.build(root, Scope())
-    pin_tables(planner.builder.nodes)
-    return Plan(planner.builder.nodes, built.place, planner.sources.tables)
+    built = planner.top_k(root, Scope()) if ordered else planner.build(root, Scope())
+    return Plan(planner.builder.nodes, built.place)
 
 
 class _Planner:
     def __init__(self, compilation: Compilation) -> None:
-        self.compilation = compilation
-        self.builder = PlanBuilder()
-        self._solutions = Solutions(compilation, self.builder)
-        self._modifiers = Modifiers(self._solutions)
-        self._fresh = count(1)
-        self.sources = Sources(compilation, self.builder)
-        self._patterns = Patterns(
-            compilation.terms, compilation.pins, self.builder, self.sources, self._fresh
-        )
-        self._blocks = Blocks(self._patterns, self.sources, self._solutions, self._fresh)
+        self.builder = PlanBuilder(compilation)
+        self._patterns = Patterns(self.builder)
 
     # --- nodes ----------------------------------------------------------------------------------
 
     def build(self, node: Algebra, scope: Scope) -> Built:
         """The operator of a node and all below it."""
+        builder = self.builder
         match node:
             case Bgp() | Join() | Window() | Graph() | Filter() | Path() | Table() | Values():
                 group = _Group()
@@ -118,51 +110,40 @@ class _Planner:
             case LeftJoin(left, right, condition):
                 return self._left_join(self._whole(left, scope), self.build(right, scope), condition, scope)
             case Union(left, right):
-                return self._solutions.union(self.build(left, scope), self.build(right, scope))
+                return builder.union(self.build(left, scope), self.build(right, scope))
             case Minus(left, right):
                 a, b = self._whole(left, scope), self.build(right, scope)
-                return self.builder.add(
-                    "minus", Match("minus", a.schema, b.schema, ignored=scope.context), [a, b]
-                )
+                return builder.add("minus", Match("minus", a.schema, b.schema, ignored=scope.context), [a, b])
             case Extend(inner, var, expr):
                 timed = timed_pattern(node)
                 if timed is not None:
                     return self._timed(timed, scope)
                 return self._extend(self.build(inner, scope), var.name, expr, scope)
             case Project(inner, variables):
-                names = [each.name for each in variables]
-                built = self.build(inner, scope)
+                built, names = self.build(inner, scope), [each.name for each in variables]
                 hidden = [each for each in built.schema.vars if each in scope.context and each not in names]
-                return self._solutions.project(built, [*names, *hidden])
+                return builder.project(built, [*names, *hidden])
             case Distinct(inner):
-                built = self.build(inner, scope)
-                return self.builder.add("distinct", linear.Distinct(built.schema), [built])
-            case Reduced(inner):
-                return self.build(inner, scope)
-            case OrderBy(inner, _):
+                return builder.distinct(self.build(inner, scope))
+            case Reduced(inner) | OrderBy(inner, _):
                 return self.build(inner, scope)
             case Slice():
-                return self._top_k(node, scope)
+                return self.top_k(node, scope)
             case Group():
                 built = self._whole(node.input, scope)
-                context = self._blocks.context(scope) if scope.context else None
-                return self._modifiers.group_by(node, built, partial(self._marked, scope=scope), context)
+                context = self._patterns.context(scope) if scope.columns else None
+                return group_by(builder, node, built, partial(self._marked, scope=scope), context)
             case Service():
                 raise UnsupportedError("SERVICE beside a window")
 
-    def ordered_root(self, node: Algebra) -> Built:
-        """The root of a query whose rows have an order."""
-        return self._top_k(node, Scope())
+    def top_k(self, node: Algebra, scope: Scope) -> Built:
+        """The operator of a node whose rows have an order."""
+        marked = partial(self._marked, scope=scope)
+        return top_k(self.builder, node, partial(self._whole, scope=scope), marked, scope.context)
 
     def _whole(self, node: Algebra, scope: Scope) -> Built:
         """The operator of a node whose rows tell for which graph or stream of a block they are."""
-        return self._blocks.in_context(self.build(node, scope), scope)
-
-    def _top_k(self, node: Algebra, scope: Scope) -> Built:
-        marked = partial(self._marked, scope=scope)
-        return self._modifiers.top_k(
-            node, lambda inner: self._whole(inner, scope), marked, sorted(scope.context)
-        )
+        return self._patterns.in_context(self.build(node, scope), scope)
 
     # --- groups ---------------------------------------------------------------------------------
 
@@ -172,22 +153,20 @@ class _Planner:
             case Join(left, right):
                 self._flatten(left, scope, group)
                 self._flatten(right, scope, group)
+            case Bgp() | Path() if scope.window is None and node != UNIT:
+                raise UnsupportedError("a pattern outside windows that changes at every instant")
             case Bgp(patterns):
-                self._refuse_outside(scope, bool(patterns))
                 group.members += self._patterns.basic(patterns, scope)
             case Path(subject, path, object_):
-                self._refuse_outside(scope, True)
                 group.members.append(self._patterns.path(subject, path, object_, scope))
             case Window():
                 self._flatten_window(node, scope, group)
-            case Graph(name, inner):
-                if scope.window is None:
-                    raise UnsupportedError("GRAPH outside a window in a part that is not static")
-                group.members += self._graph(name, inner, scope, group)
-            case Table(name, _):
-                group.members.append(self.sources.table(name))
-            case Values(variables, rows):
-                group.members.append(self._solutions.values(variables, rows))
+            case Graph():
+                self._flatten_graph(node, scope, group)
+            case Table():
+                group.members.append(self.builder.table(node))
+            case Values():
+                group.members.append(self.builder.values(node))
             case Filter(condition, inner):
                 self._flatten_filter(condition, inner, scope, group)
             case _:
@@ -196,84 +175,73 @@ class _Planner:
 
     def _flatten_filter(self, condition: Expr, inner: Algebra, scope: Scope, group: _Group) -> None:
         """A filter joins the group's filters when it means the same there, else its part stays apart."""
-        below = _Group(outer=group.outer)
+        below = group.inside()
         self._flatten(inner, scope, below)
         names = expression_variables(condition)
+        correlated = names & group.outer - below.certain()
         if has_exists(condition):
-            if names & group.outer - below.certain():
+            if correlated:
                 raise UnsupportedError("EXISTS inside EXISTS that uses the outer row")
-            built = self._with_condition(self._finish(below), condition, scope)
-            group.members.append(built)
-            group.residual += below.residual
+            group.members.append(self._with_condition(self._finish(below), condition, scope))
         elif names <= below.certain():
             group.members += below.members
             group.conditions += [*below.conditions, condition]
-            group.residual += below.residual
-        elif names & group.outer - below.certain():
-            if names & group.outer & (below.vars() - below.certain()):
+        elif correlated:
+            if correlated & below.vars():
                 raise UnsupportedError(
                     "a FILTER of EXISTS over a variable that its pattern may leave unbound"
                 )
             group.members += below.members
             group.conditions += below.conditions
-            group.residual += [*below.residual, condition]
+            group.residual.append(condition)
         else:
-            group.members.append(self._solutions.filter(self._finish(below), condition))
-            group.residual += below.residual
+            group.members.append(self.builder.filter(self._finish(below), condition))
 
     def _flatten_window(self, node: Window, scope: Scope, group: _Group) -> None:
         if scope.window is not None:
             raise QueryTextError("a window inside a window is an error")
-        if isinstance(node.name, Var):
+        variable = node.name
+        if isinstance(variable, Var):
             # The branches are built apart, so no filter in them can wait for the row of EXISTS.
             correlation(node, group.outer)
-            variable = node.name
-            branches = []
-            for name in self.sources.declared:
-                branch = Join(replace(node, name=name), Values((variable,), ((name,),)))
-                branches.append(self.build(branch, scope))
-            if not branches:
+            names = self.builder.declared
+            if not names:
                 raise QueryTextError("WINDOW ?w needs a declared window", hint="add FROM NAMED WINDOW ...")
-            built = branches[0]
-            for branch_built in branches[1:]:
-                built = self._solutions.union(built, branch_built)
-            group.members.append(built)
+            branches = [Join(replace(node, name=each), Values((variable,), ((each,),))) for each in names]
+            group.members.append(self.build(union(branches), scope))
             return
-        if node.name == MERGED:
-            self._flatten(node.input, Scope(MERGED), group)
-            return
-        stream = self.sources.declared[node.name].stream
-        variable_stream = stream.name if isinstance(stream, Var) else None
-        if variable_stream is None:
-            self._flatten(node.input, Scope(node.name), group)
+        stream = None if variable == MERGED else self.builder.declared[variable].stream
+        if not isinstance(stream, Var):
+            self._flatten(node.input, Scope(variable), group)
             return
         correlation(node, group.outer)
-        hidden = self._blocks.inside_name(variable_stream, node.input, group.outer)
-        inside = Scope(node.name, None, hidden, frozenset((hidden,)))
+        hidden = self._patterns.inside_name(stream.name, node.input, group.outer)
+        inside = Scope(variable, None, hidden)
         built = self._whole(node.input, inside)
-        group.members.append(self._blocks.renamed(built, hidden, variable_stream, inside))
+        group.members.append(self._patterns.renamed(built, hidden, stream.name, inside))
 
-    def _graph(self, name: NamedNode | Var, inner: Algebra, scope: Scope, group: _Group) -> list[Built]:
+    def _flatten_graph(self, node: Graph, scope: Scope, group: _Group) -> None:
+        """The block of a graph, evaluated apart: inside another GRAPH it is in the same stream alone."""
+        if scope.window is None:
+            raise UnsupportedError("GRAPH outside a window in a part that is not static")
+        name, below = node.name, group.inside()
         if not isinstance(name, Var):
-            below = _Group(outer=group.outer)
-            self._flatten(inner, replace(scope, graph=name, context=self._stream_of(scope)), below)
-            group.residual += below.residual
-            apart = [self._finish(below)]
-            return apart if touches_graph(inner) else [*apart, self._patterns.graph_exists(name, scope)]
-        hidden = self._blocks.inside_name(name.name, inner, group.outer)
-        inside = replace(scope, graph=Var(hidden), context=self._stream_of(scope) | {hidden})
-        below = _Group(outer=group.outer)
-        self._flatten(inner, inside, below)
-        group.residual += below.residual
+            self._flatten(node.input, replace(scope, graph=name), below)
+            group.members.append(self._finish(below))
+            if not touches_graph(node.input):
+                group.members.append(self._patterns.graph_exists(name, scope))
+            return
+        hidden = self._patterns.inside_name(name.name, node.input, group.outer)
+        inside = replace(scope, graph=Var(hidden))
+        self._flatten(node.input, inside, below)
         built = self._finish(below)
         if hidden != name.name:
-            return [self._blocks.renamed(self._blocks.in_context(built, inside), hidden, name.name, inside)]
-        return [built] if hidden in built.schema.certain else [built, self._blocks.context(inside)]
-
-    @staticmethod
-    def _stream_of(scope: Scope) -> Names:
-        """The names of a context inside another GRAPH: its stream alone, not the graph around it."""
-        return frozenset((scope.stream,)) if scope.stream else NO_NAMES
+            whole = self._patterns.in_context(built, inside)
+            group.members.append(self._patterns.renamed(whole, hidden, name.name, inside))
+            return
+        group.members.append(built)
+        if hidden not in built.schema.certain:
+            group.members.append(self._patterns.context(inside))
 
     def _timed(self, timed: TimedPattern, scope: Scope) -> Built:
         """A basic graph pattern with the greatest event times of its triples as columns."""
@@ -286,15 +254,15 @@ class _Planner:
             if triple not in asked:
                 plain.append(pattern)
                 continue
-            times[triple] = Var(f"_:at{next(self._fresh)}")
+            times[triple] = self.builder.fresh("at")
             group.members.append(self._patterns.pattern(pattern, scope, times[triple]))
         group.members += self._patterns.basic(plain, scope)
         built = self._finish(group)
         names = [*built.schema.vars, *(var.name for var, _ in timed.marks)]
         for var, triples in timed.marks:
-            built = self._solutions.extend(built, var.name, greatest_of([times[each] for each in triples]))
+            built = self.builder.extend(built, var.name, greatest_of([times[each] for each in triples]))
         hidden = {var.name for var in times.values()}
-        return self._solutions.project(built, [name for name in names if name not in hidden])
+        return self.builder.project(built, [name for name in names if name not in hidden])
 
     def _finish(self, group: _Group) -> Built:
         """Join the members, each filter as early as its variables allow."""
@@ -304,7 +272,7 @@ class _Planner:
             names = expression_variables(condition)
             for place, member in enumerate(members):
                 if names and names <= member.schema.certain:
-                    members[place] = self._solutions.filter(member, condition)
+                    members[place] = self.builder.filter(member, condition)
                     break
             else:
                 late.append(condition)
@@ -313,16 +281,16 @@ class _Planner:
         elif len(members) == 1:
             built = members[0]
         else:
-            built = self._solutions.join(*members)
+            built = self.builder.join(*members)
         for condition in late:
-            built = self._solutions.filter(built, condition)
+            built = self.builder.filter(built, condition)
         return built
 
     # --- rows -----------------------------------------------------------------------------------
 
     def _with_condition(self, built: Built, condition: Expr, scope: Scope) -> Built:
         """A filter whose condition has EXISTS in it."""
-        built = self._blocks.in_context(built, scope)
+        built = self._patterns.in_context(built, scope)
         if isinstance(condition, Exists):
             right, residual = self._exists_side(condition, built.schema, scope)
             mode = "anti" if condition.negated else "semi"
@@ -330,43 +298,40 @@ class _Planner:
             return self.builder.add("not exists" if condition.negated else "exists", operator, [built, right])
         names = built.schema.vars
         built, condition = self._marked(built, condition, scope)
-        return self._solutions.project(self._solutions.filter(built, condition), names)
+        return self.builder.project(self.builder.filter(built, condition), names)
 
     def _marked(self, built: Built, expr: Expr, scope: Scope) -> tuple[Built, Expr]:
         """Each EXISTS in the expression as a boolean column of the rows."""
-        places: list[Built] = [self._blocks.in_context(built, scope)]
+        built = self._patterns.in_context(built, scope)
+        id_of = self.builder.compilation.context.values.id_of
 
         def change(each: Expr) -> Expr | None:
+            nonlocal built
             if not isinstance(each, Exists):
                 return None
-            right, residual = self._exists_side(each, places[0].schema, scope)
-            mark = f"_:exists{next(self._fresh)}"
-            true_id, false_id = (self.compilation.context.values.id_of(value) for value in (True, False))
-            if each.negated:
-                true_id, false_id = false_id, true_id
+            right, residual = self._exists_side(each, built.schema, scope)
+            mark = self.builder.fresh("exists")
             operator = Match(
                 "mark",
-                places[0].schema,
+                built.schema,
                 right.schema,
                 residual,
-                mark=mark,
-                true_id=true_id,
-                false_id=false_id,
+                mark=mark.name,
+                true_id=id_of(not each.negated),
+                false_id=id_of(each.negated),
             )
-            places[0] = self.builder.add("exists mark", operator, [places[0], right])
-            return Var(mark)
+            built = self.builder.add("exists mark", operator, [built, right])
+            return mark
 
-        changed = map_expression(expr, change)
-        return places[0], changed
+        expr = map_expression(expr, change)
+        return built, expr
 
     def _extend(self, built: Built, name: str, expr: Expr, scope: Scope) -> Built:
-        if has_exists(expr):
-            built = self._blocks.in_context(built, scope)
-        names = built.schema.vars
-        if has_exists(expr):
-            built, expr = self._marked(built, expr, scope)
-        extended = self._solutions.extend(built, name, expr)
-        return extended if built.schema.vars == names else self._solutions.project(extended, [*names, name])
+        if not has_exists(expr):
+            return self.builder.extend(built, name, expr)
+        built = self._patterns.in_context(built, scope)
+        marked, expr = self._marked(built, expr, scope)
+        return self.builder.project(self.builder.extend(marked, name, expr), [*built.schema.vars, name])
 
     def _left_join(self, left: Built, right: Built, condition: Expr | None, scope: Scope) -> Built:
         """OPTIONAL. With EXISTS in its condition: the joined rows that pass, and the left rows without one.
@@ -374,23 +339,21 @@ class _Planner:
         Joining may bind a variable that the left row leaves unbound, so those are told apart by copies.
         """
         if condition is None or not has_exists(condition):
-            return self._solutions.left_join(left, right, condition)
+            return self.builder.left_join(left, right, condition)
         names = left.schema.vars
         told = [name for name in names if name in left.schema.certain]
         for name in names:
             if name not in left.schema.certain:
-                told.append(f"_:left{next(self._fresh)}")
+                told.append(self.builder.fresh("left").name)
                 copy = Call("COALESCE", (Var(name), Constant(UNBOUND)))
-                left = self._solutions.extend(left, told[-1], copy)
-        joined = self._with_condition(self._solutions.join(left, right), condition, scope)
-        absent = self._solutions.without(
-            self._solutions.project(left, [*told, *(each for each in left.schema.vars if each not in told)]),
-            self._solutions.project(joined, told),
+                left = self.builder.extend(left, told[-1], copy)
+        joined = self._with_condition(self.builder.join(left, right), condition, scope)
+        absent = self.builder.without(
+            self.builder.project(left, [*told, *(each for each in left.schema.vars if each not in told)]),
+            self.builder.project(joined, told),
         )
         shown = (*names, *(name for name in right.schema.vars if name not in names))
-        return self._solutions.union(
-            self._solutions.project(joined, shown), self._solutions.project(absent, names)
-        )
+        return self.builder.union(self.builder.project(joined, shown), self.builder.project(absent, names))
 
     def _exists_side(self, exists: Exists, left: Schema, scope: Scope) -> tuple[Built, Any]:
         """The right side of EXISTS, and the test of the merged row for filters that see both sides."""
@@ -399,16 +362,9 @@ class _Planner:
         right = self._finish(group)
         # Of what is only looked for, other columns would be made and kept for nothing.
         asked = frozenset(left.vars).union(*map(expression_variables, group.residual))
-        right = self._solutions.project(right, [name for name in right.schema.vars if name in asked])
+        right = self.builder.project(right, [name for name in right.schema.vars if name in asked])
         if not group.residual:
             return right, None
         merged = (*left.vars, *(name for name in right.schema.vars if name not in left.vars))
-        tests = [compile_condition(each, merged, self.compilation.context) for each in group.residual]
+        tests = [compile_condition(each, merged, self.builder.compilation.context) for each in group.residual]
         return right, (tests[0] if len(tests) == 1 else lambda row: all(test(row) for test in tests))
-
-    # --- refusals -------------------------------------------------------------------------------
-
-    @staticmethod
-    def _refuse_outside(scope: Scope, patterns: bool) -> None:
-        if patterns and scope.window is None:
-            raise UnsupportedError("a pattern outside windows that changes at every instant")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from ..algebra.nodes import Algebra, Expr
+from ..algebra.nodes import Expr
 from ..operators import linear
 from ..operators.join import Join
 from ..operators.linear import Operator, Scan
@@ -19,11 +19,11 @@ from ..rows import EMPTY, Delta, IdRow, Schema
 from ..windows.encoded import Predicates
 
 SourceKey = str
-"""One input of a plan: the triples or the named graphs' quads of a window, or a static table."""
+"""One input of a plan."""
 
 
 def source_key(kind: str, name: NamedNode | str) -> SourceKey:
-    """The key of an input; ``kind`` is ``triples``, ``quads`` or ``table``."""
+    """The key of an input: ``triples``, ``quads``, ``times`` or ``streams`` of a window, or a ``table``."""
     return f"{kind} {name}"
 
 
@@ -35,8 +35,8 @@ CLOCK_KEY: SourceKey = "clock now"
 class PlanNode:
     """One operator and where its inputs come from.
 
-    ``source`` is set instead of ``operator`` where changes enter. ``expr`` is the expression of a filter
-    or extend, ``detail`` one line for EXPLAIN.
+    ``source`` is set instead of ``operator`` where changes enter. ``exprs`` are the expressions of a filter,
+    an extension or the set functions of a group, ``detail`` one line for EXPLAIN.
     """
 
     label: str
@@ -45,8 +45,17 @@ class PlanNode:
     operator: Operator | None = None
     source: SourceKey | None = None
     detail: str = ""
-    expr: Expr | None = None
-    extra: Any = None
+    exprs: Sequence[Expr | None] = ()
+
+    @property
+    def is_table(self) -> bool:
+        """True where the changes of a static part enter."""
+        return self.source is not None and self.source.startswith("table ")
+
+    @property
+    def size(self) -> int | None:
+        """How many rows, entries or groups the operator keeps; None for one that keeps none."""
+        return None if self.operator is None else self.operator.size()
 
 
 class PlanFigures:
@@ -84,37 +93,44 @@ class Plan:
 
     nodes: list[PlanNode]
     root: int
-    tables: set[str] = field(default_factory=set)
-    """The names of the static parts that it reads."""
-    windows: dict[NamedNode, Algebra | None] = field(default_factory=dict)
     primed: bool = False
     figures: PlanFigures = field(init=False)
+    sources: frozenset[SourceKey] = field(init=False)
+    """What it reads."""
 
     def __post_init__(self) -> None:
         self.figures = PlanFigures(len(self.nodes))
+        self.sources = frozenset(node.source for node in self.nodes if node.source is not None)
 
     @property
     def schema(self) -> Schema:
         """The schema of the answer's rows."""
         return self.nodes[self.root].schema
 
+    @property
+    def static(self) -> frozenset[int]:
+        """The places of nodes whose rows change with the store alone: no window is below them."""
+        found: set[int] = set()
+        for place, node in enumerate(self.nodes):
+            if node.is_table or (node.operator is not None and found.issuperset(node.inputs)):
+                found.add(place)
+        return frozenset(found)
+
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
         """One transaction: the changes of all inputs together; the change of the answer."""
         results: list[Delta] = []
         rows = self.figures.rows
         self.figures.steps += 1
-        for node in self.nodes:
-            if results:
-                rows[len(results) - 1] += len(results[-1])
+        for place, node in enumerate(self.nodes):
+            given = [results[each] for each in node.inputs]
             if node.operator is None:
-                results.append(changes.get(node.source, EMPTY) if node.source is not None else EMPTY)
-                continue
-            given = [results[place] for place in node.inputs]
-            if self.primed and not any(given) and not node.operator.is_due:
-                results.append(EMPTY)
+                change = changes.get(node.source or "", EMPTY)
+            elif self.primed and not any(given) and not node.operator.is_due:
+                change = EMPTY
             else:
-                results.append(node.operator.step(*given))
-        rows[-1] += len(results[-1])
+                change = node.operator.step(*given)
+            rows[place] += len(change)
+            results.append(change)
         self.primed = True
         return results[self.root]
 
@@ -124,7 +140,7 @@ class Plan:
 
     def size(self) -> int:
         """How many rows, entries and groups the operators keep."""
-        return sum(_size(node) or 0 for node in self.nodes)
+        return sum(node.size or 0 for node in self.nodes)
 
     def measured(self) -> list[dict[str, Any]]:
         """The figures of each operator since the query began to run, as JSON members, the root last.
@@ -144,9 +160,9 @@ class Plan:
                     "detail": node.detail,
                     "inputs": list(node.inputs),
                     "columns": list(node.schema.vars),
-                    "rows_in": sum(figures.rows_out(each) for each in node.inputs),
+                    "rows_in": sum(map(figures.rows_out, node.inputs)),
                     "rows_out": figures.rows_out(place),
-                    "state_rows": _size(node) or 0,
+                    "state_rows": node.size or 0,
                     "microseconds": figures.microseconds(place) if head == place else None,
                     "timed_with": head,
                 }
@@ -165,11 +181,10 @@ class Plan:
             node = self.nodes[place]
             again = place in shown and node.operator is not None
             shown.add(place)
-            rows = _size(node)
-            size = "" if rows is None else f" [{rows}]"
+            size = "" if node.size is None else f" [{node.size}]"
             text = f"{node.label} {node.detail}".rstrip()
             columns = " ".join(f"?{name}" for name in node.schema.vars)
-            told = self._told(place) if analyze and not again else ""
+            told = self._told(place) if analyze else ""
             told = " (above)" if again else told
             lines.append(f"{'  ' * depth}#{place} {text}{size} -> ({columns}){told}")
             if not again:
@@ -184,7 +199,7 @@ class Plan:
         figures = self.figures
         rows = f"{figures.rows_out(place)} rows"
         if self.nodes[place].inputs:
-            taken = sum(figures.rows_out(each) for each in self.nodes[place].inputs)
+            taken = sum(map(figures.rows_out, self.nodes[place].inputs))
             rows = f"{taken} rows in, {figures.rows_out(place)} out"
         head = figures.timed_with[place]
         mean = figures.microseconds(place)
@@ -192,159 +207,76 @@ class Plan:
             return f"  | {rows}, timed with #{head}"
         return f"  | {rows}" + ("" if mean is None else f", {mean:.1f} µs")
 
+    # --- look-ups -------------------------------------------------------------------------------
 
-def _size(node: PlanNode) -> int | None:
-    """How many rows an operator keeps; None for one that keeps none."""
-    return None if node.operator is None else node.operator.size()
+    def joins(self, table: str) -> list[tuple[Join, tuple[int, ...], int]] | None:
+        """The joins that read a static part, each with the places of its inputs and the number of the part.
 
+        None when something else reads it, too.
+        """
+        key = source_key("table", table)
+        found = []
+        for node in self.nodes:
+            for number, place in enumerate(node.inputs):
+                if self.nodes[place].source == key:
+                    if not isinstance(node.operator, Join):
+                        return None
+                    found.append((node.operator, node.inputs, number))
+        return None if self.nodes[self.root].source == key else found
 
-def static_nodes(nodes: Sequence[PlanNode]) -> frozenset[int]:
-    """The places of nodes whose rows change with the store alone: no window is below them."""
-    found: set[int] = set()
-    for place, node in enumerate(nodes):
-        if node.operator is None:
-            static = node.source is not None and node.source.startswith("table ")
-        else:
-            static = all(each in found for each in node.inputs)
-        if static:
-            found.add(place)
-    return frozenset(found)
+    def unshared(self, table: str) -> str | None:
+        """Why joins cannot look a part up in rows that others hold; None when they can.
 
-
-def pin_tables(nodes: Sequence[PlanNode]) -> None:
-    """Tell joins which of their inputs are static tables, whose ids are pinned as long as their rows stay."""
-    for node in nodes:
-        if isinstance(node.operator, Join):
-            sources = [nodes[place].source for place in node.inputs]
-            node.operator.pinned = tuple(each is not None and each.startswith("table ") for each in sources)
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A place in the plan under construction and what its rows look like."""
-
-    place: int
-    schema: Schema
-
-
-class PlanBuilder:
-    """Collects nodes; equal sources are one node."""
-
-    def __init__(self) -> None:
-        self.nodes: list[PlanNode] = []
-        self._sources: dict[SourceKey, int] = {}
-
-    def source(self, key: SourceKey, schema: Schema, label: str, detail: str = "") -> Built:
-        """The node where the changes of ``key`` enter."""
-        if key not in self._sources:
-            self._sources[key] = len(self.nodes)
-            self.nodes.append(PlanNode(label, schema, source=key, detail=detail))
-        return Built(self._sources[key], self.nodes[self._sources[key]].schema)
-
-    def add(
-        self,
-        label: str,
-        operator: Operator,
-        inputs: Sequence[Built],
-        detail: str = "",
-        expr: Expr | None = None,
-        extra: Any = None,
-    ) -> Built:
-        """A node behind its inputs."""
-        self.nodes.append(
-            PlanNode(
-                label,
-                operator.schema,
-                tuple(each.place for each in inputs),
-                operator,
-                None,
-                detail,
-                expr,
-                extra,
-            )
-        )
-        return Built(len(self.nodes) - 1, operator.schema)
-
-
-def table_joins(plan: Plan, table: str) -> list[tuple[Join, int]] | None:
-    """The joins that read a static part, with the number of the input; None when something else does, too."""
-    key = source_key("table", table)
-    places = {place for place, node in enumerate(plan.nodes) if node.source == key}
-    found: list[tuple[Join, int]] = []
-    for node in plan.nodes:
-        for number, place in enumerate(node.inputs):
-            if place in places:
-                if not isinstance(node.operator, Join):
-                    return None
-                found.append((node.operator, number))
-    return None if plan.root in places else found
-
-
-def unshared(plan: Plan, table: str) -> str | None:
-    """Why joins cannot look a part up in rows that others hold; None when they can.
-
-    Such rows never enter as a change, so something else must bring rows to be joined with them.
-    """
-    joins = table_joins(plan, table)
-    if joins is None:
-        return "the plan reads all its rows"
-    if not joins:
-        return "the plan does not read it"
-    static = static_nodes(plan.nodes)
-    for node in plan.nodes:
-        if any(each is node.operator for each, _ in joins) and all(place in static for place in node.inputs):
+        Such rows never enter as a change, so something else must bring rows to be joined with them.
+        """
+        joins = self.joins(table)
+        if joins is None:
+            return "the plan reads all its rows"
+        if not joins:
+            return "the plan does not read it"
+        static = self.static
+        if any(static.issuperset(inputs) for _, inputs, _ in joins):
             return "it is joined with static parts alone"
-    return None
+        return None
+
+    def unkeyed(self, table: str, others: Collection[str]) -> str | None:
+        """Why a part cannot be looked up by keys, when others are looked up, too; None when it can."""
+        reason = self.unshared(table)
+        if reason is not None:
+            return reason
+        keys = {source_key("table", each) for each in (table, *others)}
+        for join, inputs, _ in self.joins(table) or ():
+            asked = [number for number, place in enumerate(inputs) if self.nodes[place].source in keys]
+            if not join.always_keyed(asked):
+                return "the plan looks into it without a key"
+        return None
+
+    def wanted_predicates(self) -> dict[SourceKey, Predicates]:
+        """The ids of the predicates that matter for each window input; None for all."""
+        # For each node what is asked of its rows, worked out from those that read them.
+        asked: list[Predicates] = [frozenset() for _ in self.nodes]
+        asked[self.root] = None
+        for place in reversed(range(len(self.nodes))):
+            own = _predicates(self.nodes[place].operator, asked[place])
+            for below in self.nodes[place].inputs:
+                earlier = asked[below]
+                asked[below] = None if own is None or earlier is None else own | earlier
+        return {
+            node.source: asked[place]
+            for place, node in enumerate(self.nodes)
+            if node.source is not None and not node.is_table
+        }
 
 
-def unkeyed(plan: Plan, table: str, others: Collection[str]) -> str | None:
-    """Why a part cannot be looked up by keys, when others are looked up, too; None when it can."""
-    reason = unshared(plan, table)
-    if reason is not None:
-        return reason
-    joins = table_joins(plan, table) or []
-    for node in plan.nodes:
-        join = node.operator
-        if not isinstance(join, Join) or all(each is not join for each, _ in joins):
-            continue
-        asked = {number for each, number in joins if each is join}
-        for other in others:
-            asked |= {number for each, number in table_joins(plan, other) or () if each is join}
-        if not join.always_keyed(asked):
-            return "the plan looks into it without a key"
-    return None
-
-
-def wanted_predicates(plan: Plan) -> dict[SourceKey, Predicates]:
-    """The ids of the predicates that matter for each window input of a plan; None for all."""
-    found: dict[SourceKey, Predicates] = {}
-    for place, node in enumerate(plan.nodes):
-        if node.source is not None and not node.source.startswith("table "):
-            found[node.source] = _asked(plan, place)
-    return found
-
-
-def _asked(plan: Plan, place: int) -> Predicates:
-    asked: frozenset[int] = frozenset()
-    for node in plan.nodes:
-        if place not in node.inputs:
-            continue
-        own = _of_operator(plan, node)
-        if own is None:
+def _predicates(operator: Operator | None, asked: Predicates) -> Predicates:
+    """The predicates that an operator asks of its inputs when those of its rows are asked for."""
+    match operator:
+        case Scan():
+            return frozenset(term_id for column, term_id in operator.constants if column == 1) or None
+        case Star():
+            return frozenset(operator.places)
+        case linear.Select() | linear.Union() | linear.Distinct() | TopK():
+            # Triples are passed on.
+            return asked if operator.schema.vars[:3] == ("s", "p", "o") else None
+        case _:
             return None
-        asked |= own
-    # The answer itself, where nothing stands between.
-    return None if plan.root == place else asked
-
-
-def _of_operator(plan: Plan, node: PlanNode) -> Predicates:
-    operator = node.operator
-    if isinstance(operator, Scan):
-        constants = [term_id for column, term_id in operator.constants if column == 1]
-        return frozenset(constants) if constants else None
-    if isinstance(operator, Star):
-        return frozenset(operator.places)
-    if isinstance(operator, linear.Select | linear.Union | linear.Distinct | TopK):
-        # Triples are passed on.
-        return _asked(plan, plan.nodes.index(node)) if operator.schema.vars[:3] == ("s", "p", "o") else None
-    return None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyoxigraph import NamedNode
 
@@ -24,18 +24,15 @@ from ..rows import Delta, IdRow, merge
 from ..static.lookup import Lookup
 from ..static.shared_rows import SharedArrangement
 from ..static.static_evaluator import EvaluationOptions
+from ..static.static_inputs import StaticInputs
 from ..uncertainty import custom_functions
-from ..windows.encoded import ElementCoder, EncodedContent, HeldWindow, Predicates, WindowKey
+from ..windows.encoded import ElementCoder, EncodedContent, EngineTerms, HeldWindow, Predicates, WindowKey
+from ..windows.reifiers import WindowReifiers
 from ..windows.timed import TimedContent
+from .builder import Compilation
 from .compiled import CompiledPlan
 from .physical import build_plan
-from .plan import CLOCK_KEY, Plan, SourceKey, source_key, table_joins, unkeyed, unshared, wanted_predicates
-from .sources import Compilation, StaticTable
-from .window_reifiers import WindowReifiers
-
-if TYPE_CHECKING:
-    from ..static.static_inputs import StaticInputs
-    from ..windows.encoded import EngineTerms
+from .plan import CLOCK_KEY, Plan, SourceKey, source_key
 
 Encoded = Iterable[tuple[WindowKey, HeldWindow]]
 """The windows as the native engine holds them; their changes are taken from there."""
@@ -52,68 +49,59 @@ class PlanState:
         self,
         rest: Algebra,
         query: ContinuousQuery,
-        tables: Mapping[str, StaticTable],
+        tables: Mapping[str, Sequence[str]],
         evaluation: EvaluationOptions,
         terms: EngineTerms,
         *,
         ordered: bool = False,
     ) -> None:
-        """Make the plan of ``rest``, in which static parts are the ``tables``.
+        """Make the plan of ``rest``, the query without its static parts; ``tables``: their columns by name.
 
-        Args:
-            rest: the query without its static parts.
-            query: whose windows are read.
-            tables: by name.
-            evaluation: the options of the registration.
-            terms: the dictionary.
-            ordered: the order of the root's rows means something.
+        With ``ordered`` the order of the root's rows means something.
         """
         self._terms = terms
         self._union = evaluation.window_default_graph == "union"
         functions = {**custom_functions(), GREATEST: greatest}
         context = ExpressionContext(terms.values, evaluation.base_iri, functions)
         self.pins = Pins(terms.dictionary)
-        compilation = Compilation(
-            terms.dictionary,
-            self.pins,
-            context,
-            terms.keys,
-            query.windows,
-            tables,
-            self._union,
-        )
+        compilation = Compilation(terms.dictionary, self.pins, context, terms.keys, query.windows, tables)
         self.plan: Plan = build_plan(rest, compilation, ordered=ordered)
         # None where a comparison lets the operators run one by one (benchmarks/policies.py).
         self._code: CompiledPlan | None = CompiledPlan(self.plan, context)
         # The instant and the id of its term, where an expression asks for them.
-        self.asks_clock = any(node.source == CLOCK_KEY for node in self.plan.nodes)
+        self.asks_clock = CLOCK_KEY in self.plan.sources
         self._instant: int | None = None
         self._now = 0
-        self.inputs = {
-            each.name: (source_key("triples", each.name), source_key("quads", each.name))
-            for each in query.windows
-        }
-        asked = wanted_predicates(self.plan)
-        # The windows whose event times are asked for.
-        times = {each.name: source_key("times", each.name) for each in query.windows}
-        self.timed = {name: key for name, key in times.items() if key in asked}
-        self.wanted = {name: _of_all(asked, (*keys, times[name])) for name, keys in self.inputs.items()}
-        # The variable streams whose names are asked for, and those that have been met.
-        names = {each.name: source_key("streams", each.name) for each in query.windows}
-        self._streams = {name: key for name, key in names.items() if key in asked}
+        # By window: the keys of its triples and quads, those of the event times and of the names of variable
+        # streams that are asked for, and the predicates.
+        self._inputs: dict[NamedNode, tuple[str, str]] = {}
+        self._timed: dict[NamedNode, SourceKey] = {}
+        self._streams: dict[NamedNode, SourceKey] = {}
+        self._wanted: dict[NamedNode, Predicates] = {}
+        asked = self.plan.wanted_predicates()
+        for name in (each.name for each in query.windows):
+            triples, quads, times, streams = (
+                source_key(kind, name) for kind in ("triples", "quads", "times", "streams")
+            )
+            self._inputs[name] = triples, quads
+            if times in asked:
+                self._timed[name] = times
+            if streams in asked:
+                self._streams[name] = streams
+            wanted = [asked.get(key, frozenset()) for key in (triples, quads, times)]
+            self._wanted[name] = _union_of(wanted)
         self._streams_met: set[WindowKey] = set()
-        asserts = partial(evaluation.asserts_quoted, windows=query.windows)
-        self._renaming = WindowReifiers(terms.coder, union=self._union, asserts=asserts)
+        self._asserts = partial(evaluation.asserts_quoted, windows=query.windows)
         self._pending: dict[SourceKey, Delta] = {}
         # Those of them that are copies, which nobody else reads.
         self._copied: set[SourceKey] = set()
         self._lookups: list[Lookup] = []
         top = self.plan.nodes[self.plan.root].operator
         self.top: TopK | None = top if isinstance(top, TopK) and not top.by else None
-        for wanted in self.wanted.values():
-            terms.coder.want(wanted)
+        for each in self._wanted.values():
+            terms.coder.want(each)
         # Also one that was only made to check a query lets go of its terms.
-        self.close = weakref.finalize(self, _let_go, self.pins, terms.coder, list(self.wanted.values()))
+        self.close = weakref.finalize(self, _let_go, self.pins, terms.coder, list(self._wanted.values()))
 
     # --- static parts -----------------------------------------------------------------------------
 
@@ -122,9 +110,9 @@ class PlanState:
 
         With ``afresh`` it is looked up, and what was taken of it so far counts no more.
         """
-        if table not in self.plan.tables or not (change or afresh):
-            return False
         key = source_key("table", table)
+        if key not in self.plan.sources or not (change or afresh):
+            return False
         if afresh:
             self._pending.pop(key, None)
             self._copied.discard(key)
@@ -141,24 +129,16 @@ class PlanState:
 
     def reads(self, table: str) -> bool:
         """True when the plan reads the table."""
-        return table in self.plan.tables
-
-    def unkeyed(self, table: str, others: Collection[str]) -> str | None:
-        """Why a table cannot be looked up by keys beside others that are; None when it can."""
-        return unkeyed(self.plan, table, list(others))
-
-    def joins(self, table: str) -> Sequence[tuple[Join, int]]:
-        """The joins that read a table, with the number of the input."""
-        return table_joins(self.plan, table) or ()
+        return source_key("table", table) in self.plan.sources
 
     def look_up(self, statics: StaticInputs) -> None:
         """Joins look into the parts that are not held, or held for several queries; before the first step."""
         shared: list[tuple[Join, int, SharedArrangement]] = []
         for place, part in enumerate(statics.parts):
             looked_up = place in statics.looked_up
-            if not looked_up and (not statics.tables[place].follows or unshared(self.plan, part.name)):
+            if not looked_up and (not statics.tables[place].follows or self.plan.unshared(part.name)):
                 continue
-            for join, number in self.joins(part.name):
+            for join, _, number in self.plan.joins(part.name) or ():
                 made = statics.arrangement(place)
                 join.look_up(number, made)
                 if isinstance(made, SharedArrangement):
@@ -174,9 +154,9 @@ class PlanState:
 
     def content_of(self, window: NamedNode) -> EncodedContent:
         """A new content for a window to fill."""
-        kind = TimedContent if window in self.timed else EncodedContent
-        content = kind(self._terms.coder, self.wanted[window], union=self._union)
-        content.inputs = self.inputs[window]
+        kind = TimedContent if window in self._timed else EncodedContent
+        content = kind(self._terms.coder, self._wanted[window], union=self._union)
+        content.inputs = self._inputs[window]
         return content
 
     def copy_of(self, content: HeldWindow) -> EncodedContent:
@@ -205,7 +185,7 @@ class PlanState:
             renames = self._terms.coder.met_reifier
             triples, quads, _ = self._renaming.take(key, content) if renames else content.take()
             if isinstance(content, TimedContent):
-                given[self.timed[key[0]]] = self._times_of(key, content)
+                given[self._timed[key[0]]] = self._times_of(key, content)
             if key[1] is not None:
                 # The blocks of a variable stream have it as their last column.
                 last = self._terms.dictionary.ids[key[1]]
@@ -248,6 +228,11 @@ class PlanState:
         change[(self._now,)] = 1
         given[CLOCK_KEY] = change
 
+    @cached_property
+    def _renaming(self) -> WindowReifiers:
+        """Its windows under the canonical names of reifiers, from the first reifier on."""
+        return WindowReifiers(self._terms.coder, union=self._union, asserts=self._asserts)
+
     def _times_of(self, key: WindowKey, content: TimedContent) -> Delta:
         """The change of the triples of a window with their event times."""
         id_of = self._terms.values.id_of
@@ -263,18 +248,13 @@ class PlanState:
 
     def decoder(self, names: Sequence[str]) -> Callable[[IdRow], Solution]:
         """A function that gives some columns of a row as terms; None where nothing is bound."""
-        places, terms = self.places(names), self._terms.dictionary.terms
+        places, terms = self.plan.schema.columns(names), self._terms.dictionary.terms
         if len(places) > 1 and self.plan.schema.certain.issuperset(names):
             pick: Callable[[IdRow], IdRow] = itemgetter(*places)
             return lambda row: tuple(map(terms.__getitem__, pick(row)))
         return lambda row: tuple(
             [terms[row[place]] if place >= 0 and row[place] else None for place in places]
         )
-
-    def places(self, names: Iterable[str]) -> list[int]:
-        """The places of columns in its rows; -1 for one that is not there."""
-        known = self.plan.schema.vars
-        return [known.index(name) if name in known else -1 for name in names]
 
     def explain(self, *, analyze: bool = False) -> str:
         """The operators with the rows that they keep; with ``analyze`` also what they did."""
@@ -295,14 +275,12 @@ class PlanState:
         return None if self._code is None else self._code.source
 
 
-def _of_all(asked: Mapping[SourceKey, Predicates], keys: Iterable[SourceKey]) -> Predicates:
-    """All predicates that the plan asks of a window, by its triples, their times or its named graphs."""
+def _union_of(predicates: Sequence[Predicates]) -> Predicates:
     found: frozenset[int] = frozenset()
-    for key in keys:
-        wanted = asked.get(key, frozenset())
-        if wanted is None:
+    for each in predicates:
+        if each is None:
             return None
-        found |= wanted
+        found |= each
     return found
 
 

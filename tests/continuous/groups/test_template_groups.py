@@ -41,6 +41,7 @@ TEMPLATES = (
     "SELECT DISTINCT ?l WHERE { STREAM :s %w { ?x :in ?l } { SELECT DISTINCT ?x { ?x :knows :$person } } }",
     "SELECT ?x ?t WHERE { STREAM :s %w { ?x :in :$place } BIND(NOW() AS ?t) }",
     "SELECT ?x ?z WHERE { STREAM :s %w { ?x :in ?l } BIND(CONCAT(STR(?x), '$person') AS ?z) }",
+    "SELECT ?x ?z WHERE { STREAM :s %w { ?x :heat ?v } BIND(CONCAT(STR(0$number), STR(?v)) AS ?z) }",
     "SELECT ?x WHERE { STREAM :s %w { ?x :in ?l } MINUS { ?x :knows :$person } }",
     "SELECT ?x WHERE { STREAM :s %w { ?x :in ?l } FILTER NOT EXISTS { ?x :knows :$person } }",
     "SELECT ?x WHERE { STREAM :s %w { ?x :in ?l }"

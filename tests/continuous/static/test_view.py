@@ -14,7 +14,7 @@ from benchmarks.policies import by_operators
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.plan import compiled
-from quadrill.continuous.plan import plan_state as native_plan
+from quadrill.continuous.plan.plan import Plan
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.encoded import EngineTerms
@@ -53,7 +53,7 @@ def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
     try:
         looking = [evaluator(query, store, shared), by_operators(evaluator(query, store, shared))]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(native_plan, "unshared", lambda *_: "it is to hold its rows")
+            patch.setattr(Plan, "unshared", lambda *_: "it is to hold its rows")
             holding = [evaluator(query, store, apart) for _ in looking]
     except (UnsupportedError, QueryTextError):
         assume(False)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from ..algebra.reify import assert_quoted, canonical_content
 from ..operators.reifiers import CanonicalReifiers
 from ..rows import IdRow
-from ..windows.encoded import NOTHING, ElementCoder, EncodedContent, HeldWindow, Taken, WindowKey
-from ..windows.timed import TimedContent, Turned
+from .encoded import NOTHING, ElementCoder, EncodedContent, HeldWindow, Taken, WindowKey
+from .timed import TimedContent, Turned
 
 
 class WindowReifiers:

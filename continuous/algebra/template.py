@@ -24,15 +24,16 @@ from dataclasses import dataclass, replace
 
 from pyoxigraph import Literal, NamedNode, Triple
 
-from ..algebra.build import (
+from .build import (
     all_nodes,
     conjuncts,
     expressions,
     join,
+    map_expression,
     sub_expressions,
     with_expressions,
 )
-from ..algebra.nodes import (
+from .nodes import (
     Algebra,
     Bgp,
     Call,
@@ -56,8 +57,7 @@ from ..algebra.nodes import (
     Var,
     Window,
 )
-from ..algebra.variables import certain
-from ..expressions.oxigraph import canonical
+from .variables import certain
 
 MEMBER = Var("_:member")
 """Binds the number of a member."""
@@ -116,7 +116,8 @@ def lift(root: Algebra, varying: Collection[int], labelled: Collection[str]) -> 
         return _parameter(place) if place in varying else None
 
     holed = _Holes(change).visit(root)
-    return _Labels(tuple(map(_parameter, sorted(varying))), frozenset(labelled)).label_root(holed)
+    parameters = tuple(map(_parameter, sorted(varying)))
+    return Lifted(_Labels(parameters, frozenset(labelled)).label(holed), parameters)
 
 
 def _parameter(place: int) -> Var:
@@ -152,8 +153,10 @@ class _Holes:
             case Table(name, _, _):
                 self.tables[name] += 1
                 return node
-            case Group(_, keys, aggregates) if keys and not any(_counts_rows(each) for _, each in aggregates):
-                return replace(node, input=self.visit(node.input))
+            case Group(_, keys, aggregates):
+                # COUNT(DISTINCT *) looks at every column.
+                whole = any(each.expr is None and each.distinct for _, each in aggregates)
+                return node if whole or not keys else replace(node, input=self.visit(node.input))
             case Project() | Distinct() | Reduced() | Window():
                 return replace(node, input=self.visit(node.input))
             case _:
@@ -163,31 +166,23 @@ class _Holes:
         return replace(pattern, subject=self._term(pattern.subject), object=self._term(pattern.object))
 
     def _term(self, term: TermPattern) -> TermPattern:
-        if not isinstance(term, NamedNode | Literal):
-            return term
-        return self._change(term) or term
+        return (self._change(term) if isinstance(term, NamedNode | Literal) else None) or term
 
     def _expressions(self, node: Algebra) -> Algebra:
+        changed = []
         for expr in expressions(node):
-            for each in sub_expressions(expr):
+            below = sub_expressions(expr)
+            for each in below:
                 if isinstance(each, Exists) and isinstance(each.pattern, Table):
                     self.tables[each.pattern.name] += 1
-        return with_expressions(node, [self._expression(each) for each in expressions(node)])
+            plain = all(isinstance(each, Call | Constant | Var) for each in below)
+            changed.append(map_expression(expr, self._constant) if plain else expr)
+        return with_expressions(node, changed)
 
-    def _expression(self, expr: Expr) -> Expr:
-        plain = all(isinstance(each, Call | Constant | Var) for each in sub_expressions(expr))
-        return self._without_constants(expr) if plain else expr
-
-    def _without_constants(self, expr: Expr) -> Expr:
-        if isinstance(expr, Call):
-            return replace(expr, args=tuple([self._without_constants(each) for each in expr.args]))
-        if not isinstance(expr, Constant):
-            return expr
-        term = expr.term
-        # A table holds terms in the store's forms; another form could be told by STR.
-        if isinstance(term, Triple) or canonical(term) != term:
-            return expr
-        return self._change(term) or expr
+    def _constant(self, expr: Expr) -> Expr | None:
+        if isinstance(expr, Constant) and not isinstance(expr.term, Triple):
+            return self._change(expr.term)
+        return None
 
 
 class _Labels:
@@ -195,33 +190,28 @@ class _Labels:
 
     def __init__(self, parameters: tuple[Var, ...], labelled: frozenset[str]) -> None:
         self._parameters = parameters
-        self._names = frozenset(var.name for var in parameters)
         self._labelled = labelled
-        columns = (MEMBER, *parameters)
-        self._columns = columns
-        self._members = Table(PARAMETERS, columns, frozenset(var.name for var in columns))
+        self._columns = (MEMBER, *parameters)
+        self._members = Table(PARAMETERS, self._columns, frozenset(var.name for var in self._columns))
 
-    def label_root(self, root: Algebra) -> Lifted:
-        return Lifted(self._label(root), self._parameters)
-
-    def _label(self, node: Algebra) -> Algebra:
+    def label(self, node: Algebra) -> Algebra:
         """The node with `MEMBER` and the parameters bound in every solution."""
         if not self._differs(node):
             return join(self._members, node)
         match node:
             case Project(inner, names):
-                return Project(self._label(inner), (*names, *self._columns))
+                return Project(self.label(inner), (*names, *self._columns))
             case Distinct() | Reduced() | Extend() | Filter():
-                return replace(node, input=self._label(node.input))
+                return replace(node, input=self.label(node.input))
             case Group(inner, keys, _):
-                return replace(node, input=self._label(inner), keys=(*keys, *self._columns))
+                return replace(node, input=self.label(inner), keys=(*keys, *self._columns))
             case Union(left, right):
-                return Union(self._label(left), self._label(right))
+                return Union(self.label(left), self.label(right))
             case LeftJoin(left, right, _):
-                below = self._label(right) if self._differs(right) else right
-                return replace(node, left=self._label(left), right=below)
+                below = self.label(right) if self._differs(right) else right
+                return replace(node, left=self.label(left), right=below)
             case Minus(left, _):
-                return replace(node, left=self._label(left))
+                return replace(node, left=self.label(left))
             case _:
                 return self._join(conjuncts(node))
 
@@ -238,10 +228,10 @@ class _Labels:
                 joined.append(each)
             elif isinstance(each, Window):
                 labelled = True
-                joined.append(replace(each, input=self._label(each.input)))
+                joined.append(replace(each, input=self.label(each.input)))
             else:
                 labelled = True
-                joined.append(self._label(each))
+                joined.append(self.label(each))
         if self._parameters or not labelled:
             joined.insert(0, self._members)
         return join(*joined)
@@ -253,16 +243,13 @@ class _Labels:
     def _differs_itself(self, node: Algebra) -> bool:
         match node:
             case Bgp(patterns):
-                return any(self._is_hole(term) for each in patterns for term in (each.subject, each.object))
+                terms = [term for each in patterns for term in (each.subject, each.object)]
+                return any(each in self._parameters for each in terms)
             case Table(name, _, _):
                 return name in self._labelled
             case _:
-                return any(
-                    self._is_hole(each) for expr in expressions(node) for each in sub_expressions(expr)
-                )
-
-    def _is_hole(self, term: object) -> bool:
-        return isinstance(term, Var) and term.name in self._names
+                below = [each for expr in expressions(node) for each in sub_expressions(expr)]
+                return any(each in self._parameters for each in below)
 
 
 def _is_open(node: Algebra) -> bool:
@@ -276,8 +263,3 @@ def _is_open(node: Algebra) -> bool:
             return _is_open(inner)
         case _:
             return False
-
-
-def _counts_rows(aggregate: object) -> bool:
-    """True for COUNT(DISTINCT *), which looks at every column."""
-    return getattr(aggregate, "expr", None) is None and getattr(aggregate, "distinct", False)

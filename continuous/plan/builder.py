@@ -1,0 +1,253 @@
+"""Adds operators to the plan of one query: its inputs, and what joins, filters and reshapes planned rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from pyoxigraph import BlankNode, NamedNode
+
+from quadrill.store.dictionary import Pins, TermDictionary
+from quadrill.store.terms import Term
+
+from ..algebra.nodes import MERGED, Expr, Table, Values, Var
+from ..algebra.query import WindowDeclaration
+from ..algebra.static import MERGED_PART
+from ..algebra.variables import Names, always_bound, bound_when_true, certain
+from ..algebra.volatile import CLOCK, NOW
+from ..expressions.compile import ExpressionContext, compile_condition, compile_value
+from ..expressions.oxigraph import canonical
+from ..expressions.values import OrderKeys
+from ..operators import linear
+from ..operators.join import Join
+from ..operators.matching import Match
+from ..operators.ordering import SortKey, TopK
+from ..rows import Delta, IdRow, Schema, add
+from .plan import CLOCK_KEY, PlanNode, SourceKey, source_key
+
+TRIPLE = ("s", "p", "o")
+
+
+@dataclass(slots=True)
+class Compilation:
+    """The material of one query's plan; ``tables`` gives the columns of its static parts by name."""
+
+    terms: TermDictionary
+    pins: Pins
+    context: ExpressionContext
+    keys: OrderKeys
+    windows: Sequence[WindowDeclaration]
+    tables: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The place of a pattern: in which window, in which of its graphs, on which variable stream."""
+
+    window: NamedNode | None = None
+    graph: NamedNode | BlankNode | Var | None = None
+    stream: str | None = None
+
+    @property
+    def columns(self) -> list[Var]:
+        """The variables that a block around the pattern binds: those of ``GRAPH ?g`` and ``STREAM ?s``."""
+        columns = [self.graph] if isinstance(self.graph, Var) else []
+        return [*columns, Var(self.stream)] if self.stream else columns
+
+    @property
+    def context(self) -> Names:
+        """The names of `columns`."""
+        return frozenset(each.name for each in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A place in the plan under construction and what its rows look like."""
+
+    place: int
+    schema: Schema
+
+
+class PlanBuilder:
+    """Collects nodes, each behind its inputs; equal sources are one node."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.compilation = compilation
+        self.nodes: list[PlanNode] = []
+        self.declared = {each.name: each for each in compilation.windows}
+        self._sources: dict[SourceKey, Built] = {}
+        self._merged: dict[bool, Built] = {}
+        self._fresh = count(1)
+
+    def add(
+        self,
+        label: str,
+        operator: linear.Operator,
+        inputs: Sequence[Built],
+        detail: str = "",
+        exprs: Sequence[Expr | None] = (),
+    ) -> Built:
+        """A node behind its inputs."""
+        places = tuple(each.place for each in inputs)
+        self.nodes.append(PlanNode(label, operator.schema, places, operator, None, detail, exprs))
+        return Built(len(self.nodes) - 1, operator.schema)
+
+    def fresh(self, stem: str) -> Var:
+        """A variable that the query does not have."""
+        return Var(f"_:{stem}{next(self._fresh)}")
+
+    def pinned(self, term: Term) -> int:
+        """The id of a constant, kept as long as the plan."""
+        term_id = self.compilation.terms.ids[canonical(term)]
+        self.compilation.pins.pin([term_id])
+        return term_id
+
+    # --- inputs ---------------------------------------------------------------------------------
+
+    def triples(self, scope: Scope) -> Built:
+        """The triples that patterns outside GRAPH match, (s, p, o)."""
+        return self._merge(False) if scope.window == MERGED else self._window("triples", (), scope)
+
+    def quads(self, scope: Scope) -> Built:
+        """The quads of the named graphs of a window, (s, p, o, g)."""
+        return self._window("quads", ("g",), scope)
+
+    def times(self, scope: Scope) -> Built:
+        """The triples that patterns outside GRAPH match with their event times, (s, p, o, time)."""
+        return self._merge(True) if scope.window == MERGED else self._window("times", ("time",), scope)
+
+    def streams(self, scope: Scope) -> Built:
+        """The streams of a window whose stream is a variable, under the name that they have in the scope."""
+        assert scope.window is not None and scope.stream is not None
+        key = source_key("streams", scope.window)
+        given = self._source(key, Schema.bound("stream"), "streams")
+        named = linear.Select(Schema.bound(scope.stream), (0,), lambda row: True)
+        return self.add("named", named, [given])
+
+    def table(self, node: Table) -> Built:
+        """A static part, or the clock."""
+        if node.name == CLOCK.name:
+            return self._source(CLOCK_KEY, Schema.bound(NOW), "clock")
+        schema = Schema(tuple(self.compilation.tables[node.name]), node.certain)
+        return self._source(source_key("table", node.name), schema, "table", node.name)
+
+    def _source(self, key: SourceKey, schema: Schema, label: str, detail: str = "") -> Built:
+        """The node where the changes of ``key`` enter."""
+        if key not in self._sources:
+            self._sources[key] = Built(len(self.nodes), schema)
+            self.nodes.append(PlanNode(label, schema, source=key, detail=detail))
+        return self._sources[key]
+
+    def _window(self, kind: str, more: tuple[str, ...], scope: Scope) -> Built:
+        """The changes of one window; those of a variable stream have it as their last column."""
+        assert scope.window is not None
+        names = (*TRIPLE, *more, *(("stream",) if scope.stream else ()))
+        stream = self.declared[scope.window].stream
+        shown = f"?{stream.name}" if isinstance(stream, Var) else str(stream)
+        key = source_key(kind, scope.window)
+        return self._source(key, Schema.bound(*names), "window", f"{shown} ({kind})")
+
+    def _merge(self, timed: bool) -> Built:
+        """All windows and the background graphs in one."""
+        if timed not in self._merged:
+            read = self.times if timed else self.triples
+            inputs = [read(Scope(window)) for window in self.declared]
+            background = self.table(Table(MERGED_PART, (), frozenset(TRIPLE)))
+            columns = background.schema.columns(TRIPLE)
+            if timed:
+                schema = Schema((*TRIPLE, "time"), frozenset(TRIPLE))
+                union = linear.Union(schema, *(range(4) for _ in inputs), (*columns, -1))
+                rows = self.add("union", union, [*inputs, background])
+                first = TopK(schema, range(4), self._newest_first, 0, 1, by=range(3))
+                self._merged[timed] = self.add("merge of times", first, [rows])
+            else:
+                merge = linear.Distinct(Schema.bound(*TRIPLE), *(None for _ in inputs), columns)
+                self._merged[timed] = self.add("merge", merge, [*inputs, background])
+        return self._merged[timed]
+
+    def _newest_first(self, row: IdRow) -> SortKey:
+        """Of a triple's event times the greatest counts; one without a time comes last."""
+        time = self.compilation.context.values[row[3]]
+        assert time is None or isinstance(time, int)
+        return (1, 0) if time is None else (0, -time)
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def values(self, node: Values) -> Built:
+        """The rows of VALUES as an input."""
+        encode = self.compilation.terms.encode
+        counted: Delta = {}
+        for row in node.rows:
+            add(counted, tuple(encode(None if term is None else canonical(term)) for term in row), 1)
+        schema = Schema(tuple(each.name for each in node.vars), certain(node))
+        return self.add("values", linear.Constant(schema, counted), [])
+
+    def filter(self, built: Built, condition: Expr) -> Built:
+        """Rows for which a condition without EXISTS is true."""
+        names = built.schema.vars
+        test = compile_condition(condition, names, self.compilation.context)
+        proved = bound_when_true(condition) & frozenset(names)
+        schema = Schema(names, built.schema.certain | proved)
+        return self.add("filter", linear.Filter(schema, test), [built], exprs=[condition])
+
+    def left_join(self, left: Built, right: Built, condition: Expr | None) -> Built:
+        """OPTIONAL with a condition without EXISTS."""
+        residual = None
+        if condition is not None:
+            names = tuple(dict.fromkeys((*left.schema.vars, *right.schema.vars)))
+            residual = compile_condition(condition, names, self.compilation.context)
+        return self.add("optional", Match("left", left.schema, right.schema, residual), [left, right])
+
+    def without(self, left: Built, right: Built) -> Built:
+        """The rows of the left side for which the right side, over the same columns, has none."""
+        return self.add("absent", Match("anti", left.schema, right.schema), [left, right])
+
+    def constant(self, built: Built, name: str, term_id: int) -> Built:
+        """One more column with one term in it; 0 for an unbound one."""
+        sure = built.schema.certain | {name} if term_id else built.schema.certain
+        schema = Schema((*built.schema.vars, name), sure)
+        self.compilation.pins.pin([term_id])
+        return self.add("constant", linear.Extend(schema, lambda row: term_id), [built], f"?{name}")
+
+    def join(self, *inputs: Built) -> Built:
+        """The joined rows of some inputs; ids in rows of static tables are pinned with them."""
+        operator = Join([each.schema for each in inputs])
+        operator.pinned = tuple(self.nodes[each.place].is_table for each in inputs)
+        return self.add("join", operator, inputs)
+
+    def union(self, left: Built, right: Built) -> Built:
+        """The rows of both."""
+        names = tuple(dict.fromkeys((*left.schema.vars, *right.schema.vars)))
+        schema = Schema(names, left.schema.certain & right.schema.certain)
+        operator = linear.Union(schema, left.schema.columns(names), right.schema.columns(names))
+        return self.add("union", operator, [left, right])
+
+    def extend(self, built: Built, name: str, expr: Expr) -> Built:
+        """Add a column to each row."""
+        names, sure = built.schema.vars, built.schema.certain
+        if (isinstance(expr, Var) and expr.name in sure) or always_bound(expr):
+            sure |= {name}
+        operator = linear.Extend(Schema((*names, name), sure), self.id_of(expr, names))
+        return self.add("extend", operator, [built], f"?{name}", [expr])
+
+    def id_of(self, expr: Expr, names: tuple[str, ...]) -> Callable[[IdRow], int]:
+        """The id of an expression's value in a row of these columns; a variable passes its id on."""
+        if isinstance(expr, Var):
+            place = names.index(expr.name) if expr.name in names else -1
+            return (lambda row: row[place]) if place >= 0 else (lambda row: 0)
+        value = compile_value(expr, names, self.compilation.context)
+        id_of: Any = self.compilation.context.values.id_of
+        return lambda row: id_of(value(row))
+
+    def project(self, built: Built, names: Sequence[str]) -> Built:
+        """Some columns in an order; the input where it has just these."""
+        if tuple(names) == built.schema.vars:
+            return built
+        schema = Schema(tuple(names), built.schema.certain & frozenset(names))
+        return self.add("project", linear.Project(schema, built.schema.columns(names)), [built])
+
+    def distinct(self, built: Built) -> Built:
+        """Each row once."""
+        return self.add("distinct", linear.Distinct(built.schema), [built])
