@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
@@ -109,7 +109,6 @@ class Evaluator(ABC):
             parts += (merged_background(self.root),)
         background = partial(StaticEvaluator, query, store, options)
         self.statics = StaticInputs(options.name, parts, background, self.terms, tables, whole=self.is_whole)
-        self._template = Template(query.template, self.columns, options.name)
         # Also an evaluator that was only made to check a query lets go of its terms.
         release = self.terms.dictionary.hold(weakly(self._held_rows))
         self._finalizer = weakref.finalize(self, _let_go, release, self.statics)
@@ -160,6 +159,10 @@ class Evaluator(ABC):
             kept: the rows that were `kept`.
             boolean: the answer of ASK.
         """
+
+    @cached_property
+    def _template(self) -> Template:
+        return Template(self.query.template, self.columns, self.options.name)
 
     def construct(self, rows: Sequence[Solution], at: int) -> list[Quad]:
         """The template over some rows of an answer: distinct quads in the order of the rows."""

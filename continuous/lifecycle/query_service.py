@@ -68,7 +68,8 @@ class QueryService:
         if existing is not None and not replace:
             self.parts.catalogue.require_same(existing, prepared.under_name(existing.name).registration)
         # An endpoint that hangs holds up this registration, no other one.
-        with self.parts.sources.acquired(prepared.source_specs):
+        specs = prepared.source_specs
+        with self.parts.sources.acquired(specs) if specs else nullcontext():
             self.parts.sequencer.drain()
             return self._register(prepared, replace=replace)
 

@@ -75,6 +75,8 @@ class SourceRegistry:
         self._sources: dict[str, Source] = {}
         self._held: dict[str, int] = {}
         self._lock = threading.RLock()
+        # The names of queries that read a source.
+        self.readers: set[str] = set()
         self._contents = Contents(payloads, self._lock)
         self._fetcher = Fetcher(client, self._contents, clock, settings, turns, threaded=threaded)
         self._started = False
@@ -169,6 +171,9 @@ class SourceRegistry:
         """Note that a query reads sources, and how often it asks for a fetch; None: it does not say."""
         periods = {spec.key: period for spec, period in asked.items()}
         with self._lock:
+            self.readers.discard(name)
+            if asked:
+                self.readers.add(name)
             for spec in asked:
                 self._enter(spec)
             for key, source in self._sources.items():

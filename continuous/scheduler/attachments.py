@@ -189,7 +189,8 @@ class Attachments:
                 periods[spec] = None if described is None else Period(described or None, "description")
             else:
                 periods[spec] = Period(asked if isinstance(asked, int) else None, "query")
-        self._sources.read_by(name, periods)
+        if periods or name in self._sources.readers:
+            self._sources.read_by(name, periods)
 
     def detach(self, entry: Entry, running: RunningQuery | None, dropped: bool) -> None:
         """A query ends, and its feed with it when it was dropped."""
