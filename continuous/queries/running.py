@@ -236,8 +236,7 @@ class RunningQuery:
     def begin(self, now_ms: int) -> None:
         """Just attached: catch up with the store; a query without windows gives its initial answer."""
         self._refresh(now_ms, "registration")
-        if not self.prepared.query.windows and self.state == "running":
-            self._evaluate_now(now_ms, now_ms)
+        self.evaluate_now(now_ms, now_ms)
 
     def handle(self, event: StreamInput, now_ms: int) -> None:
         """Take one input of a stream."""
@@ -291,13 +290,12 @@ class RunningQuery:
             if self.static.take(step):
                 self.static.note(now_ms, "trigger", changed=True)
                 self._read_bound_streams()
-                if self._on_commit and self.state == "running":
-                    self._evaluate_now(step.at_ms, now_ms)
+                self.evaluate_now(step.at_ms, now_ms)
 
     def refresh(self, now_ms: int, cause: str, at_ms: int) -> None:
         """Bring the static parts to the newest version, and tell what follows at a time."""
-        if self._refresh(now_ms, cause) and self._on_commit and self.state == "running":
-            self._evaluate_now(at_ms, now_ms)
+        if self._refresh(now_ms, cause):
+            self.evaluate_now(at_ms, now_ms)
 
     def _refresh(self, now_ms: int, cause: str) -> bool:
         """True when a row of the static parts changed."""
@@ -305,11 +303,6 @@ class RunningQuery:
         if changed:
             self._read_bound_streams()
         return changed
-
-    def resume(self, now_ms: int) -> None:
-        """Running again: an on-content-change query tells what changed since its last event."""
-        if self._on_commit:
-            self._evaluate_now(now_ms, now_ms)
 
     def fail(self, error: Exception) -> None:
         """Stop alone: the state says why, the feed gets an error event."""
@@ -368,10 +361,13 @@ class RunningQuery:
         """True when a commit is an instant of evaluation."""
         return not self.prepared.query.windows or self.prepared.report.kind == "on-content-change"
 
-    def _evaluate_now(self, at_ms: int, now_ms: int) -> None:
-        """Evaluate between inputs: at the query's current instant; without windows at a time."""
+    def evaluate_now(self, at_ms: int, now_ms: int) -> None:
+        """Tell what commits have changed, at the query's current instant; without windows at a time.
+
+        Nothing is told by a query that is evaluated when windows close, or every so often, alone.
+        """
         at = self.timeline.instant if self.prepared.query.windows else at_ms
-        if at is not None:
+        if at is not None and self._on_commit and self.state == "running":
             self.evaluate(Evaluation(at, "tick"), now_ms, self.timeline.windows.contents)
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:

@@ -223,7 +223,7 @@ class Router:
         self._leave_group(running)
         running.state = state
         if state == "running":
-            self._move([running], lambda running: running.resume(self._turns.at))
+            self._move([running], lambda running: running.evaluate_now(self._turns.at, self._turns.at))
             self._groups.enter(running)
             self._work_off_derived()
 
