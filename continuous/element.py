@@ -11,13 +11,13 @@ from pyoxigraph import Quad
 from .algebra.nodes import Term
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Element:
     """One RDF dataset that arrived atomically on a stream.
 
     ``quads`` keep the order of the serialisation, terms are in the store's own forms and blank nodes are
     renamed so that they never clash with another element's. ``event_time`` in milliseconds; ``seq`` is
-    given at accept time and never repeats on its stream.
+    given at accept time and never repeats on its stream. Nothing but ``encoded`` is ever set again.
     """
 
     quads: tuple[Quad, ...]

@@ -310,7 +310,7 @@ class Acceptor:
         event = None
         if entering:
             stream.idle = False
-            after = before._replace(seen=stream.seen)
+            after = StreamTime(stream.seen, stream.floor, record.lateness_ms)
             event = Arrival(iri, tuple(entering), before, after, record.late == "admit")
         ends = (first, stream.next_seq - 1) if good else (None, None)
         receipt = PushReceipt(iri, ends[0], ends[1], len(good), len(late), self._journal is not None, bad)

@@ -81,8 +81,7 @@ _PROBE = NamedNode("urn:quadrill:probe")
 GraphName = NamedNode | BlankNode | DefaultGraph
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeOptions:
+class DecodeOptions(NamedTuple):
     """How to read a push.
 
     ``at`` is the request's time in milliseconds, ``timestamp_property`` an IRI. ``max_nesting`` bounds triple
@@ -160,7 +159,8 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
             if line.strip()
         )
     elif rdf_format is not RdfFormat.JSON_LD and (
-        _VERSION.match(text) is not None or _MESSAGES.match(parameters.get("version", "")) is not None
+        (not text.startswith("<") and _VERSION.match(text) is not None)
+        or _MESSAGES.match(parameters.get("version", "")) is not None
     ):
         parts = (
             (f"message {number}", message.line, _of_message(number, message, rdf_format, options))
@@ -201,7 +201,7 @@ def _text(body: bytes, charset: str) -> str:
     if charset not in ("utf-8", "utf8", "us-ascii"):
         raise MediaTypeError(f"charset {charset} is not UTF-8", hint="Send the body in UTF-8")
     try:
-        return body.decode("utf-8-sig")
+        return body.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
         column = error.start - (body.rfind(b"\n", 0, error.start) + 1) + 1

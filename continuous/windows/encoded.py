@@ -110,7 +110,7 @@ class ElementCoder:
             row: IdRow = (ids[subject], predicate_id, ids[object_])
             found.append(row if type(graph) is DefaultGraph else (*row, ids[graph]))
         keys = tuple(found)
-        object.__setattr__(element, "encoded", (stamp, keys))
+        element.encoded = stamp, keys
         return keys
 
     def key(self, quad: Quad) -> IdRow:
