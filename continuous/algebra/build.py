@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import is_
+from typing import TypeVar
 
 from .nodes import (
     Algebra,
@@ -250,3 +251,23 @@ def all_nodes(node: Algebra) -> Iterator[Algebra]:
 def is_modifier(node: Algebra) -> bool:
     """True for the nodes that SPARQL writes as a SELECT."""
     return isinstance(node, (Project, Distinct, Reduced, Slice, OrderBy, Group))
+
+
+CHAIN = 32
+"""So many operands at most are combined one after the other."""
+
+T = TypeVar("T")
+
+
+def fold(combine: Callable[[T, T], T], parts: Sequence[T]) -> T:
+    """Combine two by two from the left; long runs of an associative operator as a balanced tree.
+
+    A tree as deep as a text is long would exhaust the stack of everything that walks it.
+    """
+    if len(parts) <= CHAIN:
+        result = parts[0]
+        for part in parts[1:]:
+            result = combine(result, part)
+        return result
+    half = len(parts) // 2
+    return combine(fold(combine, parts[:half]), fold(combine, parts[half:]))

@@ -11,20 +11,20 @@ become custom aggregates, ORDER BY sorts by keys of the total order with all col
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from pyoxigraph import Literal, NamedNode, Triple
+from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.terms import term_text
 
 from . import nodes as n
 from .join_order import may_be_lateral
 from .nodes import Algebra, Expr, Term, Var
+from .printer import PRIMARY, Printer, T
 from .set_functions import STATISTICAL
 from .variables import in_scope, mentioned
-
-INFIX = frozenset(("||", "&&", "=", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/"))
 
 
 class Choices(Protocol):
@@ -68,19 +68,12 @@ def to_text(node: Algebra) -> str:
     return SparqlText(node).select()
 
 
-def term_text(term: Term | NamedNode) -> str:
-    """A ground term as SPARQL writes it."""
-    if isinstance(term, Triple):
-        return f"<<( {term_text(term.subject)} {term.predicate} {term_text(term.object)} )>>"
-    return str(term)
-
-
 def row_text(row: Sequence[Term | None]) -> str:
     """A row of VALUES as SPARQL writes it."""
     return "(" + " ".join(["UNDEF" if term is None else term_text(term) for term in row]) + ")"
 
 
-class SparqlText:
+class SparqlText(Printer):
     """Prints one query; names of blank node variables are numbered over the whole of it.
 
     ``tables`` says how the rows of static parts are stored in an evaluation store; with it, joins are
@@ -95,6 +88,7 @@ class SparqlText:
         tables: TableText | None = None,
         base_iri: str | None = None,
     ) -> None:
+        super().__init__()
         self._root = root
         self._base = f"BASE <{base_iri}> " if base_iri else ""
         self._choices = choices
@@ -124,6 +118,8 @@ class SparqlText:
         """The root as an ASK query."""
         return f"{self._base}ASK {{ {self._body(self._root)} }}"
 
+    separator = "; SEPARATOR="
+
     # --- groups --------------------------------------------------------------------------------
 
     def _body(self, node: Algebra) -> str:
@@ -138,7 +134,7 @@ class SparqlText:
             case n.Filter(condition, inner):
                 return f"{self._body(inner)} FILTER({self.expression(condition)})".strip()
             case n.Extend(inner, var, expr):
-                return f"{self._sequence(inner)} BIND({self.expression(expr)} AS {self._var(var)})".strip()
+                return f"{self._sequence(inner)} BIND({self.expression(expr)} AS {self.var(var)})".strip()
             case _:
                 return self._element(node)
 
@@ -177,13 +173,13 @@ class SparqlText:
                 ordered = sorted(patterns, key=lambda pattern: not isinstance(pattern.object, n.TripleTerm))
                 return " ".join(map(self._triple, ordered))
             case n.Path(subject, path, object_):
-                return f"{self._term(subject)} {self._path(path)} {self._term(object_)} ."
+                return f"{self.term(subject)} {self.path(path)} {self.term(object_)} ."
             case n.Union():
                 return " UNION ".join(f"{{ {self._body(each)} }}" for each in _branches(node))
             case n.Graph(name, inner):
                 return self._graph(name, inner)
             case n.Service(name, inner, silent):
-                return f"SERVICE {'SILENT ' if silent else ''}{self._term(name)} {{ {self._body(inner)} }}"
+                return f"SERVICE {'SILENT ' if silent else ''}{self.term(name)} {{ {self._body(inner)} }}"
             case n.Values(variables, rows):
                 return self._values(variables, rows)
             case n.Table():
@@ -199,9 +195,32 @@ class SparqlText:
 
     def _graph(self, name: NamedNode | Var, inner: Algebra) -> str:
         outside, self._inside_graph = self._inside_graph, True
-        text = f"GRAPH {self._term(name)} {{ {self._body(inner)} }}"
+        text = f"GRAPH {self.term(name)} {{ {self._body(inner)} }}"
         self._inside_graph = outside
         return text
+
+    def _triple(self, pattern: n.TriplePattern) -> str:
+        terms = (pattern.subject, pattern.predicate, pattern.object)
+        return " ".join(map(self.term, terms)) + " ."
+
+    def _values(self, variables: Sequence[Var], rows: Iterable[Sequence[Term | None]]) -> str:
+        head = " ".join(map(self.var, variables))
+        return f"VALUES ({head}) {{ {' '.join(map(row_text, rows))} }}"
+
+    def _rows(self, table: n.Table) -> str:
+        shapes = () if self._tables is None else self._tables.get(table.name, ())
+        if not shapes:
+            return "VALUES () { }"
+        texts = [self._row_pattern(table, shape) for shape in shapes]
+        return texts[0] if len(texts) == 1 else " UNION ".join(f"{{ {text} }}" for text in texts)
+
+    def _row_pattern(self, table: n.Table, shape: Mapping[int, NamedNode]) -> str:
+        row = self._fresh_name()
+        triples = []
+        for column, predicate in shape.items():
+            value = self.var(table.vars[column]) if column >= 0 else self._fresh_name()
+            triples.append(f"{row} {predicate} {value} .")
+        return " ".join(triples)
 
     # --- sub-selects ---------------------------------------------------------------------------
 
@@ -224,7 +243,7 @@ class SparqlText:
         conditions: tuple[n.OrderCondition, ...] = ()
         if isinstance(node, n.OrderBy):
             ordered, conditions, node = True, node.conditions, node.input
-        head = " ".join(map(self._var, variables)) or f"(true AS {self._fresh_name()})"
+        head = " ".join(map(self.var, variables)) or f"(true AS {self._fresh_name()})"
         order = self._order(conditions, variables) if ordered or sliced else ""
         return f"SELECT {distinct}{head} WHERE {{ {self._body(node)} }}{order}{limits}"
 
@@ -236,7 +255,7 @@ class SparqlText:
                 text = f"{self._choices.value_order}({text})"
             parts.append(f"{'DESC' if each.descending else 'ASC'}({text})")
         if self._choices is not None:
-            parts += [f"ASC({self._choices.total_order}({self._var(column)}))" for column in columns]
+            parts += [f"ASC({self._choices.total_order}({self.var(column)}))" for column in columns]
         return " ORDER BY " + " ".join(parts) if parts else ""
 
     def _group(self, node: n.Group) -> str:
@@ -244,47 +263,17 @@ class SparqlText:
         if any(each.name == "COUNT" and each.distinct and each.expr is None for _, each in node.aggregates):
             visible = sorted(name for name in in_scope(body) if not name.startswith("_:"))
             body = n.Project(body, tuple(map(Var, visible)))
-        head = [self._var(key) for key in node.keys]
-        head += [f"({self._aggregate(aggregate)} AS {self._var(var)})" for var, aggregate in node.aggregates]
+        head = [self.var(key) for key in node.keys]
+        head += [f"({self.aggregate(aggregate)} AS {self.var(var)})" for var, aggregate in node.aggregates]
         if not head:
             head = [f"(COUNT(*) AS {self._fresh_name()})"]
-        keys = " GROUP BY " + " ".join(map(self._var, node.keys)) if node.keys else ""
+        keys = " GROUP BY " + " ".join(map(self.var, node.keys)) if node.keys else ""
         return f"SELECT {' '.join(head)} WHERE {{ {self._body(body)} }}{keys}"
 
-    def _aggregate(self, node: n.Aggregate) -> str:
-        if node.expr is None:
-            return f"{node.name}({'DISTINCT ' if node.distinct else ''}*)"
-        argument = self.expression(node.expr)
-        custom = self._choices.aggregate(node) if self._choices is not None else None
-        if custom is not None:
-            assert self._choices is not None
-            skipped = self._choices.skipped(node)
-            return (
-                f"{custom}({argument})" if skipped is None else f"{custom}(COALESCE({argument}, {skipped}))"
-            )
-        if node.name in STATISTICAL:
-            raise UnsupportedError(node.name, f"SPARQL has no set function {node.name}")
-        separator = "" if node.separator is None else f"; SEPARATOR={Literal(node.separator)}"
-        return f"{node.name}({'DISTINCT ' if node.distinct else ''}{argument}{separator})"
+    # --- names, expressions and paths ----------------------------------------------------------
 
-    # --- leaves --------------------------------------------------------------------------------
-
-    def _triple(self, pattern: n.TriplePattern) -> str:
-        terms = (pattern.subject, pattern.predicate, pattern.object)
-        return " ".join(map(self._term, terms)) + " ."
-
-    def _term(self, term: n.TermPattern | NamedNode) -> str:
-        match term:
-            case Var():
-                return self._var(term)
-            case n.TripleTerm(subject, predicate, object_):
-                return f"<<( {self._term(subject)} {self._term(predicate)} {self._term(object_)} )>>"
-            case _:
-                return term_text(term)
-
-    def _var(self, var: Var) -> str:
-        if not var.hidden:
-            return f"?{var.name}"
+    def hidden(self, var: Var) -> str:
+        """A variable with a number."""
         if var.name not in self._hidden:
             self._hidden[var.name] = self._fresh_name()
         return self._hidden[var.name]
@@ -293,75 +282,45 @@ class SparqlText:
         self._fresh += 1
         return f"?{self._prefix}{self._fresh}"
 
-    def _values(self, variables: Sequence[Var], rows: Iterable[Sequence[Term | None]]) -> str:
-        head = " ".join(map(self._var, variables))
-        body = " ".join(map(row_text, rows))
-        return f"VALUES ({head}) {{ {body} }}"
+    def bracketed(self, text: str, own: int, level: int) -> str:
+        """Every operator stands in brackets."""
+        return text if own == PRIMARY else f"({text})"
 
-    def _rows(self, table: n.Table) -> str:
-        shapes = () if self._tables is None else self._tables.get(table.name, ())
-        if not shapes:
-            return "VALUES () { }"
-        texts = [self._row_pattern(table, shape) for shape in shapes]
-        return texts[0] if len(texts) == 1 else " UNION ".join(f"{{ {text} }}" for text in texts)
+    def unary(self, name: str, arg: Expr) -> str:
+        """Apart from what it stands before."""
+        return f"{name[-1]} {self.expression(arg)}"
 
-    def _row_pattern(self, table: n.Table, shape: Mapping[int, NamedNode]) -> str:
-        row = self._fresh_name()
-        triples = []
-        for column, predicate in shape.items():
-            value = self._var(table.vars[column]) if column >= 0 else self._fresh_name()
-            triples.append(f"{row} {predicate} {value} .")
-        return " ".join(triples)
+    def negated(self, members: list[str]) -> str:
+        """In brackets, even of one."""
+        return f"!({'|'.join(members)})"
 
-    def _path(self, path: n.PathExpr) -> str:
-        match path:
-            case n.Link(iri):
-                return str(iri)
-            case n.Inverse(inner):
-                return f"(^{self._path(inner)})"
-            case n.Sequence(left, right):
-                return f"({self._path(left)}/{self._path(right)})"
-            case n.Alternative(left, right):
-                return f"({self._path(left)}|{self._path(right)})"
-            case n.ZeroOrMore(inner):
-                return f"({self._path(inner)}*)"
-            case n.OneOrMore(inner):
-                return f"({self._path(inner)}+)"
-            case n.ZeroOrOne(inner):
-                return f"({self._path(inner)}?)"
-            case n.NegatedSet(forward, inverse):
-                return "!(" + "|".join([*map(str, forward), *(f"^{iri}" for iri in inverse)]) + ")"
+    def chain(
+        self, node: T, operands: Callable[[T], tuple[T, T] | None], combine: Callable[[T, T], T]
+    ) -> list[T]:
+        """The two operands, with brackets of their own: a long row of them would nest too deeply."""
+        return list(operands(node) or (node,))
 
-    # --- expressions ---------------------------------------------------------------------------
+    def exists(self, pattern: Algebra, negated: bool) -> str:
+        """EXISTS with its group."""
+        return f"{'NOT ' if negated else ''}EXISTS {{ {self._body(pattern)} }}"
 
-    def expression(self, expr: Expr) -> str:
-        """An expression, fully parenthesised."""
-        match expr:
-            case Var():
-                return self._var(expr)
-            case n.Constant(term):
-                return term_text(term)
-            case n.Exists(pattern, negated):
-                return f"{'NOT ' if negated else ''}EXISTS {{ {self._body(pattern)} }}"
-            case n.FunctionCall(iri, args):
-                return f"{iri}({', '.join(map(self.expression, args))})"
-            case n.Call(name, args):
-                return self._call(name, [self.expression(each) for each in args])
+    def call(self, name: str, args: Iterable[Expr]) -> str:
+        """A call; of a custom function where a built-in leaves something open."""
+        custom = self._choices.function(name) if self._choices is not None and not args else None
+        return super().call(name if custom is None else str(custom), args)
 
-    def _call(self, name: str, args: list[str]) -> str:
-        if name in INFIX:
-            return f"({args[0]} {name} {args[1]})"
-        if name == "!":
-            return f"(! {args[0]})"
-        if name in ("UNARY-", "UNARY+"):
-            return f"({name[-1]} {args[0]})"
-        if name in ("IN", "NOT IN"):
-            return f"({args[0]} {name} ({', '.join(args[1:])}))"
-        if not args and self._choices is not None:
-            custom = self._choices.function(name)
-            if custom is not None:
-                return f"{custom}()"
-        return f"{name}({', '.join(args)})"
+    def aggregate(self, aggregate: n.Aggregate) -> str:
+        """A set function, as a custom aggregate where it leaves something open."""
+        custom = None
+        if self._choices is not None and aggregate.expr is not None:
+            custom = self._choices.aggregate(aggregate)
+        if custom is None:
+            if aggregate.name in STATISTICAL:
+                raise UnsupportedError(aggregate.name, f"SPARQL has no set function {aggregate.name}")
+            return super().aggregate(aggregate)
+        assert self._choices is not None and aggregate.expr is not None
+        argument, skipped = self.expression(aggregate.expr), self._choices.skipped(aggregate)
+        return f"{custom}({argument})" if skipped is None else f"{custom}(COALESCE({argument}, {skipped}))"
 
 
 _TRUE = Literal("true", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#boolean"))

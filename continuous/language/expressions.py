@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 from pyoxigraph import Literal, NamedNode, Triple
 
+from ..algebra.build import fold
 from ..algebra.nodes import Aggregate, Algebra, Call, Constant, Exists, Expr, FunctionCall, Var
 from ..algebra.set_functions import FUNCTIONS
 from . import syntax as s
 from .context import Context
 from .terms import XSD_DECIMAL, XSD_INTEGER, Terms
-from .triples import TripleTranslator, fold
+from .triples import TripleTranslator
 
 AGGREGATE_NAMESPACE = "urn:quadrill:aggregate:"
 AGGREGATE_IRIS = {

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as a
-from ..algebra.build import all_nodes, operands, with_operands
+from ..algebra.build import all_nodes, fold, operands, with_operands
 from ..algebra.nodes import MERGED, Algebra, Bgp, Call, Expr, Term, TriplePattern, Var
 from ..algebra.variables import Scopes
 from . import syntax as s
@@ -19,7 +19,7 @@ from .context import Context
 from .expressions import ExpressionTranslator
 from .select import SelectTranslator
 from .terms import Terms, is_ground
-from .triples import TripleTranslator, fold
+from .triples import TripleTranslator
 from .windows import Windows
 
 UNIT = Bgp()

@@ -6,13 +6,13 @@ Source: SPARQL 1.1 section 18.2.2.3-5 for paths, SPARQL 1.2 section 4.3 for ``<<
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
 from pyoxigraph import Literal, NamedNode, Triple
 
 from ..algebra import nodes as a
+from ..algebra.build import fold
 from ..algebra.nodes import TermPattern, TriplePattern, Var
 from . import syntax as s
 from .context import Context
@@ -251,21 +251,3 @@ class TripleTranslator:
                 return self._path(subject, left, middle) + self._path(middle, right, obj)
             case _:
                 return [a.Path(subject, path, obj)]
-
-
-CHAIN = 32
-T = TypeVar("T")
-
-
-def fold(combine: Callable[[T, T], T], parts: Sequence[T]) -> T:
-    """Combine two by two from the left; long runs of an associative operator as a balanced tree.
-
-    A tree as deep as a text is long would exhaust the stack of everything that walks it.
-    """
-    if len(parts) <= CHAIN:
-        result = parts[0]
-        for part in parts[1:]:
-            result = combine(result, part)
-        return result
-    half = len(parts) // 2
-    return combine(fold(combine, parts[:half]), fold(combine, parts[half:]))

@@ -6,36 +6,29 @@ the triple of rdf:reifies is written itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyoxigraph import NamedNode, Triple
 
 from ..algebra import nodes as a
 from ..algebra.nodes import TermPattern, TriplePattern, Var
+from ..algebra.printer import Printer
 from .terms import RDF_REIFIES
-from .write_terms import ExpressionWriter, Names
 
 Pattern = TriplePattern | a.Path
 
 
-class TripleWriter:
-    """Writes the runs of triple patterns and paths of one query."""
-
-    def __init__(self, names: Names, expressions: ExpressionWriter) -> None:
-        self._names = names
-        self._expressions = expressions
-
-    def lines(self, run: Sequence[Pattern]) -> list[str]:
-        """The statements of a run, each ended by a dot."""
-        return _Run(self._names, self._expressions, run).lines()
+def triple_lines(printer: Printer, count: Mapping[str, int], run: Sequence[Pattern]) -> list[str]:
+    """The statements of a run, each ended by a dot; ``count`` says how often the text has each variable."""
+    return _Run(printer, count, run).lines()
 
 
 class _Run:
     """One run. A *unit* is the reifying triple of a ``<< >>`` with those of the ones inside it, before it."""
 
-    def __init__(self, names: Names, expressions: ExpressionWriter, run: Sequence[Pattern]) -> None:
-        self._names = names
-        self._expressions = expressions
+    def __init__(self, printer: Printer, count: Mapping[str, int], run: Sequence[Pattern]) -> None:
+        self._printer = printer
+        self._count = count
         self._run = run
         # Hidden reifiers and the place of their triple; one that reifies two triples is no ``<< >>``.
         self._own: dict[str, int] = {}
@@ -69,7 +62,7 @@ class _Run:
             if statement is None:
                 subject = self._run[place].subject
                 properties, place = self._properties(subject, place)
-                statement = self._names.term(subject), properties, place
+                statement = self._printer.term(subject), properties, place
             lines += _statement(statement[0], statement[1])
             place = statement[2]
         return lines
@@ -80,7 +73,7 @@ class _Run:
         assert isinstance(subject, Var)
         properties, end = self._properties(subject, own + 1)
         used = sum(self._run[place].subject == subject for place in range(own + 1, end))
-        if used + 1 != self._names.count[subject.name]:
+        if used + 1 != self._count[subject.name]:
             return None
         return self._reified(own), properties, end
 
@@ -91,11 +84,11 @@ class _Run:
         while place < len(self._run) and self._run[place].subject == subject:
             item = self._run[place]
             place += 1
-            text = self._names.term(item.object) if not isinstance(item.object, Var) else None
+            text = self._printer.term(item.object) if not isinstance(item.object, Var) else None
             if isinstance(item.object, Var):
                 own = self._object_unit(item.object, place)
                 if own is None:
-                    text = self._names.var(item.object)
+                    text = self._printer.var(item.object)
                 else:
                     text, place = self._reified(own), own + 1
             verb = item.path if isinstance(item, a.Path) else item.predicate
@@ -108,8 +101,8 @@ class _Run:
 
     def _verb(self, item: Pattern) -> str:
         if isinstance(item, a.Path):
-            return self._expressions.path(item.path)
-        return self._names.verb(item.predicate)
+            return self._printer.path(item.path)
+        return self._printer.verb(item.predicate)
 
     # --- << >>
 
@@ -120,7 +113,7 @@ class _Run:
 
     def _inner(self, term: TermPattern) -> int | None:
         """The reifying triple of a term that occurs there and in one other place."""
-        if not isinstance(term, Var) or self._names.count[term.name] != 2:
+        if not isinstance(term, Var) or self._count[term.name] != 2:
             return None
         return self._own.get(term.name)
 
@@ -148,11 +141,11 @@ class _Run:
         assert isinstance(term, (a.TripleTerm, Triple))
         subject, obj, _ = self._parts(own)
         texts = [
-            self._names.term(part) if unit is None else self._reified(unit)
+            self._printer.term(part) if unit is None else self._reified(unit)
             for part, unit in ((term.subject, subject), (term.object, obj))
         ]
         predicate: NamedNode | Var = term.predicate
-        return f"<< {texts[0]} {self._names.verb(predicate)} {texts[1]} >>"
+        return f"<< {texts[0]} {self._printer.verb(predicate)} {texts[1]} >>"
 
 
 def _statement(subject: str, properties: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.quads.rates import ChangeRates
 
 from ..algebra.query import ContinuousQuery, WindowDeclaration
-from ..language.write import write_pattern
+from ..language.write_groups import write_pattern
 from ..static.lookup import LookupFacts
 from ..static.reading import Progress
 from ..static.static_inputs import StaticInputs, TableFacts

@@ -1,31 +1,14 @@
-"""Solution modifiers as query text: the inverse of `select.SelectTranslator`."""
+"""SELECT and its modifiers taken apart (the inverse of `select.SelectTranslator`); windows as query text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from ..algebra import nodes as a
 from ..algebra.nodes import Aggregate, Algebra, Expr, OrderCondition, Var
+from ..algebra.query import Dialect, WindowDeclaration
 from ..algebra.variables import Scopes
-from .write_terms import ExpressionWriter, Names
-
-
-class Groups(Protocol):
-    """The writer of the WHERE part."""
-
-    names: Names
-    scopes: Scopes
-    expressions: ExpressionWriter
-
-    def braces(self, head: str, node: Algebra) -> list[str]:
-        """The lines of ``head { … }``."""
-        ...
-
-    def values(self, values: a.Values) -> list[str]:
-        """The lines of inline data."""
-        ...
+from .windows import word_of
 
 
 @dataclass(slots=True)
@@ -118,47 +101,57 @@ def _all_columns(parts: SelectParts) -> tuple[Var, ...]:
     return tuple(key for key, _ in parts.keys) + tuple(var for var, _ in parts.items)
 
 
-def select_text(
-    writer: Groups, parts: SelectParts, head: Sequence[str] | None = None, clauses: Sequence[str] = ()
-) -> list[str]:
-    """The lines of a query or sub-query.
+# --- windows
 
-    The WHERE is written first, as it is read first: blocks in it declare their windows before those of the
-    expressions. ``head`` stands in the place of SELECT and its columns, ``clauses`` before WHERE.
+
+def window_text(window: WindowDeclaration, dialect: Dialect, report: str | None = None) -> str:
+    """The brackets of a window as its dialect writes them."""
+    spec = window.spec
+    match spec.kind:
+        case "now" | "all":
+            inside = spec.kind.upper()
+        case "triples":
+            inside = f"TRIPLES {spec.count}"
+        case "batch":
+            inside = f"RANGE TRIPLES {spec.count}"
+        case "elements":
+            inside = f"ELEMENTS {spec.count} STEP {spec.step}"
+        case "range":
+            inside = f"RANGE {duration_text(spec.width_ms, dialect)}"
+        case "grid":
+            word = "SLIDE" if dialect == "cqels" else "STEP"
+            slide = duration_text(spec.slide_ms, dialect)
+            inside = f"RANGE {duration_text(spec.width_ms, dialect)} {word} {slide}"
+        case _:
+            inside = word_of(spec.kind).text(spec)
+    if spec.t0_ms is not None:
+        inside += f" STARTING AT {spec.t0_ms}"
+    if window.lateness_ms is not None:
+        lateness = duration_text(window.lateness_ms, dialect) if window.lateness_ms else "0"
+        inside += f" LATENESS {lateness}"
+    if report is not None:
+        inside += f" REPORT {report}"
+    return f"[{inside}]"
+
+
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+
+
+def duration_text(milliseconds: int, dialect: Dialect) -> str:
+    """A duration: ``1h30m``, in RSP-QL* ``PT1H30M``.
+
+    >>> duration_text(5_400_000, "cqels"), duration_text(90_500, "rspql")
+    ('1h30m', 'PT1M30.500S')
     """
-    names, write = writer.names, writer.expressions.write
-    aggregates = dict(parts.aggregates)
-    where = writer.braces("WHERE", parts.pattern)
-    keys = [
-        names.var(key) if expr is None else f"({write(expr)}{'' if key.hidden else f' AS {names.var(key)}'})"
-        for key, expr in parts.keys
-    ]
-    if head is None:
-        items = dict(parts.items)
-        columns = [
-            f"({write(items[column], aggregates)} AS {names.var(column)})"
-            if column in items
-            else names.var(column)
-            for column in parts.columns or ()
-        ]
-        head = f"SELECT {parts.mode}{' '.join(columns) or '*'}".split("\n")
-    having = " ".join(writer.expressions.constraint(condition, aggregates) for condition in parts.having)
-    order = " ".join(_order_key(writer, key, aggregates) for key in parts.order)
-    limits = [f"LIMIT {parts.limit}"] if parts.limit is not None else []
-    limits += [f"OFFSET {parts.offset}"] if parts.offset else []
-    tail = [
-        f"GROUP BY {' '.join(keys)}" if keys else "",
-        f"HAVING {having}" if having else "",
-        f"ORDER BY {order}" if order else "",
-        " ".join(limits),
-    ]
-    lines = [*head, *clauses, *where, *(line for text in tail if text for line in text.split("\n"))]
-    return lines if parts.values is None else [*lines, *writer.values(parts.values)]
-
-
-def _order_key(writer: Groups, key: OrderCondition, aggregates: dict[Var, Aggregate]) -> str:
-    text = writer.expressions.write(key.expr, aggregates)
-    if key.descending:
-        return f"DESC({text})"
-    plain = isinstance(key.expr, Var) and key.expr not in aggregates
-    return text if plain else f"ASC({text})"
+    parts: dict[str, int] = {}
+    rest = milliseconds
+    for unit, size in _UNITS:
+        parts[unit], rest = divmod(rest, size)
+    if dialect != "rspql":
+        return "".join(f"{count}{unit}" for unit, count in parts.items() if count) or "0"
+    seconds = f"{parts['s']}.{parts['ms']:03}S" if parts["ms"] else f"{parts['s']}S" if parts["s"] else ""
+    hours = f"{parts['h']}H" if parts["h"] else ""
+    minutes = f"{parts['m']}M" if parts["m"] else ""
+    time = hours + minutes + seconds
+    days = f"{parts['d']}D" if parts["d"] else ""
+    return f"P{days}" + (f"T{time}" if time else "") if days or time else "PT0S"
