@@ -55,10 +55,12 @@ class Evaluator(ABC):
         ordered: the order of its rows means something.
         is_whole: the one static part is the whole query: its rows are the answer, in their order.
         statics: its static parts.
+        state: the plan at work that keeps the answer by changes; None where it is computed anew.
         kept: the rows that a checkpoint must hold, where the answer does not follow from the windows.
     """
 
     engine: str
+    state: PlanState | None = None
     kept: Sequence[Solution] = ()
 
     def __init__(
@@ -112,11 +114,6 @@ class Evaluator(ABC):
         # Also an evaluator that was only made to check a query lets go of its terms.
         release = self.terms.dictionary.hold(weakly(self._held_rows))
         self._finalizer = weakref.finalize(self, _let_go, release, self.statics)
-
-    @property
-    def explained(self) -> PlanState | None:
-        """The plan that keeps the answer by changes; None where the answer is computed anew."""
-        return None
 
     # --- static parts ---------------------------------------------------------------------------
 

@@ -71,17 +71,16 @@ class AnswerChange:
 
 
 class IncrementalAnswer:
-    """The answer of one plan and what the last step did to it.
+    """The answer of one plan and what the last step did to it; read in any thread.
 
     Attributes:
         rows: the plan's rows with their weights.
-        reading: to be held while the plan takes a step, since other threads read the answer.
     """
 
     def __init__(self, state: PlanState, names: Sequence[str], *, ask: bool, ordered: bool) -> None:
         self.vars = () if ask else tuple(names)
         self.rows: Delta = {}
-        self.reading = threading.Lock()
+        self._reading = threading.Lock()
         self._decode = state.decoder(names)
         self._places = state.plan.schema.columns(names)
         self._ask = ask
@@ -92,7 +91,7 @@ class IncrementalAnswer:
         self._unchanged: AnswerChange | None = None
 
     def step(self, delta: Delta) -> AnswerChange:
-        """Apply a change, while `reading` is held."""
+        """Apply a change of the plan's rows."""
         top = self._top
         same_order = top is None or top.revision == self._shown_revision
         if not delta and same_order and self._unchanged is not None:
@@ -103,26 +102,27 @@ class IncrementalAnswer:
         changed: Sequence[IdRow] | Delta = delta
         if top is not None and len(delta) > 1:
             changed = top.sorted(list(delta))
-        for row in changed:
-            weight = delta[row]
-            total = mine.get(row, 0) + weight
-            if total:
-                mine[row] = total
+        with self._reading:
+            for row in changed:
+                weight = delta[row]
+                total = mine.get(row, 0) + weight
+                if total:
+                    mine[row] = total
+                else:
+                    del mine[row]
+                if weight == 1:
+                    inserted.append(decode(row))
+                elif weight > 0:
+                    inserted += [decode(row)] * weight
+                else:
+                    deleted += [decode(row)] * -weight
+            if self._ask:
+                change = AnswerChange(self, deleted, inserted, bool(mine), [])
             else:
-                del mine[row]
-            if weight == 1:
-                inserted.append(decode(row))
-            elif weight > 0:
-                inserted += [decode(row)] * weight
-            else:
-                deleted += [decode(row)] * -weight
-        if self._ask:
-            change = AnswerChange(self, deleted, inserted, bool(mine), [])
-        else:
-            change = AnswerChange(self, deleted, inserted, None, None if top is None else self._decoded())
-        if self._newest is not None:
-            self._newest.later = change
-        self._newest = change
+                change = AnswerChange(self, deleted, inserted, None, None if top is None else self._decoded())
+            if self._newest is not None:
+                self._newest.later = change
+            self._newest = change
         if top is not None:
             self._shown_revision = top.revision
         self._unchanged = change if not delta else None
@@ -130,7 +130,7 @@ class IncrementalAnswer:
 
     def rows_after(self, change: AnswerChange) -> list[Solution]:
         """The whole answer after a step: the newest answer without the changes since. In any thread."""
-        with self.reading:
+        with self._reading:
             since: list[AnswerChange] = []
             newest = change
             while newest.later is not None:
@@ -166,7 +166,7 @@ class IncrementalAnswer:
         """The plan ends: what was given out must not need it any more."""
         if self._newest is not None:
             self._newest.known = self._newest.rows
-        with self.reading:
+        with self._reading:
             self.rows = {}
 
 
@@ -176,11 +176,10 @@ class NativeEvaluator(Evaluator):
     Attributes:
         tables: the columns of the static parts, by name.
         state: its plan at work; None while others evaluate the query.
-        answer: of that plan.
+        answer: that of the plan.
     """
 
     engine = "native"
-    state: PlanState | None = None
     answer: IncrementalAnswer
 
     def __init__(
@@ -228,11 +227,6 @@ class NativeEvaluator(Evaluator):
             reason = state.plan.unkeyed(part.name, looked_up)
         return reason
 
-    @property
-    def explained(self) -> PlanState | None:
-        """The plan that keeps the answer by changes."""
-        return self.state
-
     def take(self, changes: Changes) -> bool:
         """Take changes of static parts into the next step; True when any row changed."""
         assert self.state is not None
@@ -258,8 +252,7 @@ class NativeEvaluator(Evaluator):
         state, answer = self.state, self.answer
         assert state is not None
         given = state.gather(at, windows)
-        with answer.reading:
-            change = answer.step(state.step(given))
+        change = answer.step(state.step(given))
         if self.terms.dictionary.due:
             self.terms.tidy()
         return change
@@ -312,9 +305,8 @@ class NativeEvaluator(Evaluator):
         """Others evaluate the query: operators and answer are let go of."""
         assert self.state is not None
         self.answer.settle()
-        with self.answer.reading:
-            self.state.close()
-            self.state = None
+        self.state.close()
+        self.state = None
         self.statics.look_away()
 
     def wake(self) -> None:

@@ -134,23 +134,20 @@ class ReferenceEvaluator(Evaluator):
 
     def answer(self, at: int, contents: Contents) -> Answer:
         """The answer at instant ``at`` (milliseconds); a window left out is empty."""
+        found: Sequence[Solution] | bool
         if self.is_whole:
             rows = list(self._rows.elements()) if self._listed is None else self._listed
-            return self._shaped(rows, boolean=bool(rows))
-        given: dict[WindowKey, WindowContent] = {
-            (each.name, None): {} for each in self.query.windows if not isinstance(each.stream, Var)
-        }
-        given.update(contents)
-        self._functions.begin(at, self._load(given))
-        text = self._text(given)
-        if self.query.form == "ask":
-            return self._shaped((), boolean=self._workspace.boolean(text, self._functions))
-        return self._shaped(self._workspace.solutions(text, len(self.columns), self._functions))
-
-    def _shaped(self, rows: Sequence[Solution], *, boolean: bool = False) -> Answer:
-        if self.query.form == "ask":
-            return Answer((), boolean=boolean)
-        return Answer(self.vars, rows, self.ordered, before=self.kept)
+            found = bool(rows) if self.query.form == "ask" else rows
+        else:
+            given: dict[WindowKey, WindowContent] = {
+                (each.name, None): {} for each in self.query.windows if not isinstance(each.stream, Var)
+            }
+            given.update(contents)
+            self._functions.begin(at, self._load(given))
+            found = self._workspace.query(self._text(given), len(self.columns), self._functions)
+        if isinstance(found, bool):
+            return Answer((), boolean=found)
+        return Answer(self.vars, found, self.ordered, before=self.kept)
 
     def content_of(self, window: NamedNode) -> LiveQuads:
         """An empty content of quads for a window."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, repeat
 from typing import Any
 
-from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QueryBoolean, QuerySolutions, Store
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QueryBoolean, Store
 
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.sparql.query import evaluation_error
@@ -90,28 +90,17 @@ class Workspace:
                 fresh.add_graph(graph)
             self._store, self._removed = fresh, 0
 
-    def solutions(self, text: str, width: int, functions: Functions) -> list[Solution]:
-        """The rows of a SELECT query, in its order; only the first ``width`` columns."""
-        found = self._run(text, functions)
-        assert isinstance(found, QuerySolutions)
+    def query(self, text: str, width: int, functions: Functions) -> list[Solution] | bool:
+        """The rows of a SELECT query in its order, without columns behind ``width``; the value of ASK."""
         try:
-            return [tuple(solution[column] for column in range(width)) for solution in found]
-        except RuntimeError as error:
-            raise evaluation_error(error) from error
-
-    def boolean(self, text: str, functions: Functions) -> bool:
-        """The value of an ASK query."""
-        found = self._run(text, functions)
-        assert isinstance(found, QueryBoolean)
-        return bool(found)
-
-    def _run(self, text: str, functions: Functions) -> Any:
-        try:
-            return self._store.query(
+            found: Any = self._store.query(
                 text,
                 custom_functions=functions.functions,
                 custom_aggregate_functions=functions.aggregates,  # type: ignore[arg-type]  # invariant dict
             )
+            if isinstance(found, QueryBoolean):
+                return bool(found)
+            return [tuple(solution[column] for column in range(width)) for solution in found]
         except SyntaxError as error:
             raise UnsupportedError(
                 "this combination of patterns", f"the query can not be evaluated: {error.msg}"

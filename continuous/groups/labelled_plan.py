@@ -129,9 +129,7 @@ class LabelledPlan:
 
     def answer(self, label: int, delta: Delta = EMPTY) -> AnswerChange:
         """The answer of a member, behind a step that changed it so."""
-        answer = self.answers[label]
-        with answer.reading:
-            return answer.step(delta)
+        return self.answers[label].step(delta)
 
     def end(self) -> None:
         """Detach the answers that were given out: the plan takes no more steps."""

@@ -346,7 +346,7 @@ class RunningQuery:
     @property
     def explained(self) -> PlanState | None:
         """The plan that keeps the answer up to date; None where the answer is recomputed."""
-        return self.evaluator.explained if self.seat is None else self.seat.state
+        return self.evaluator.state if self.seat is None else self.seat.state
 
     def _read_bound_streams(self) -> None:
         """Static data may bind a window's stream to others now."""

@@ -23,8 +23,8 @@ STORE = QuadStore.open(None)
 def _plan(late: bool) -> str:
     query = Driver(TEXT.replace("THRESHOLD", "0.5"), STORE).query
     made = NativeEvaluator(with_late_filters(query) if late else query, STORE, EvaluationOptions())
-    assert made.explained is not None
-    return made.explained.explain()
+    assert made.state is not None
+    return made.state.explain()
 
 
 def test_a_filter_with_an_uncertainty_function_comes_early_or_behind_the_join() -> None:
