@@ -9,9 +9,9 @@ store up to ``until`` (`QuadStore.mark`). It serves at a version
 
 and only for the same pattern over the same dataset clause, of the same program and the same Oxigraph.
 
-Rows are written as blobs, the terms once each as N-Quads, the rows as columns of numbers. The first blob says
-how wide and how many the rows are; then come blobs of terms, then of rows. A number is the place of a term,
-counted from 1; 0 is unbound.
+Rows are written as blobs. The first says how wide and how many they are; then come blobs of terms, each term
+once, as N-Quads, then of rows: for each column a number, the place of a term counted from 1 or 0 for unbound,
+and how often the row is there.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as release_of
-from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import repeat
+from typing import TYPE_CHECKING, TypeVar
 
 from pyoxigraph import NamedNode, Quad
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("quadrill.continuous")
 
-FORMAT = 1
+FORMAT = 2
 MOST_COMMITS = 10_000
 """So many commits of the change log are looked at, at most."""
 T = TypeVar("T")
@@ -76,24 +76,23 @@ _PROGRAM = f"{FORMAT} {_release('quadrill')} {_release('pyoxigraph')}"
 class KeptFacts:
     """What is known of rows on disk.
 
-    ``read_s``: how long evaluating them took, in seconds; ``choice``: by which engine and why.
+    ``read_s``: how long evaluating them took, in seconds; ``choice``: by which engine and why; ``mark``: the
+    name of the history of the store.
     """
 
-    key: str
     since: int
     until: int
-    mark: str
     read_s: float
-    choice: tuple[str, str] | None
+    choice: Sequence[str] | None
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
     """The rows of a table at the moment of a checkpoint; ``release`` lets their terms go."""
 
-    key: str
-    table: Table
-    facts: dict[str, Any]
+    width: int
+    facts: KeptFacts
     rows: Delta
     listed: Sequence[Solution] | None
     release: Callable[[], None]
@@ -155,35 +154,29 @@ class KeptTables:
         if self._writing is not None and not self._writing.done() and not at_end:
             return
         self.wait()
-        copies: list[_Copy] = []
-        notes: dict[str, dict[str, Any]] = {}
+        copies: dict[str, _Copy] = {}
+        notes: dict[str, KeptFacts] = {}
         keys: set[str] = set()
         for table in tables:
-            if table.ready.is_set() and table.took_s < self._limits.kept_s:
+            is_ready = table.ready.is_set()
+            if is_ready and table.took_s < self._limits.kept_s:
                 continue
             key = _key(table)
             keys.add(key)
-            if (
-                not table.ready.is_set()
-                or not table.live
-                or table.behind is not None
-                or table.problem is not None
-            ):
+            if not is_ready or not table.live or table.behind is not None or table.problem is not None:
                 continue
             choice = None if table.choice is None else (table.choice.engine, table.choice.reason)
-            until = max(version, table.version)
-            facts = {"since": table.since, "until": until, "read_s": table.took_s, "choice": choice}
-            on_disk = self._on_disk.get(key)
-            if on_disk == (table.since, until):
-                continue
-            if on_disk is not None and on_disk[0] == table.since:
-                notes[key] = facts
-            elif table.since > min(
-                (evaluated.get(each.name, version) for each in table.readers), default=version
-            ):
-                continue
-            elif at_end or time.monotonic() >= self._not_before.get(key, 0.0):
-                copies.append(self._copy(key, table, facts))
+            facts = KeptFacts(table.since, max(version, table.version), table.took_s, choice)
+            since, until = self._on_disk.get(key, (None, None))
+            needed = min((evaluated.get(each.name, version) for each in table.readers), default=version)
+            if since == facts.since:
+                if until != facts.until:
+                    notes[key] = facts
+            elif facts.since <= needed and (at_end or time.monotonic() >= self._not_before.get(key, 0.0)):
+                rows = dict(table.rows)
+                # The table may let terms go while they are written.
+                release = self._terms.dictionary.hold(lambda rows=rows: rows)  # type: ignore[misc]
+                copies[key] = _Copy(len(table.part.vars), facts, rows, table.listed, release)
         if not (copies or notes or keys != self._keys):
             return
         self._keys = keys
@@ -201,20 +194,13 @@ class KeptTables:
         self._background.close()
         self._shelf.close()
 
-    def _copy(self, key: str, table: Table, facts: dict[str, Any]) -> _Copy:
-        rows = dict(table.rows)
-        # The table may let terms go while they are written.
-        release = self._terms.dictionary.hold(lambda: rows)
-        return _Copy(key, table, facts, rows, table.listed, release)
-
-    def _write(self, copies: Sequence[_Copy], notes: Mapping[str, Mapping[str, Any]], keys: set[str]) -> None:
+    def _write(self, copies: Mapping[str, _Copy], notes: Mapping[str, KeptFacts], keys: set[str]) -> None:
         try:
-            for copy in copies:
-                self._write_rows(copy)
-            marked = {key: self._marked(facts) for key, facts in notes.items()}
-            noted = {key: facts for key, facts in marked.items() if facts is not None}
-            if self._shelf.note(noted):
-                self._on_disk.update({key: (each["since"], each["until"]) for key, each in noted.items()})
+            for key, copy in copies.items():
+                self._write_rows(key, copy)
+            marked = {key: facts for key, each in notes.items() if (facts := self._marked(each)) is not None}
+            if self._shelf.note({key: asdict(facts) for key, facts in marked.items()}):
+                self._on_disk.update({key: (facts.since, facts.until) for key, facts in marked.items()})
             self._shelf.keep_only(keys)
             for key in set(self._on_disk) - keys:
                 del self._on_disk[key]
@@ -223,28 +209,27 @@ class KeptTables:
         except Exception:
             log.exception("tables of static parts are not kept")
         finally:
-            for copy in copies:
+            for copy in copies.values():
                 copy.release()
 
-    def _write_rows(self, copy: _Copy) -> None:
+    def _write_rows(self, key: str, copy: _Copy) -> None:
         began = time.monotonic()
         facts = self._marked(copy.facts)
         if facts is None:
             return
-        width = len(copy.table.part.vars)
         blobs: Iterator[bytes]
         if copy.listed is None:
-            blobs = pack(copy.rows, width, 0, self._term)
+            blobs = pack(copy.rows.items(), copy.width, 0, self._term)
         else:
-            blobs = pack([tuple(row) for row in copy.listed], width, None, _bound)
-        if self._shelf.write(copy.key, facts, blobs):
-            self._on_disk[copy.key] = (facts["since"], facts["until"])
-        self._not_before[copy.key] = time.monotonic() + self._limits.kept_pauses * (time.monotonic() - began)
+            blobs = pack(((row, 1) for row in copy.listed), copy.width, None, _bound)
+        if self._shelf.write(key, asdict(facts), blobs):
+            self._on_disk[key] = (facts.since, facts.until)
+        self._not_before[key] = time.monotonic() + self._limits.kept_pauses * (time.monotonic() - began)
 
-    def _marked(self, facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _marked(self, facts: KeptFacts) -> KeptFacts | None:
         """With the name of the history; None when it has none."""
-        mark = self._store.mark(facts["until"])
-        return None if mark is None else {**facts, "mark": mark}
+        mark = self._store.mark(facts.until)
+        return None if mark is None else replace(facts, mark=mark)
 
     def _term(self, term_id: int) -> Term:
         # The dictionary's own mapping would remember the terms of inline ids, in the engine's way.
@@ -254,22 +239,13 @@ class KeptTables:
 
     def find(self, table: Table) -> KeptFacts | None:
         """The rows of a table on disk, if they are of this store."""
-        key = _key(table)
-        facts = self._shelf.facts(key)
+        facts = self._shelf.facts(_key(table))
         if facts is None:
             return None
         try:
-            choice = facts["choice"]
-            found = KeptFacts(
-                key,
-                int(facts["since"]),
-                int(facts["until"]),
-                str(facts["mark"]),
-                float(facts["read_s"]),
-                None if choice is None else (str(choice[0]), str(choice[1])),
-            )
-        except (LookupError, TypeError, ValueError) as error:
-            log.warning("the static part %s is read anew: what is on disk says %r", table.name, error)
+            found = KeptFacts(**facts)
+        except TypeError as error:
+            log.warning("the static part %s is read anew: what is on disk says %s", table.name, error)
             return None
         if self._store.mark(found.until) != found.mark:
             log.info("the static part %s is read anew: its rows on disk are of another history", table.name)
@@ -278,9 +254,7 @@ class KeptTables:
 
     def unchanged(self, table: Table, since: int, version: int) -> int:
         """The newest version up to ``version`` to which no commit behind ``since`` can have changed rows."""
-        if version <= since:
-            return since
-        if version - since > MOST_COMMITS:
+        if not since < version <= since + MOST_COMMITS:
             return since
         index = TriggerIndex()
         index.add(table)
@@ -296,16 +270,16 @@ class KeptTables:
 
     def load(self, table: Table, found: KeptFacts, version: int) -> bool:
         """Give a table its rows; False when they are damaged, which is told and they are forgotten."""
-        began = time.perf_counter()
+        began, key = time.perf_counter(), _key(table)
         try:
-            _take(table, PackedRows(self._shelf.read(found.key)), version, found)
+            _take(table, PackedRows(self._shelf.read(key)), version, found)
         except Exception as error:
             log.warning("the static part %s is read anew: its rows on disk: %s", table.name, error)
-            self._shelf.forget(found.key)
-            self._on_disk.pop(found.key, None)
+            self._shelf.forget(key)
+            self._on_disk.pop(key, None)
             return False
         table.choice = None if found.choice is None else Choice(*found.choice)
-        self._on_disk[found.key] = (found.since, found.until)
+        self._on_disk[key] = (found.since, found.until)
         self.taken += 1
         seconds = time.perf_counter() - began
         log.info("the static part %s: %d rows read from disk in %.3f s", table.name, table.count, seconds)
@@ -343,12 +317,9 @@ def _bound(term: Term | None) -> Term:
 
 
 def pack(
-    rows: Mapping[tuple[T, ...], int] | Sequence[tuple[T, ...]],
-    width: int,
-    unbound: T,
-    term_of: Callable[[T], Term],
+    rows: Iterable[tuple[tuple[T, ...], int]], width: int, unbound: T, term_of: Callable[[T], Term]
 ) -> Iterator[bytes]:
-    """The blobs of rows: how often each is there, or in their order.
+    """The blobs of rows, each with how often it is there.
 
     Args:
         rows: of terms or what stands for them; nobody changes them meanwhile.
@@ -356,64 +327,47 @@ def pack(
         unbound: what stands in a row where there is no term.
         term_of: the term that something in a row stands for.
     """
+    rows = list(rows)
     numbers: dict[T, int] = {unbound: 0}
     # A loop and no single call: other threads go on between its steps.
-    for each in chain.from_iterable(rows):
-        if each not in numbers:
-            numbers[each] = len(numbers)
-    kept = list(numbers)[1:]
-    counts = list(rows.values()) if isinstance(rows, Mapping) else []
-    if all(count == 1 for count in counts):
-        counts = []
-    blobs = -(-len(kept) // TERMS_EACH)
-    yield json.dumps({"width": width, "rows": len(rows), "terms": blobs, "counted": bool(counts)}).encode()
-    for start in range(0, len(kept), TERMS_EACH):
-        terms = [term_of(each) for each in kept[start : start + TERMS_EACH]]
-        yield to_lines([Quad(_CARRIER, _CARRIER, term) for term in terms])
-    ordered = list(rows)
-    for start in range(0, len(ordered), ROWS_EACH):
-        some = ordered[start : start + ROWS_EACH]
-        columns = [array("q", map(numbers.__getitem__, column)) for column in zip(*some, strict=True)]
-        if counts:
-            columns.append(array("q", counts[start : start + ROWS_EACH]))
-        yield b"".join(column.tobytes() for column in columns)
+    for row, _ in rows:
+        for each in row:
+            if each not in numbers:
+                numbers[each] = len(numbers)
+    terms = list(numbers)[1:]
+    starts = range(0, len(terms), TERMS_EACH)
+    yield json.dumps({"width": width, "rows": len(rows), "terms": len(starts)}).encode()
+    for start in starts:
+        some = [term_of(each) for each in terms[start : start + TERMS_EACH]]
+        yield to_lines([Quad(_CARRIER, _CARRIER, term) for term in some])
+    for start in range(0, len(rows), ROWS_EACH):
+        flat = array("q")
+        for row, count in rows[start : start + ROWS_EACH]:
+            flat.extend(map(numbers.__getitem__, row))
+            flat.append(count)
+        yield flat.tobytes()
 
 
 class PackedRows:
     """Rows read back: ``terms`` in the order of their numbers, rows of any numbering by `rows`."""
 
     def __init__(self, blobs: Sequence[bytes]) -> None:
-        """Unpack the terms and rows of a blob.
+        """Unpack the terms and rows of blobs.
 
         Raises:
             ValueError: they are not the rows of a table.
         """
         head = json.loads(blobs[0])
-        self.width, self.count, self._counted = head["width"], head["rows"], head["counted"]
+        self.width = head["width"]
         ends = 1 + head["terms"]
         self.terms: list[Term] = [quad.object for blob in blobs[1:ends] for quad in from_lines(blob)]
-        self._blobs = blobs[ends:]
-        step = 8 * (self.width + self._counted)
-        if sum(map(len, self._blobs)) != step * self.count:
+        self._flat = array("q", b"".join(blobs[ends:]))
+        if len(self._flat) != (self.width + 1) * head["rows"]:
             raise ValueError("the number of rows is wrong")
 
-    def rows(self, values: Sequence[T], unbound: T) -> Iterator[tuple[tuple[T, ...], int]]:
+    def rows(self, values: Sequence[T], unbound: T) -> Iterable[tuple[tuple[T, ...], int]]:
         """Each row and how often it is there, of ``values`` that stand for the terms."""
-        numbered = [unbound, *values]
-        if not self.width:
-            counts = list(_numbers(b"".join(self._blobs))) if self._counted else [1] * self.count
-            yield from (((), count) for count in counts)
-            return
-        for blob in self._blobs:
-            numbers = _numbers(blob)
-            size = len(numbers) // (self.width + self._counted)
-            columns = [numbers[place * size : (place + 1) * size] for place in range(self.width)]
-            rows = zip(*(map(numbered.__getitem__, each) for each in columns), strict=True)
-            counted = numbers[self.width * size :] if self._counted else repeat(1, size)
-            yield from zip(rows, counted, strict=True)
-
-
-def _numbers(blob: bytes) -> array[int]:
-    numbers: array[int] = array("q")
-    numbers.frombytes(blob)
-    return numbers
+        numbered, step = [unbound, *values], self.width + 1
+        columns = [map(numbered.__getitem__, self._flat[place::step]) for place in range(self.width)]
+        rows = zip(*columns, strict=True) if columns else repeat(())
+        return zip(rows, self._flat[self.width :: step], strict=False)

@@ -17,11 +17,10 @@ from typing import TypeAlias
 
 from ..element import Solution
 from ..operators.arrangement import Arrangement, Index, Key, enter, key_of
-from ..rows import EMPTY, Delta, IdRow, add, merge
+from ..rows import EMPTY, Delta, IdRow, add, merge, negate
 from ..windows.encoded import EngineTerms
 
 Columns: TypeAlias = tuple[int, ...]
-Ahead: TypeAlias = dict[Key, Delta]
 _SAMPLE = 500
 _PIECE = 2_000
 """Rows that are encoded or let go at a time: for so long others wait who plan, or meet new terms."""
@@ -191,9 +190,8 @@ class SharedArrangement(Arrangement):
         self.shared = shared
         self.now: dict[Columns, Index | Behind] = {}
         self._used: dict[Columns, SharedIndex] = {}
-        # What the table has and the query has not taken yet, and the same by each key in use.
-        self._ahead: Delta = {}
-        self._ahead_by: dict[Columns, Ahead] = {}
+        # What the table has and the query has not taken yet.
+        self._ahead = Arrangement()
 
     def prepare(self, keys: Iterable[Columns]) -> None:
         """Have these indexes made, which may take a while."""
@@ -214,14 +212,11 @@ class SharedArrangement(Arrangement):
         for index in used.values():
             self.shared.release(index)
 
-    def ahead_by(self, delta: Delta, sign: int = 1) -> None:
-        """The table has taken a change (1), or the query has (-1)."""
-        for row, weight in delta.items():
-            add(self._ahead, row, sign * weight)
-        for columns, ahead in self._ahead_by.items():
-            _add_by(ahead, columns, delta, sign)
-        if not self._ahead:
-            self._ahead_by.clear()
+    def ahead_by(self, delta: Delta) -> None:
+        """The table has taken a change that the query has not."""
+        self._ahead.update(delta)
+        if not len(self._ahead):
+            self._ahead = Arrangement()
         for columns in self._used:
             self.index(columns)
 
@@ -232,13 +227,7 @@ class SharedArrangement(Arrangement):
         used = self._used.get(key)
         if used is None:
             used = self._used[key] = self.shared.acquire(key)
-        found: Index | Behind = used.rows
-        if self._ahead:
-            ahead = self._ahead_by.get(key)
-            if ahead is None:
-                ahead = self._ahead_by[key] = {}
-                _add_by(ahead, key, self._ahead, 1)
-            found = Behind(used.rows, ahead)
+        found = Behind(used.rows, self._ahead.index(key)) if len(self._ahead) else used.rows
         self.now[key] = found
         return found
 
@@ -248,7 +237,6 @@ class SharedArrangement(Arrangement):
         self.prepare(wanted)
         for key in [each for each in self._used if each not in wanted]:
             self.shared.release(self._used.pop(key))
-            self._ahead_by.pop(key, None)
             self.now.pop(key, None)
 
     def fan_out(self, key: Columns) -> float:
@@ -267,17 +255,16 @@ class SharedArrangement(Arrangement):
     def update(self, change: Delta) -> None:
         """The query takes a change of the part."""
         self.recent.extend(change)
-        self.ahead_by(change, -1)
+        self.ahead_by(negate(change))
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
         """Every row with its weight, as the query sees them."""
-        seen = dict(self.shared.rows)
-        merge(seen, {row: -weight for row, weight in self._ahead.items()})
-        return seen.items()
+        ahead = dict(self._ahead.rows())
+        return merge(dict(self.shared.rows), negate(ahead)).items()
 
     def held(self) -> Iterator[IdRow]:
         """The table pins its own rows; those it has let go may be here."""
-        yield from list(self._ahead)
+        return self._ahead.held()
 
     def __len__(self) -> int:
         return len(self.shared.rows)
@@ -286,7 +273,7 @@ class SharedArrangement(Arrangement):
 class Behind:
     """An index of a table less the changes that a query has not taken yet."""
 
-    def __init__(self, index: Index, ahead: Ahead) -> None:
+    def __init__(self, index: Index, ahead: Index) -> None:
         self._index = index
         self._ahead = ahead
 
@@ -296,19 +283,7 @@ class Behind:
         ahead = self._ahead.get(key)
         if ahead is None:
             return found
-        seen = dict(found)
-        for row, weight in ahead.items():
-            add(seen, row, -weight)
-        return seen
+        return merge(dict(found), negate(ahead))
 
     def __len__(self) -> int:
         return max(len(self._index), len(self._ahead))
-
-
-def _add_by(ahead: Ahead, columns: Columns, delta: Delta, sign: int) -> None:
-    for row, weight in delta.items():
-        key = key_of(row, columns)
-        rows = ahead.setdefault(key, {})
-        add(rows, row, sign * weight)
-        if not rows:
-            del ahead[key]

@@ -370,9 +370,9 @@ def test_rows_of_any_terms_come_back_as_they_were() -> None:
     rows = {(chance.choice(terms), None, term): chance.choice((1, 1, 3)) for term in terms}
     rows |= {(term, terms[0], terms[1]): 1 for term in terms}
     for width, some in ((3, rows), (3, list(rows)), (1, {(None,): 2}), (0, {(): 4}), (0, {}), (2, [])):
-        packed = PackedRows(list(pack(some, width, None, lambda term: term)))
-        found = list(packed.rows(packed.terms, None))
-        assert found == (list(some.items()) if isinstance(some, dict) else [(row, 1) for row in some])
+        counted = list(some.items()) if isinstance(some, dict) else [(row, 1) for row in some]
+        packed = PackedRows(list(pack(counted, width, None, lambda term: term)))
+        assert list(packed.rows(packed.terms, None)) == counted
 
 
 def test_a_shelf_without_space_keeps_what_it_has(
