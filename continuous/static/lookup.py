@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from quadrill.store.errors import ConflictError
 
 from ..element import Solution
-from ..operators.arrangement import Arrangement, Key
-from ..rows import Delta, IdRow
+from ..operators.arrangement import Arrangement, Key, key_of
+from ..rows import Delta, IdRow, add
 from .keyed_rows import TermKey, rows_of
 from .static_evaluator import Reader
 from .table import Change, Table
@@ -82,37 +82,40 @@ class KeyCache:
         lookup.found += 1
         return bucket
 
-    def forget(self) -> None:
-        """Forget all rows that were read."""
+    def keep(self, key: Key, bucket: dict[IdRow, int]) -> None:
+        """Remember the rows of a key."""
+        self.buckets[key] = bucket
+        self.size += len(bucket) + 1
+
+    def forget_oldest(self) -> None:
+        """Forget the key that was not asked for longest."""
+        bucket = self.buckets.pop(next(iter(self.buckets)))
+        self.size -= len(bucket) + 1
+
+    def update(self, change: Delta) -> None:
+        """Take a change into what is remembered."""
+        for row, weight in change.items():
+            bucket = self.buckets.get(key_of(row, self.columns))
+            if bucket is not None:
+                self.size -= len(bucket)
+                add(bucket, row, weight)
+                self.size += len(bucket)
+
+    def begin(self, ahead: Mapping[Solution, int]) -> None:
+        """Nothing is remembered; these rows are in the store, and not taken by the query."""
         self.buckets.clear()
         self.ahead.clear()
         self.size = 0
+        for row, weight in ahead.items():
+            self.ahead_by(row, weight)
 
     def ahead_by(self, row: Solution, weight: int) -> None:
         """So many more of a row are in the store, and not taken by the query."""
         key = tuple([row[column] for column in self.columns])
         rows = self.ahead.setdefault(key, {})
-        add_rows(rows, row, weight)
+        add(rows, row, weight)
         if not rows:
             del self.ahead[key]
-
-    def update(self, change: Delta) -> int:
-        """Take a change into what is remembered; how much larger that is now."""
-        columns, before = self.columns, self.size
-        single = columns[0] if len(columns) == 1 else None
-        for row, weight in change.items():
-            key: Key = row[single] if single is not None else tuple([row[column] for column in columns])
-            bucket = self.buckets.get(key)
-            if bucket is None:
-                continue
-            rows = len(bucket)
-            total = bucket.get(row, 0) + weight
-            if total:
-                bucket[row] = total
-            else:
-                bucket.pop(row, None)
-            self.size += len(bucket) - rows
-        return self.size - before
 
 
 class Lookup(Arrangement):
@@ -139,7 +142,6 @@ class Lookup(Arrangement):
         self._caches: dict[tuple[int, ...], KeyCache] = {}
         # The first is the query's, to the last one commits are added.
         self._stretches = deque([_Stretch()])
-        self._size = 0
 
     def attach(self) -> None:
         """The query begins at the table's version: later changes wait for it from here on."""
@@ -173,20 +175,10 @@ class Lookup(Arrangement):
 
     def _ahead_by(self, stretch: _Stretch, weights: Mapping[Solution, int], sign: int) -> None:
         for row, weight in weights.items():
-            add_rows(stretch.ahead, row, sign * weight)
+            add(stretch.ahead, row, sign * weight)
             if stretch is self._stretches[0]:
                 for cache in self._caches.values():
                     cache.ahead_by(row, sign * weight)
-
-    def is_behind_by(self, change: Delta) -> None:
-        """The query has not taken these rows, which the store had when it began to look."""
-        terms = self.table.terms.dictionary.terms
-        with self._order:
-            rows = {
-                tuple([terms[each] if each else None for each in row]): weight
-                for row, weight in change.items()
-            }
-            self._ahead_by(self._stretches[0], rows, 1)
 
     def renew(self) -> None:
         """The query takes commits that replaced everything, as many as `renewals`."""
@@ -195,10 +187,7 @@ class Lookup(Arrangement):
                 self._stretches.popleft()
             self.renewals = 0
             for cache in self._caches.values():
-                cache.forget()
-                for row, weight in self._stretches[0].ahead.items():
-                    cache.ahead_by(row, weight)
-            self._size = 0
+                cache.begin(self._stretches[0].ahead)
 
     # --- as joins use it ------------------------------------------------------------------------
 
@@ -209,8 +198,7 @@ class Lookup(Arrangement):
             assert key, "a look-up needs a key"
             with self._order:
                 cache = self._caches[key] = KeyCache(self, key)
-                for row, weight in self._stretches[0].ahead.items():
-                    cache.ahead_by(row, weight)
+                cache.begin(self._stretches[0].ahead)
         return cache
 
     def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
@@ -218,7 +206,7 @@ class Lookup(Arrangement):
         wanted = set(keys)
         for key in [each for each in self._caches if each not in wanted]:
             with self._order:
-                self._size -= self._caches.pop(key).size
+                del self._caches[key]
 
     def fan_out(self, key: tuple[int, ...]) -> float:
         """How many rows a value of the key has, by those that are remembered."""
@@ -228,9 +216,14 @@ class Lookup(Arrangement):
     def update(self, change: Delta) -> None:
         """The query takes a change of the part."""
         self.recent.extend(change)
-        self.is_behind_by({row: -weight for row, weight in change.items()})
+        terms = self.table.terms.dictionary.terms
+        rows = {
+            tuple([terms[each] if each else None for each in row]): weight for row, weight in change.items()
+        }
+        with self._order:
+            self._ahead_by(self._stretches[0], rows, -1)
         for cache in self._caches.values():
-            self._size += cache.update(change)
+            cache.update(change)
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
         """The rows that are remembered."""
@@ -251,58 +244,30 @@ class Lookup(Arrangement):
     @property
     def size(self) -> int:
         """How many rows and keys are."""
-        return self._size
+        return sum(cache.size for cache in list(self._caches.values()))
 
     def __len__(self) -> int:
-        return sum(len(bucket) for cache in self._caches.values() for bucket in cache.buckets.values())
+        return self.size - self.keys
 
     def read(self, cache: KeyCache, key: Key) -> dict[IdRow, int]:
         """The rows of a key as the query must see them now; remembered."""
         self.check()
-        dictionary = self.table.terms.dictionary
-        places = cache.columns
-        ids = (key,) if isinstance(key, int) else key
-        values: TermKey = tuple([dictionary.terms[each] for each in ids])
+        places, terms = cache.columns, self.table.terms.dictionary.terms
+        values = tuple([terms[each] for each in ((key,) if isinstance(key, int) else key)])
         with self._order:
             reader: Reader = self._stretches[0].reader or self.table.frozen or self._store
             counted = dict(rows_of(reader, self.table.background, self.table.part, places, values))
             for row, weight in cache.ahead.get(values, {}).items():
-                add_rows(counted, row, -weight)
-        encode = dictionary.ids
-        bucket = {
-            tuple([0 if term is None else encode[term] for term in row]): weight
-            for row, weight in counted.items()
-        }
-        while self._size + len(bucket) + 1 > self._most and self._forget():
-            pass
-        cache.buckets[key] = bucket
-        cache.size += len(bucket) + 1
-        self._size += len(bucket) + 1
+                add(counted, row, -weight)
+        bucket = self.table.encoded(counted)
+        while self.size and self.size + len(bucket) + 1 > self._most:
+            max(self._caches.values(), key=lambda cache: cache.size).forget_oldest()
+        cache.keep(key, bucket)
         return bucket
-
-    def _forget(self) -> bool:
-        """Forget what was not asked for longest under the key that has most; False when there is nothing."""
-        largest = max(self._caches.values(), key=lambda cache: cache.size)
-        if not largest.buckets:
-            return False
-        oldest = next(iter(largest.buckets))
-        freed = len(largest.buckets.pop(oldest)) + 1
-        largest.size -= freed
-        self._size -= freed
-        return True
 
 
 def lookup_facts(lookups: Sequence[Lookup]) -> LookupFacts:
     """What is remembered of one part, and how often it was asked for."""
     keys = sum(each.keys for each in lookups)
-    rows = sum(each.size for each in lookups) - keys
+    rows = sum(map(len, lookups))
     return LookupFacts(keys, rows, sum(each.asked for each in lookups), sum(each.found for each in lookups))
-
-
-def add_rows(into: dict[Solution, int], row: Solution, weight: int) -> None:
-    """So many more of a row, fewer where the weight is negative."""
-    total = into.get(row, 0) + weight
-    if total:
-        into[row] = total
-    else:
-        into.pop(row, None)
