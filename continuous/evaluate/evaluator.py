@@ -110,7 +110,7 @@ class Evaluator(ABC):
         if any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(self.root)):
             parts += (merged_background(self.root),)
         background = partial(StaticEvaluator, query, store, options)
-        self.statics = StaticInputs(options.name, parts, background, self.terms, tables, whole=self.is_whole)
+        self.statics = StaticInputs(options, parts, background, self.terms, tables, whole=self.is_whole)
         # Also an evaluator that was only made to check a query lets go of its terms.
         release = self.terms.dictionary.hold(weakly(self._held_rows))
         self._finalizer = weakref.finalize(self, _let_go, release, self.statics)

@@ -201,7 +201,7 @@ class NativeEvaluator(Evaluator):
         state = self._start_plan()
         for part in self.statics.parts:
             held_because = self._why_held(part, state) if self.statics.follows else None
-            self.statics.open_next(held_because, options.static_tables, options.looked_up)
+            self.statics.open_next(held_because)
         state.look_up(self.statics)
         if self.statics.has_own or not self.statics.parts:
             self.take(self.statics.refresh())

@@ -172,14 +172,13 @@ class CommitOrder:
 class FreshRows:
     """All rows of a table, encoded, ready to take the place of those it has.
 
-    ``delta`` is how they differ from those that it had after so many ``refreshes``; None is not known.
+    ``delta`` is how they differ from those that it has, where that is known.
     """
 
     table: Table
     rows: Delta
     listed: list[Solution] | None
     delta: Delta | None = None
-    refreshes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +220,11 @@ class Recomputer:
         Args:
             store: what is read.
             order: its lock is held while no commit may become visible.
-            tables: all that there are.
+            tables: all that there are, by their keys.
             budget: how many rows they may have in memory.
-            finished: told the rows, in the thread that read them.
-            rows_each: rows between two looks at that, and at whether the making was called off.
-            threaded: False reads in the thread that asks.
+            finished: told what was read in the background, in the thread that read it.
+            rows_each: rows between two looks at whether there is room, and whether they are wanted.
+            threaded: whether there is a background.
         """
         self._store = store
         self._order = order
@@ -357,7 +356,6 @@ class Recomputer:
             swap = self.read(tables)
             # While a table is behind nobody changes its rows: the engine's thread need not compare them.
             for each in swap.fresh:
-                each.refreshes = each.table.refreshes
                 if each.table.behind is not None:
                     each.delta = difference(each.rows, each.table.rows)
             self._finished(swap)

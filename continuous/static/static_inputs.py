@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from quadrill.store.errors import LimitError
@@ -18,7 +18,7 @@ from ..windows.encoded import EngineTerms
 from .lookup import Lookup, LookupFacts, lookup_facts
 from .reading import active
 from .shared_rows import SharedArrangement
-from .static_evaluator import StaticEvaluator
+from .static_evaluator import EvaluationOptions, StaticEvaluator
 from .table import Changes, Frontier, Steps, Table, TableChange, Turn
 from .table_registry import TableRegistry
 
@@ -70,7 +70,7 @@ class StaticInputs:
 
     def __init__(
         self,
-        name: str,
+        options: EvaluationOptions,
         parts: Sequence[StaticPattern],
         new_background: Callable[[], StaticEvaluator],
         terms: EngineTerms,
@@ -81,14 +81,14 @@ class StaticInputs:
         """Prepare the parts; `open` or `open_next` make their tables.
 
         Args:
-            name: the query's.
-            parts: its static parts.
+            options: of the registration.
+            parts: the static parts of the query.
             new_background: makes what evaluates them.
             terms: the dictionary.
             registry: where shared tables are; None to share nothing and follow nothing.
             whole: the one part is the whole query, whose rows may have an order.
         """
-        self.name = name
+        self._options = options
         self._registry = registry
         self._new_background = new_background
         self._background = new_background()
@@ -101,7 +101,7 @@ class StaticInputs:
         self.shares = registry is not None
         self.follows = any(form is not None for form in self._forms)
         self.has_own = any(form is None for form in self._forms)
-        self.steps = Steps(name, Turn(-1) if registry is None else registry.turn)
+        self.steps = Steps(options.name, Turn(-1) if registry is None else registry.turn)
         self.tables = self.steps.tables
         self.looked_up: dict[int, str | None] = {}
         self._held_because: dict[int, str] = {}
@@ -117,18 +117,11 @@ class StaticInputs:
         for _ in self.parts:
             self.open_next("the query is evaluated anew each time")
 
-    def open_next(
-        self,
-        held_because: str | None,
-        wish: str | None = None,
-        earlier: Mapping[int, str | None] | None = None,
-    ) -> None:
+    def open_next(self, held_because: str | None) -> None:
         """Find the table of the next part or make it; when it cannot be made, those before are let go of.
 
         Args:
             held_because: why it cannot be looked up by keys beside those that are; None: it can.
-            wish: ``lookup`` where it can be, never (``table``), or where it is too large to be held.
-            earlier: the places that were looked up before a restart, and are again; None decides it anew.
 
         Raises:
             QuadrillError: the part cannot be evaluated.
@@ -145,22 +138,16 @@ class StaticInputs:
                 ordered = self._whole and has_order(part.pattern)
                 self.tables.append(Table(part, self._new_background, self._terms, ordered=ordered))
             else:
-                self._open(place, form, held_because, wish, earlier)
+                self._open(place, form, held_because)
             progress.ready += 1
         except BaseException:
             self.close()
             raise
 
-    def _open(
-        self,
-        place: int,
-        form: Canonical,
-        held_because: str | None,
-        wish: str | None,
-        earlier: Mapping[int, str | None] | None,
-    ) -> None:
+    def _open(self, place: int, form: Canonical, held_because: str | None) -> None:
         """The table of a part that follows the store: whether it is looked up is decided here, once."""
         assert self._registry is not None
+        wish, earlier = self._options.static_tables, self._options.looked_up
         part, background = self.parts[place], self._new_background
         asked = wish == "lookup" if earlier is None else place in earlier
         if asked and held_because is None:

@@ -104,7 +104,6 @@ class Table(SharedRows):
         anew_because: why rows were read anew the last time, with the figures; None when they never were.
         choice: who evaluated all rows the last time, and why; None without a columnar engine.
         took_s: how long it took to evaluate all rows the last time, in seconds.
-        refreshes: how often the rows have changed.
         readers: of the queries that have begun.
         lookups: told each change at its commit, of a part that is looked up.
         frozen: of such a part, the dataset from before a bulk load that is under way.
@@ -146,7 +145,6 @@ class Table(SharedRows):
         self.anew_because: str | None = None
         self.choice: Choice | None = None
         self.took_s = 0.0
-        self.refreshes = 0
         self.readers: list[Steps] = []
         self.lookups: list[Callable[[Change], None]] = []
         self.frozen: FrozenReader | None = None
@@ -172,7 +170,6 @@ class Table(SharedRows):
                     reader.fell_behind(self, change.version)
                 return
             taken = self._take(change)
-            self.refreshes += 1
             for reader in self.readers:
                 reader.took(self, change.version, change.at_ms, taken)
         if self.behind is None:
@@ -194,7 +191,6 @@ class Table(SharedRows):
         old = self.change_to(fresh, listed, change.delta)
         self.version = self.since = version
         self.from_disk = self.behind = self.problem = None
-        self.refreshes += 1
         while self.waiting and self.waiting[0].version <= version:
             self.waiting.popleft()
         for reader in self.readers:

@@ -66,7 +66,7 @@ class TableRegistry:
             budget: how many rows may be in memory.
             kept: rows on disk; None keeps none.
             limits: what all this may cost those who wait for it.
-            threaded: rows are read anew by a thread of their own.
+            threaded: whether rows are read anew in the background.
         """
         self._store = store
         self.terms = terms
@@ -289,8 +289,7 @@ class TableRegistry:
             if not table.users:
                 self.recomputer.dispose(table, each.rows)
                 continue
-            known = each.delta if each.refreshes == table.refreshes else None
-            old = table.swap(each.rows, each.listed, swap.version, swap.at_ms, known)
+            old = table.swap(each.rows, each.listed, swap.version, swap.at_ms, each.delta)
             self.recomputer.dispose(table, old)
         self._catch_up([each.table for each in swap.fresh if each.table.users])
 

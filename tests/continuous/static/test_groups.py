@@ -21,6 +21,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static import commit_watch, table_registry
+from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.static.static_inputs import StaticInputs
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.static.trigger_index import TableGroup
@@ -124,8 +125,9 @@ class Members:
 
     def add(self, part: StaticPattern, name: str) -> None:
         """A query more."""
+        options = EvaluationOptions(name=name)
         rows = StaticInputs(
-            name, [part], lambda: background(self.store), self.catalogue.terms, self.catalogue
+            options, [part], lambda: background(self.store), self.catalogue.terms, self.catalogue
         )
         rows.open()
         assert rows.known()

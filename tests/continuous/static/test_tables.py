@@ -82,7 +82,8 @@ def background(store: QuadStore) -> StaticEvaluator:
 
 def follow(store: QuadStore, *parts: StaticPattern) -> tuple[TableRegistry, StaticInputs]:
     catalogue = TableRegistry(store, EngineTerms(), threaded=False)
-    rows = StaticInputs("q", parts, lambda: background(store), catalogue.terms, catalogue)
+    options = EvaluationOptions(name="q")
+    rows = StaticInputs(options, parts, lambda: background(store), catalogue.terms, catalogue)
     rows.open()
     rows.begin()
     return catalogue, rows
@@ -164,7 +165,6 @@ def loaded(pattern: Algebra, columns: tuple[Var, ...], history: list[tuple[set[Q
         assert Counter(rows.rows(0)) == Counter(fresh)
         assert +held[0] == Counter(fresh)
         assert min(held[0].values(), default=0) >= 0
-    event(f"read anew: {min(rows.tables[0].refreshes, 3)}")
     rows.close()
     catalogue.terms.dictionary.sweep()
     assert len(catalogue.terms.dictionary) == len(EngineTerms().dictionary), "nothing is pinned any more"
