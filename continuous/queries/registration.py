@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 from typing import Literal as OneOf
@@ -10,13 +9,10 @@ from typing import Literal as OneOf
 from ..algebra.columnar import ENGINES
 from ..algebra.query import Dialect, Output
 from ..errors import InputError
-from ..streams.registry import check_iri, check_name
+from ..streams.registry import Read, check_iri, check_name, flag, one_of
 from ..streams.times import duration_ms, instant_ms
 
 Profile = OneOf["cqels", "rspql", "csparql"]
-Read = Callable[[Any, str], Any]
-"""The value of a member, from its JSON and its name; raises InputError."""
-
 _EVERY = {"report": "periodic", "refresh": "every", "start": "from"}
 """Members whose times are written in an object, under this word."""
 
@@ -24,21 +20,6 @@ _EVERY = {"report": "periodic", "refresh": "every", "start": "from"}
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InputError("a registration needs its query text", hint='Write {"query": "SELECT ..."}')
-    return value
-
-
-def _one_of(*values: str) -> Read:
-    def read(value: Any, name: str) -> Any:
-        if value not in values:
-            raise InputError(f"{name} is {value!r}, it must be one of {', '.join(values)}")
-        return value
-
-    return read
-
-
-def _flag(value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{name} is {value!r}, it must be true or false")
     return value
 
 
@@ -96,25 +77,25 @@ class Registration:
 
     query: str = field(metadata={"read": _text})
     name: str | None = _member(lambda value, _: check_name(value, "query name"))
-    dialect: Dialect | None = _member(_one_of(*get_args(Dialect)))
-    output: Output | None = _member(_one_of(*get_args(Output)))
+    dialect: Dialect | None = _member(one_of(*get_args(Dialect)))
+    output: Output | None = _member(one_of(*get_args(Output)))
     report: str | int | None = _member(_REPORT)
-    strict: bool = _member(_flag, default=False)
+    strict: bool = _member(flag, default=False)
     t0: int | None = _member(instant_ms)
     refresh: str | int = _member(_REFRESH, default="trigger")
     parameters: dict[str, Any] = field(default_factory=dict, metadata={"read": _object})
-    profile: Profile | None = _member(_one_of(*get_args(Profile)))
-    bounds: str | None = _member(_one_of("open-closed", "closed-open", "closed"))
-    non_empty: bool = _member(_flag, default=False)
+    profile: Profile | None = _member(one_of(*get_args(Profile)))
+    bounds: str | None = _member(one_of("open-closed", "closed-open", "closed"))
+    non_empty: bool = _member(flag, default=False)
     start: str | int = _member(_START, default="now")
     lateness: int = _member(duration_ms, default=0)
     memory: int | None = _member(_positive)
-    strict_dataset: bool = _member(_flag, default=False)
-    window_default_graph: OneOf["union", "default"] = _member(_one_of("union", "default"), default="union")
+    strict_dataset: bool = _member(flag, default=False)
+    window_default_graph: OneOf["union", "default"] = _member(one_of("union", "default"), default="union")
     result_iri: str | None = _member(lambda value, _: check_iri(value))
     into_graph: str | None = _member(lambda value, _: check_iri(value))
-    static_engine: OneOf["oxigraph", "spark"] | None = _member(_one_of(*ENGINES))
-    static_tables: OneOf["table", "lookup", "own"] | None = _member(_one_of("table", "lookup", "own"))
+    static_engine: OneOf["oxigraph", "spark"] | None = _member(one_of(*ENGINES))
+    static_tables: OneOf["table", "lookup", "own"] | None = _member(one_of("table", "lookup", "own"))
 
     @classmethod
     def from_json(cls, document: Any, *, name: str | None = None) -> Registration:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 import threading
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
-OPTIONS = (
-    "lateness", "late", "idle_timeout", "retention", "timestamp_property", "stamping", "quoted_asserted",
-)  # fmt: skip
 _MOST_FAILED = 100
 """Elements of one instant that are kept when a query fails there."""
 
@@ -383,39 +380,55 @@ def record_from_options(
     Raises:
         InputError: an unknown member or a wrong value.
     """
-    unknown = sorted(set(options) - set(OPTIONS) - {"iri", "name"})
+    unknown = sorted(set(options) - set(_OPTIONS) - {"iri", "name"})
     if unknown:
-        raise InputError(f"a stream has no option {unknown[0]!r}", hint=f"Options are {', '.join(OPTIONS)}")
-    timestamps = options.get("timestamp_property")
+        raise InputError(f"a stream has no option {unknown[0]!r}", hint=f"Options are {', '.join(_OPTIONS)}")
+    given = {key: read(options[key], key) for key, read in _OPTIONS.items() if options.get(key) is not None}
     return StreamRecord(
         name=check_name(name, "stream name"),
         iri=check_iri(iri),
-        lateness_ms=_duration(options, "lateness", settings.lateness_ms) or 0,
-        late=_one_of(options, "late", ("drop", "admit", "error")) or "drop",
-        idle_timeout_ms=_duration(options, "idle_timeout", None),
-        retention_ms=_duration(options, "retention", None),
-        timestamp_property=check_iri(timestamps) if timestamps else None,
-        stamping=_one_of(options, "stamping", ("event", "arrival")),
-        quoted_asserted=_flag(options, "quoted_asserted"),
+        lateness_ms=given.get("lateness", settings.lateness_ms),
+        late=given.get("late", "drop"),
+        idle_timeout_ms=given.get("idle_timeout"),
+        retention_ms=given.get("retention"),
+        timestamp_property=given.get("timestamp_property"),
+        stamping=given.get("stamping"),
+        quoted_asserted=given.get("quoted_asserted", False),
         declared=True,
         created_ms=created_ms,
     )
 
 
-def _duration(options: dict[str, Any], name: str, default: int | None) -> int | None:
-    value = options.get(name)
-    return default if value is None else duration_ms(value, name)
+# --- members of declarations -----------------------------------------------------------------------
+
+Read = Callable[[Any, str], Any]
+"""The value of a member, from its JSON and its name; raises InputError."""
 
 
-def _one_of(options: dict[str, Any], name: str, values: Iterable[str]) -> Any:
-    value = options.get(name)
-    if value is not None and value not in values:
-        raise InputError(f"{name} is {value!r}, it must be one of {', '.join(values)}")
-    return value
+def one_of(*values: str) -> Read:
+    """Reads one of some words."""
+
+    def read(value: Any, name: str) -> Any:
+        if value not in values:
+            raise InputError(f"{name} is {value!r}, it must be one of {', '.join(values)}")
+        return value
+
+    return read
 
 
-def _flag(options: dict[str, Any], name: str) -> bool:
-    value = options.get(name, False)
+def flag(value: Any, name: str) -> bool:
+    """Reads true or false."""
     if not isinstance(value, bool):
         raise InputError(f"{name} is {value!r}, it must be true or false")
     return value
+
+
+_OPTIONS: dict[str, Read] = {
+    "lateness": duration_ms,
+    "late": one_of("drop", "admit", "error"),
+    "idle_timeout": duration_ms,
+    "retention": duration_ms,
+    "timestamp_property": lambda value, _: check_iri(value) if value else None,
+    "stamping": one_of("event", "arrival"),
+    "quoted_asserted": flag,
+}
