@@ -12,7 +12,7 @@ Other files (the registry's, input logs) may stand beside these.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -34,8 +34,19 @@ class DataFolder:
         self._lock = lock
 
     @classmethod
-    def open(cls, path: Path) -> DataFolder:
+    def open(
+        cls,
+        path: Path,
+        *,
+        version: int = FORMAT_VERSION,
+        upgrades: Mapping[int, Callable[[Path], None]] = UPGRADES,
+    ) -> DataFolder:
         """Make or take the folder, and upgrade an older format.
+
+        Args:
+            path: the folder.
+            version: the format that it has then.
+            upgrades: see `UPGRADES`.
 
         Raises:
             StoreUnwritableError: the folder cannot be made or written.
@@ -49,7 +60,7 @@ class DataFolder:
             raise _unwritable(path, error) from error
         try:
             _take(lock, path)
-            _check_format(path)
+            _check_format(path, version, upgrades)
         except BaseException:
             lock.close()
             raise
@@ -75,12 +86,12 @@ def is_new(path: Path) -> bool:
     return not any((path / name).exists() for name in ("FORMAT", "CURRENT", "quads", "changes.sqlite"))
 
 
-def write_format(path: Path) -> None:
+def write_format(path: Path, version: int = FORMAT_VERSION) -> None:
     """Write the FORMAT file, whole or not at all."""
     try:
         draft = path / "FORMAT.new"
         with open(draft, "w", encoding="utf-8") as file:
-            file.write(f"{_NAME} {FORMAT_VERSION}\n")
+            file.write(f"{_NAME} {version}\n")
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path / "FORMAT")
@@ -88,7 +99,7 @@ def write_format(path: Path) -> None:
         raise _unwritable(path, error) from error
 
 
-def _check_format(path: Path) -> None:
+def _check_format(path: Path, version: int, upgrades: Mapping[int, Callable[[Path], None]]) -> None:
     file = path / "FORMAT"
     if not file.exists():
         if (path / "CURRENT").exists():
@@ -100,7 +111,7 @@ def _check_format(path: Path) -> None:
             raise StoreFormatError(
                 f"{path} holds a database but no FORMAT file", hint="restore the folder from a backup"
             )
-        write_format(path)
+        write_format(path, version)
         return
     try:
         text = file.read_text(encoding="utf-8").strip()
@@ -109,18 +120,18 @@ def _check_format(path: Path) -> None:
     name, _, number = text.partition(" ")
     if name != _NAME or not number.isdigit():
         raise StoreFormatError(f"{file} says {text[:60]!r}, which is no format of Quadrill")
-    version = int(number)
-    if version > FORMAT_VERSION:
+    found = int(number)
+    if found > version:
         raise StoreFormatError(
-            f"{path} has data format {version}, this Quadrill knows formats up to {FORMAT_VERSION}",
+            f"{path} has data format {found}, this Quadrill knows formats up to {version}",
             hint="use the newer Quadrill that wrote it",
         )
-    if version < FORMAT_VERSION:
-        for step in range(version, FORMAT_VERSION):
-            if step not in UPGRADES:
-                raise StoreFormatError(f"{path} has data format {version}, from which there is no upgrade")
-            UPGRADES[step](path)
-        write_format(path)
+    if found < version:
+        for step in range(found, version):
+            if step not in upgrades:
+                raise StoreFormatError(f"{path} has data format {found}, from which there is no upgrade")
+            upgrades[step](path)
+        write_format(path, version)
 
 
 def _take(lock: IO[str], path: Path) -> None:

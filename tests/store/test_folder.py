@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyoxigraph import Store
 
-from quadrill.store import folder as folder_module
 from quadrill.store.errors import StoreFormatError, StoreLockedError, StoreUnwritableError
+from quadrill.store.folder import FORMAT_VERSION, DataFolder
 from quadrill.store.quads.quad_store import QuadStore
 
 
 def test_a_new_folder_is_made_with_its_format(tmp_path: Path) -> None:
     QuadStore.open(tmp_path / "a" / "b").close()
-    assert (tmp_path / "a" / "b" / "FORMAT").read_text() == f"quadrill-data {folder_module.FORMAT_VERSION}\n"
+    assert (tmp_path / "a" / "b" / "FORMAT").read_text() == f"quadrill-data {FORMAT_VERSION}\n"
 
 
 def test_a_folder_with_other_files_may_become_a_data_folder(tmp_path: Path) -> None:
@@ -55,20 +56,22 @@ def test_a_folder_of_oxigraph_itself_is_refused_with_the_way_to_move(tmp_path: P
     assert "oxigraph dump" in str(caught.value.hint)
 
 
-def test_an_older_format_is_upgraded_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_format_is_upgraded_step_by_step(tmp_path: Path) -> None:
     with QuadStore.open(tmp_path) as store:
         store.update("INSERT DATA { <http://a> <http://p> 1 }")
     steps: list[tuple[int, Path]] = []
-    current = folder_module.FORMAT_VERSION
-    monkeypatch.setattr(folder_module, "FORMAT_VERSION", current + 2)
+    current = FORMAT_VERSION
     with pytest.raises(StoreFormatError, match="there is no upgrade"):
-        QuadStore.open(tmp_path)
-    for step in (current, current + 1):
-        monkeypatch.setitem(folder_module.UPGRADES, step, lambda path, step=step: steps.append((step, path)))
-    with QuadStore.open(tmp_path) as store:
-        assert store.quad_count == 1
+        DataFolder.open(tmp_path, version=current + 2)
+    upgrades = {
+        step: partial(lambda step, path: steps.append((step, path)), step) for step in (current, current + 1)
+    }
+    DataFolder.open(tmp_path, version=current + 2, upgrades=upgrades).close()
     assert steps == [(current, tmp_path), (current + 1, tmp_path)]
     assert (tmp_path / "FORMAT").read_text() == f"quadrill-data {current + 2}\n"
+    (tmp_path / "FORMAT").write_text(f"quadrill-data {current}\n")
+    with QuadStore.open(tmp_path) as store:
+        assert store.quad_count == 1
 
 
 @pytest.mark.process
@@ -79,6 +82,7 @@ def test_a_folder_in_use_is_refused_with_the_process_that_holds_it(tmp_path: Pat
         assert "another folder" in str(caught.value.hint)
         code = f"""
 from quadrill.store.errors import StoreLockedError
+from quadrill.store.folder import FORMAT_VERSION, DataFolder
 from quadrill.store.quads.quad_store import QuadStore
 try:
     QuadStore.open({str(tmp_path / "data")!r})
