@@ -91,21 +91,6 @@ class EmissionCounts:
             self.answers += 1
 
 
-class Emission(Protocol):
-    """The relation-to-stream operator of one query; ``empty``: its answer before the first evaluation."""
-
-    counts: EmissionCounts
-    empty: dict[str, Any]
-
-    def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
-        """The kinds and lines of the events that an evaluation gives."""
-        ...
-
-    def current(self, moment: Moment, answer: ChangedAnswer) -> str:
-        """The whole answer as one line."""
-        ...
-
-
 def difference(rows: Sequence[T], minus: Sequence[T]) -> list[T]:
     """Multiset difference, in the order of ``rows``: without as many copies of each row as ``minus`` has.
 
@@ -275,6 +260,10 @@ class ConstructEmission:
     @staticmethod
     def _line(moment: Moment, quads: Sequence[Quad]) -> str:
         return f'{moment.head()},"quads":{one_line(quads_text(quads))}}}'
+
+
+Emission: TypeAlias = SelectEmission | AskEmission | ConstructEmission
+"""The relation-to-stream operator of one query; ``empty`` is its answer before the first evaluation."""
 
 
 @dataclass(slots=True)
