@@ -364,7 +364,7 @@ class RunningQuery:
     def evaluate_now(self, at_ms: int, now_ms: int) -> None:
         """Tell what commits have changed, at the query's current instant; without windows at a time.
 
-        Nothing is told by a query that is evaluated when windows close, or every so often, alone.
+        A query that is evaluated only when windows close, or every so often, tells nothing now.
         """
         at = self.timeline.instant if self.prepared.query.windows else at_ms
         if at is not None and self._on_commit and self.state == "running":

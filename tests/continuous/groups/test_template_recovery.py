@@ -144,6 +144,25 @@ def test_a_member_that_cannot_be_told_stops_alone(monkeypatch: pytest.MonkeyPatc
         assert b.told("q0")[-1] == ("insert", 2, "b")
 
 
+def test_all_members_that_cannot_be_told_of_one_push_are_known_by_its_elements(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with bench() as b:
+        for number in range(4):
+            b.register(f"q{number}", TEXTS[2].replace("%s", "abcd"[number]))
+        b.push(0, "a", "b", "c", "d")
+        assert joined(b.engine) == 4
+        for name in ("q0", "q2"):
+            failing = b.engine.parts.catalogue.get(name).running
+            monkeypatch.setattr(failing, "tell", lambda *_: 1 / 0)
+        b.push(1, "e")
+        states = [b.engine.describe(f"q{number}")["state"] for number in range(4)]
+        assert states == ["failed", "running", "failed", "running"]
+        assert sorted(letter["query"] for letter in b.engine.dead_letters("s")) == ["q0", "q2"]
+        assert b.told("q1")[-1] == b.told("q3")[-1] == ("insert", 1, "e")
+        assert joined(b.engine) == 2
+
+
 def test_a_new_constant_at_another_place_widens_the_group() -> None:
     text = "SELECT ?x WHERE { STREAM :s [NOW] { :%s :seen ?v . ?x :seen %s } }"
     with bench() as b:
