@@ -105,7 +105,7 @@ class BatchWindow(WindowOperator):
         self.state: BatchState = BatchState()
 
     def add(self, element: Element) -> bool:
-        """Fill batches; the full ones wait for `close_next`."""
+        """Fill batches, with older elements as well; the full ones wait for `close_next`."""
         self.state.filling.add(element)
         return False
 
@@ -122,10 +122,6 @@ class BatchWindow(WindowOperator):
         for element in old.take(old.number):
             self.live.remove(element)
         return True
-
-    def admit(self, element: Element, instant: int) -> bool:
-        """An older element joins the batch being filled."""
-        return self.add(element)
 
     def state_size(self) -> int:
         """Triples of the batch shown and of the one being filled."""

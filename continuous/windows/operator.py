@@ -43,7 +43,7 @@ class WindowOperator:
     The timeline calls, in this order of time: `start` once at the query's first instant; `advance` with
     instants that never go back; `add` with an element whose event time is the current instant; `admit`
     with one that is older. The content is always that of the current instant. What a kind does not say
-    itself is that of a window that neither time nor counting closes.
+    itself is as for `AllWindow`: elements enter for good.
 
     Attributes:
         closes: the window has closes (grids, batches, counted steps): on-window-close reports them. Set from
@@ -82,7 +82,8 @@ class WindowOperator:
 
         A window that closes by counting returns False and queues its closes for `close_next`.
         """
-        raise NotImplementedError
+        self.live.add(element)
+        return True
 
     def close_next(self) -> bool:
         """Apply the next queued close of a counting window; False when none is queued."""
@@ -90,7 +91,7 @@ class WindowOperator:
 
     def admit(self, element: Element, instant: int) -> bool:
         """Take an element that is older than ``instant``; True when the visible content changed."""
-        raise NotImplementedError
+        return self.add(element)
 
     def state_size(self) -> int:
         """Quads held, those of open windows included."""
@@ -168,12 +169,3 @@ class AllWindow(WindowOperator):
 
     def __init__(self) -> None:
         self.state: WindowState = WindowState()
-
-    def add(self, element: Element) -> bool:
-        """The element enters for good."""
-        self.live.add(element)
-        return True
-
-    def admit(self, element: Element, instant: int) -> bool:
-        """The element enters for good."""
-        return self.add(element)

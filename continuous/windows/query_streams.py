@@ -157,8 +157,7 @@ class QueryWindows:
             operator.start(instant)
         view.operators.append(operator)
         self.operators[(declaration.name.value, iri)] = operator
-        by_stream = not isinstance(declaration.stream, NamedNode)
-        key = (declaration.name, NamedNode(iri) if by_stream else None)
+        key = (declaration.name, None if isinstance(declaration.stream, NamedNode) else NamedNode(iri))
         # Another list: an evaluation at work goes on with what there was.
         self.contents = [*self.contents, (key, operator.live)]
         return operator
@@ -196,20 +195,15 @@ class QueryWindows:
         """Quads held."""
         return sum(operator.state_size() for operator in self)
 
-    def restore(
-        self,
-        kept: Sequence[tuple[tuple[str, str], Any]],
-        views: Mapping[str, View],
-        instant: int | None,
-    ) -> None:
-        """Go on from snapshots, by window and stream, at an instant; ``views`` have no windows yet."""
+    def restore(self, snapshot: TimelineSnapshot, views: Mapping[str, View]) -> None:
+        """Go on from a snapshot; ``views`` have no windows yet."""
         declared = {each.name.value: each for each in self.declarations}
         self.operators, self.contents = {}, []
-        for (window, stream), snapshot in kept:
-            begun = instant if snapshot is None else None
-            operator = self.add(declared[window], stream, views[stream], begun)
-            if snapshot is not None:
-                operator.restore(snapshot)
+        for (window, stream), kept in snapshot.windows:
+            instant = snapshot.instant if kept is None else None
+            operator = self.add(declared[window], stream, views[stream], instant)
+            if kept is not None:
+                operator.restore(kept)
 
     def fork(self) -> QueryWindows:
         """The same, to go on from here for themselves; for windows that have no closes."""
@@ -242,12 +236,6 @@ class InputOrder:
         self.first: First | None = None
         self.heap: list[tuple[int, int, int, int, Element]] = []
 
-    def read(self, iri: str, lateness: int) -> View:
-        """Read a stream, waiting so long for disordered elements at least."""
-        view = self.views.setdefault(iri, View(lateness))
-        view.lateness = max(view.lateness, lateness)
-        return view
-
     @property
     def streams(self) -> tuple[str, ...]:
         """The IRIs of the streams read, in text order."""
@@ -276,10 +264,6 @@ class InputOrder:
     def next_at(self) -> int | None:
         """The event time of the next element that waits."""
         return self.heap[0][0] if self.heap else None
-
-    def size(self) -> int:
-        """Quads of the elements that wait."""
-        return sum(len(entry[4].quads) for entry in self.heap)
 
     def accept(self, view: View, event: Arrival, instant: int | None) -> list[Element]:
         """Sort an arrival's elements into waiting and late ones; the late ones in time order."""

@@ -133,7 +133,7 @@ class QueryTimeline:
         self._last_at, self._last_window = snapshot.last_at, snapshot.last_window
         self.instant = snapshot.instant
         self.inputs.restore(snapshot)
-        self.windows.restore(snapshot.windows, self.inputs.views, self.instant)
+        self.windows.restore(snapshot, self.inputs.views)
 
     def fork(self, taken: int, late: int, behind: int) -> QueryTimeline:
         """A timeline of its own that stands where this one does, of a query that counted otherwise.
@@ -155,7 +155,7 @@ class QueryTimeline:
 
     def state_size(self) -> int:
         """Quads held in windows and in waiting elements."""
-        return self.windows.size() + self.inputs.size()
+        return self.windows.size() + sum(len(element.quads) for *_, element in self.inputs.heap)
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -169,7 +169,8 @@ class QueryTimeline:
     def _read(self, declaration: WindowDeclaration, iri: str) -> None:
         """A window is on this stream, too."""
         if (declaration.name.value, iri) not in self.windows.operators:
-            view = self.inputs.read(iri, max(declaration.lateness_ms or 0, self._lateness_ms))
+            view = self.inputs.views.setdefault(iri, View(self._lateness_ms))
+            view.lateness = max(view.lateness, declaration.lateness_ms or 0)
             self.windows.add(declaration, iri, view, self.instant)
 
     def handle(self, event: StreamInput) -> Iterator[Step]:
