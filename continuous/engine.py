@@ -190,7 +190,7 @@ class Engine(StreamService, QueryService):
                 entry.pending.call_off()
                 wait([entry.pending.making], _SETTLE_S)
         parts.sources.stop()
-        parts.sequencer.stop()
+        parts.turns.close()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         parts.views.stop()
@@ -234,9 +234,10 @@ class Engine(StreamService, QueryService):
 
         ``trouble`` is why nothing is accepted now, None when all is well; ``recovery`` tells of the start.
         """
-        journal, sequencer = self.parts.turns.journal, self.parts.sequencer
+        journal = self.parts.turns.journal
         if journal is None or self.recovery is None:
             return None
+        buckets, seconds = self.parts.turns.stages.results.buckets()
         kept, checkpoints = self.parts.statics.kept, self.recovery.checkpoints
         return {
             "records": journal.last,
@@ -249,8 +250,8 @@ class Engine(StreamService, QueryService):
             "waiting": journal.last - journal.log.durable,
             "bytes": journal.log.size(),
             "trouble": journal.log.failure or self.parts.turns.trouble,
-            "settle_seconds": sequencer.settle_seconds,
-            "settles": sequencer.settles,
+            "settle_seconds": seconds,
+            "settles": buckets[-1][1],
             "checkpoint_seconds": checkpoints.took_s,
             "checkpoint_pause_seconds": checkpoints.stopped_s,
             "recovery": self.recovery.report,

@@ -73,6 +73,7 @@ class TurnQueue:
         lock: guards streams and order: what is accepted under it is queued under it.
         order: the number given last.
         open: inputs are accepted.
+        closed: nothing is queued any more.
         waiting: the turns in line.
         stages: how long turns wait and take.
         number: the record of the turn at work; 0 between turns and without a journal.
@@ -102,7 +103,7 @@ class TurnQueue:
         # Weights of all turns that came and of those that were taken.
         self._came = 0
         self._taken = 0
-        self._closed = False
+        self.closed = False
 
     @property
     def weight(self) -> int:
@@ -126,7 +127,7 @@ class TurnQueue:
         """
         turn.since = time.perf_counter()
         with self.lock:
-            if self._closed:
+            if self.closed:
                 raise EngineStoppedError("the engine is stopped")
             self._came += turn.weight
             self.waiting.put(turn)
@@ -211,24 +212,16 @@ class TurnQueue:
         return turn
 
     def close(self) -> None:
-        """Accept nothing more."""
+        """Accept nothing more, and wait for the disk no longer."""
         with self.lock:
-            if not self._closed:
+            if not self.closed:
                 self.put(Turn())  # wakes the engine's thread
-                self._closed = True
+                self.closed = True
 
     @property
     def ended(self) -> bool:
         """True when no turn waits, and none will."""
-        return self._closed and self.waiting.empty()
-
-    def finish(self, turns: Sequence[Turn], failure: BaseException | None) -> None:
-        """These turns are done; ``failure`` is why what they caused could not be written."""
-        for turn in turns:
-            turn.error = turn.error or failure
-            turn.done = True
-            if turn.waiter is not None:
-                turn.waiter.set()
+        return self.closed and self.waiting.empty()
 
     def wait(self, turn: Turn, timeout: float | None = None) -> Any:
         """Return when a turn is done; its result.

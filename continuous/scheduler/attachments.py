@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..durable.turns import TurnQueue
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
 
 
+@dataclass(slots=True, eq=False)
 class Attachments:
     """Begins and ends queries, each in its turn. Everything is called in the turn.
 
@@ -35,28 +36,16 @@ class Attachments:
         repeated: the newest turn that read what streams retain.
     """
 
-    def __init__(
-        self,
-        store: QuadStore,
-        turns: TurnQueue,
-        router: Router,
-        streams: StreamRegistry,
-        catalogue: QueryCatalogue,
-        sources: SourceRegistry,
-        views: ViewRegistry,
-        outbox: Outbox | None,
-        settings: EngineSettings,
-    ) -> None:
-        self._store = store
-        self._turns = turns
-        self._router = router
-        self._streams = streams
-        self._catalogue = catalogue
-        self._sources = sources
-        self._views = views
-        self._outbox = outbox
-        self._settings = settings
-        self.repeated = 0
+    _store: QuadStore
+    _turns: TurnQueue
+    _router: Router
+    _streams: StreamRegistry
+    _catalogue: QueryCatalogue
+    _sources: SourceRegistry
+    _views: ViewRegistry
+    _outbox: Outbox | None
+    _settings: EngineSettings
+    repeated: int = 0
 
     # --- beginning ------------------------------------------------------------------------------
 

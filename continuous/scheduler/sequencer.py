@@ -44,8 +44,6 @@ class Sequencer:
 
     Attributes:
         paused: a lock; nothing is worked off while somebody holds it to look at a settled state.
-        settles, settle_seconds: how often results were written and how long that took, the wait for their
-            inputs included.
     """
 
     def __init__(
@@ -71,9 +69,6 @@ class Sequencer:
         self.paused = threading.RLock()
         # The thread that works turns off.
         self._worker: int | None = None
-        self._stopping = threading.Event()
-        self.settles = 0
-        self.settle_seconds = 0.0
 
     # --- working off ----------------------------------------------------------------------------
 
@@ -215,7 +210,11 @@ class Sequencer:
         except Exception as error:
             failure = error
             log.warning("what was worked off could not be settled: %s", error)
-        self.turns.finish(done, failure)
+        for turn in done:
+            turn.error = turn.error or failure
+            turn.done = True
+            if turn.waiter is not None:
+                turn.waiter.set()
 
     def settle(self) -> None:
         """Write what waits, then let subscribers see it. Waits as long as the disk is full.
@@ -232,17 +231,14 @@ class Sequencer:
                 if turns.trouble is None:
                     log.error("results wait: %s", error.message)
                 turns.trouble = error.message
-                if self._stopping.is_set() or not self.threaded:
+                if turns.closed or not self.threaded:
                     raise
                 time.sleep(_RETRY_SECONDS)
             else:
                 if turns.trouble is not None:
                     log.warning("results are written again")
                     turns.trouble = None
-                self.settles += 1
-                took = time.perf_counter() - began
-                self.settle_seconds += took
-                self._stages.results.noted.append(took)
+                self._stages.results.noted.append(time.perf_counter() - began)
                 return
 
     def write_what_waits(self) -> None:
@@ -267,8 +263,3 @@ class Sequencer:
             self.write_what_waits()
             self._router.timetable.look(every_ms)
             return self._router.timetable.wait_ms(every_ms) / 1000
-
-    def stop(self) -> None:
-        """Accept nothing more, and wait for the disk no longer."""
-        self._stopping.set()
-        self.turns.close()

@@ -180,7 +180,7 @@ class StreamState:
     def begin_anew(self) -> None:
         """A stream of this IRI was dropped: nothing has come to this one yet."""
         self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0])
-        self.dead_letters.clear()
+        self.dead_letters.restore(())
         self.inputs.clear()
         self.retained = 0
 

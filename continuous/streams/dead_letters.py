@@ -54,13 +54,12 @@ Change = tuple[OneOf["insert", "delete"], DeadLetter]
 
 
 class LetterWatcher:
-    """A queue of dead letters that a reader has not taken yet."""
+    """A queue of dead letters that a reader has not taken yet; one too far behind is ``closed``."""
 
-    def __init__(self, box: DeadLetters, first: Iterable[Change]) -> None:
-        self._box = box
+    def __init__(self, leave: Callable[[LetterWatcher], None], first: Iterable[Change]) -> None:
+        self._leave = leave
         self._changes: deque[Change] = deque(first)
-        self._wake: Callable[[], None] = _nobody
-        # True when it is too far behind: it has to begin again.
+        self._wake: Callable[[], None] = lambda: None
         self.closed = False
 
     def take(self) -> list[Change]:
@@ -84,7 +83,7 @@ class LetterWatcher:
     def close(self) -> None:
         """Stop watching."""
         self.closed = True
-        self._box.leave(self)
+        self._leave(self)
 
 
 class DeadLetters:
@@ -94,7 +93,7 @@ class DeadLetters:
         self._most = most
         # By name, in the order in which they came.
         self._letters: dict[str, DeadLetter] = {}
-        self._watchers: list[LetterWatcher] = []
+        self._watchers: set[LetterWatcher] = set()
 
     def __iter__(self) -> Iterator[DeadLetter]:
         return iter(self._letters.values())
@@ -124,25 +123,12 @@ class DeadLetters:
         """The letters of a checkpoint."""
         self._letters = {letter.id: letter for letter in letters}
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._letters.clear()
-
     def watch(self) -> LetterWatcher:
         """Begin with what is kept, go on with what comes and goes."""
-        watcher = LetterWatcher(self, [("insert", letter) for letter in self._letters.values()])
-        self._watchers.append(watcher)
+        watcher = LetterWatcher(self._watchers.discard, [("insert", letter) for letter in self])
+        self._watchers.add(watcher)
         return watcher
-
-    def leave(self, watcher: LetterWatcher) -> None:
-        """Somebody looks no longer."""
-        if watcher in self._watchers:
-            self._watchers.remove(watcher)
 
     def _tell(self, kind: OneOf["insert", "delete"], letter: DeadLetter) -> None:
         for watcher in list(self._watchers):
             watcher.tell((kind, letter))
-
-
-def _nobody() -> None:
-    """The listener of a store of dead letters without one."""

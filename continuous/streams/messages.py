@@ -8,7 +8,7 @@ scoped to the message; PREFIX and BASE hold on over delimiters.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from quadrill.store.errors import RdfSyntaxError
 
@@ -35,11 +35,15 @@ _LINES = re.compile(
         (?:[ ]<[^<>\"{}|^`\\\s]*>)?[ ]?\.\r?\n)+""",
     re.VERBOSE,
 )
-_VERSION_WITH_MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
+_VALUES = {
+    "version": r"""\s*(?:"[^"\n]*"|'[^'\n]*')""",
+    "prefix": r"\s*[^\s<]*:\s*<[^>\n]*>",
+    "base": r"\s*<[^>\n]*>",
+}
+"""What stands behind the word of a directive."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageText:
+class MessageText(NamedTuple):
     """The text of one message, made parseable alone: directives so far come first, without line breaks.
 
     ``line`` is the line of the document at which ``text`` begins; ``lead`` the characters put before it.
@@ -48,11 +52,6 @@ class MessageText:
     text: str
     line: int
     lead: int
-
-
-def announces_messages(version: str | None) -> bool:
-    """True for the version labels of RDF Messages, such as ``1.2-messages``."""
-    return version is not None and _VERSION_WITH_MESSAGES.match(version) is not None
 
 
 def split_messages(text: str) -> list[MessageText]:
@@ -98,7 +97,7 @@ class _Splitter:
                 if name == "message":
                     position = self._delimiter(match.start(), match.end(), depth, old=kind == "old")
                     continue
-                if name in ("version", "prefix", "base") and depth == 0:
+                if name in _VALUES and depth == 0:
                     position = self._directive(name, match.start(), match.end(), old=kind == "old")
                     continue
             self._busy = True
@@ -125,17 +124,13 @@ class _Splitter:
         return end
 
     def _directive(self, name: str, start: int, end: int, *, old: bool) -> int:
-        if name == "version":
-            pattern = re.compile(r"""\s*(?:"([^"\n]*)"|'([^'\n]*)')""" + (r"\s*\." if old else ""))
-        elif name == "prefix":
-            pattern = re.compile(r"\s*[^\s<]*:\s*<[^>\n]*>" + (r"\s*\." if old else ""))
-        else:
-            pattern = re.compile(r"\s*<[^>\n]*>" + (r"\s*\." if old else ""))
-        match = pattern.match(self._text, end)
+        match = re.compile(_VALUES[name] + (r"\s*\." if old else "")).match(self._text, end)
         if match is None:
             return end  # the parser of the format will say what is wrong
         if name == "version":
-            self._pieces.append(self._text[self._start : start] + _blank(self._text[start : match.end()]))
+            # Spaces instead, so that positions stay.
+            blank = re.sub(r"[^\n\r]", " ", self._text[start : match.end()])
+            self._pieces.append(self._text[self._start : start] + blank)
             self._start = match.end()
         else:
             self._directives.append(self._text[start : match.end()].replace("\n", " ").replace("\r", " "))
@@ -155,8 +150,3 @@ class _Splitter:
         column = position - (self._text.rfind("\n", 0, position) + 1) + 1
         where = f"line {line}, column {column}"
         return RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint)
-
-
-def _blank(text: str) -> str:
-    """Spaces instead of the text, so that positions stay."""
-    return re.sub(r"[^\n\r]", " ", text)

@@ -7,11 +7,11 @@ import re
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 from quadrill.store.errors import ConflictError, NotFoundError
-from quadrill.store.registry.records import Stamping, StreamRecord
+from quadrill.store.registry.records import LatePolicy, Stamping, StreamRecord
 
 from ..clock import Clock
 from ..errors import InputError
@@ -48,7 +48,7 @@ class StreamRegistry:
 
     def __iter__(self) -> Iterator[StreamState]:
         with self._lock:
-            return iter(self._all())
+            return iter([state for key, state in self.known.items() if key == state.name])
 
     def find(self, name_or_iri: str) -> StreamState | None:
         """The stream of a name or an IRI."""
@@ -56,9 +56,6 @@ class StreamRegistry:
         if found is None and NAME.match(name_or_iri):
             found = self.known.get(self._settings.base_iri + name_or_iri)
         return found
-
-    def _all(self) -> list[StreamState]:
-        return [state for key, state in self.known.items() if key == state.name]
 
     def get(self, name_or_iri: str) -> StreamState:
         """The stream of a name or an IRI.
@@ -98,11 +95,9 @@ class StreamRegistry:
             if found is None:
                 address = iri or iri_of(check_name(name or "", "stream name"), self._settings.base_iri)
                 chosen = name or free_name(address, self.known)
-                record = record_from_options(chosen, address, options, self._settings, self._clock.now_ms())
+                record = _record(chosen, address, options, self._settings, self._clock.now_ms())
                 return self._add(record), True
-            record = record_from_options(
-                found.name, found.iri, options, self._settings, found.record.created_ms
-            )
+            record = _record(found.name, found.iri, options, self._settings, found.record.created_ms)
             if record.stamping is None:
                 record = replace(record, stamping=found.record.stamping)
             elif found.accepted and record.stamping != found.record.stamping:
@@ -201,7 +196,7 @@ class StreamRegistry:
     def release(self, reader: str) -> None:
         """A reader is gone, and what it made is made no more."""
         with self._lock:
-            for state in self._all():
+            for state in self:
                 if state.reader_lateness.pop(reader, None) is not None:
                     state.wait_for_readers()
                 if state.derived_from == reader:
@@ -230,18 +225,14 @@ class StreamRegistry:
     def forget_failed(self, query: str, from_ms: int) -> None:
         """The elements at which a query failed are evaluated again from an event time on."""
         with self._lock:
-            for state in self._all():
-                again = [
-                    letter
-                    for letter in state.dead_letters
-                    if letter.query == query and letter.element.event_time >= from_ms
-                ]
-                state.dead_letters.remove(again)
+            for letters in [state.dead_letters for state in self]:
+                letters.remove(
+                    [each for each in letters if each.query == query and each.element.event_time >= from_ms]
+                )
 
     def kept_now(self) -> dict[str, list[LogRecord]]:
         """What each stream that is pushed to retains at this place in the order; called under the lock."""
-        pushed = (each for each in self._all() if each.derived_from is None)
-        return {each.iri: list(each.inputs) for each in pushed}
+        return {each.iri: list(each.inputs) for each in self if each.derived_from is None}
 
     def retained(
         self, iris: Iterable[str], from_ms: int, kept: dict[str, list[LogRecord]] | None = None
@@ -294,15 +285,9 @@ class StreamRegistry:
     def _write(self, record: StreamRecord) -> None:
         if self._registry is None:
             return
-        changes = {
-            field: getattr(record, field)
-            for field in (
-                "lateness_ms", "late", "idle_timeout_ms", "retention_ms", "timestamp_property", "stamping",
-                "quoted_asserted", "declared",
-            )
-        }  # fmt: skip
+        changes = {each: getattr(record, each) for each, _ in _OPTIONS.values()}
         try:
-            self._registry.update_stream(record.name, **changes)
+            self._registry.update_stream(record.name, **changes, declared=record.declared)
         except NotFoundError:
             self._registry.add_stream(record)
 
@@ -372,41 +357,12 @@ def free_name(iri: str, taken: Container[str]) -> str:
     return name
 
 
-def record_from_options(
-    name: str, iri: str, options: dict[str, Any], settings: EngineSettings, created_ms: int
-) -> StreamRecord:
-    """A declared stream from the JSON members of its declaration.
-
-    Raises:
-        InputError: an unknown member or a wrong value.
-    """
-    unknown = sorted(set(options) - set(_OPTIONS) - {"iri", "name"})
-    if unknown:
-        raise InputError(f"a stream has no option {unknown[0]!r}", hint=f"Options are {', '.join(_OPTIONS)}")
-    given = {key: read(options[key], key) for key, read in _OPTIONS.items() if options.get(key) is not None}
-    return StreamRecord(
-        name=check_name(name, "stream name"),
-        iri=check_iri(iri),
-        lateness_ms=given.get("lateness", settings.lateness_ms),
-        late=given.get("late", "drop"),
-        idle_timeout_ms=given.get("idle_timeout"),
-        retention_ms=given.get("retention"),
-        timestamp_property=given.get("timestamp_property"),
-        stamping=given.get("stamping"),
-        quoted_asserted=given.get("quoted_asserted", False),
-        declared=True,
-        created_ms=created_ms,
-    )
-
-
-# --- members of declarations -----------------------------------------------------------------------
-
 Read = Callable[[Any, str], Any]
-"""The value of a member, from its JSON and its name; raises InputError."""
+"""The value of a member of a declaration, from its JSON and its name; raises InputError."""
 
 
 def one_of(*values: str) -> Read:
-    """Reads one of some words."""
+    """What reads a member that is one of some words."""
 
     def read(value: Any, name: str) -> Any:
         if value not in values:
@@ -417,18 +373,39 @@ def one_of(*values: str) -> Read:
 
 
 def flag(value: Any, name: str) -> bool:
-    """Reads true or false."""
+    """The value of a member that is true or false."""
     if not isinstance(value, bool):
         raise InputError(f"{name} is {value!r}, it must be true or false")
     return value
 
 
-_OPTIONS: dict[str, Read] = {
-    "lateness": duration_ms,
-    "late": one_of("drop", "admit", "error"),
-    "idle_timeout": duration_ms,
-    "retention": duration_ms,
-    "timestamp_property": lambda value, _: check_iri(value) if value else None,
-    "stamping": one_of("event", "arrival"),
-    "quoted_asserted": flag,
+_OPTIONS: dict[str, tuple[str, Read]] = {
+    "lateness": ("lateness_ms", duration_ms),
+    "late": ("late", one_of(*get_args(LatePolicy))),
+    "idle_timeout": ("idle_timeout_ms", duration_ms),
+    "retention": ("retention_ms", duration_ms),
+    "timestamp_property": ("timestamp_property", lambda value, _: check_iri(value) if value else None),
+    "stamping": ("stamping", one_of(*get_args(Stamping))),
+    "quoted_asserted": ("quoted_asserted", flag),
 }
+"""The members of a declaration: the field of the record and what reads it."""
+
+
+def _record(
+    name: str, iri: str, options: dict[str, Any], settings: EngineSettings, created_ms: int
+) -> StreamRecord:
+    """A declared stream; raises InputError for an unknown option or a wrong value."""
+    unknown = sorted(set(options) - set(_OPTIONS) - {"iri", "name"})
+    if unknown:
+        raise InputError(f"a stream has no option {unknown[0]!r}", hint=f"Options are {', '.join(_OPTIONS)}")
+    record = StreamRecord(
+        check_name(name, "stream name"),
+        check_iri(iri),
+        settings.lateness_ms,
+        declared=True,
+        created_ms=created_ms,
+    )
+    given = {each: value for each, value in options.items() if each in _OPTIONS and value is not None}
+    return replace(
+        record, **{_OPTIONS[each][0]: _OPTIONS[each][1](value, each) for each, value in given.items()}
+    )
