@@ -89,7 +89,7 @@ class Aggregate(Operator):
         """The group of a key, made when it is not there."""
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = self._new()
+            group = self.groups[key] = Group(0, [each.new() for each in self.aggregations])
         return group
 
     def show(self, dirty: dict[IdRow, Group]) -> Delta:
@@ -123,6 +123,3 @@ class Aggregate(Operator):
     def size(self) -> int:
         """How many groups there are."""
         return len(self.groups)
-
-    def _new(self) -> Group:
-        return Group(0, [aggregation.new() for aggregation in self.aggregations])

@@ -97,8 +97,8 @@ class Join(Operator):
         changed = routes != self.routes
         self.routes = routes
         if changed:
-            for arrangement, keys in zip(self.arrangements, self._keys(routes), strict=True):
-                arrangement.keep(keys)
+            for place, arrangement in enumerate(self.arrangements):
+                arrangement.keep(self.keys_of(place))
         return changed
 
     def always_keyed(self, places: Collection[int]) -> bool:
@@ -128,7 +128,7 @@ class Join(Operator):
 
     def keys_of(self, place: int) -> list[tuple[int, ...]]:
         """The keys by which the routes look an input up."""
-        return self._keys(self.routes)[place]
+        return [probe.key for route in self.routes for probe in route.probes if probe.input == place]
 
     def held(self) -> Iterator[IdRow]:
         """The rows of all inputs but those that are pinned."""
@@ -162,14 +162,6 @@ class Join(Operator):
                 return
         for result, weight in found:
             add(out, tuple(result), weight)
-
-    def _keys(self, routes: Sequence[Route]) -> list[list[tuple[int, ...]]]:
-        """The keys that the look-ups need of each input."""
-        keys: list[list[tuple[int, ...]]] = [[] for _ in self.inputs]
-        for route in routes:
-            for probe in route.probes:
-                keys[probe.input].append(probe.key)
-        return keys
 
     def cost(self, start: int, place: int, sure: set[str]) -> tuple[float, int]:
         """Expected rows of a look-up; products last, before anything is known most common columns first.

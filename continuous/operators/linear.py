@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from pyoxigraph import NamedNode, Triple
 
@@ -24,6 +24,8 @@ class Operator:
     """
 
     schema: Schema
+    kept: Collection[IdRow] | None = None
+    """The rows that it keeps, where one collection has them; other operators override `held` and `size`."""
 
     def step(self, *changes: Delta) -> Delta:
         """Take one change of each input; the change of the output, without zero weights."""
@@ -40,11 +42,11 @@ class Operator:
         Read in pieces while the operator goes on (`quadrill.store.sweep`): each collection is copied when it
         is reached, and what rows are made from comes before the rows.
         """
-        return ()
+        return () if self.kept is None else list(self.kept)
 
     def size(self) -> int | None:
         """How many rows it keeps; None for an operator that never keeps any."""
-        return None
+        return None if self.kept is None else len(self.kept)
 
 
 class Scan(Operator):
@@ -208,7 +210,7 @@ class Constant(Operator):
 
     def __init__(self, schema: Schema, rows: Delta) -> None:
         self.schema = schema
-        self._rows = rows
+        self.kept: Delta = rows
         self._given = False
 
     def step(self, *changes: Delta) -> Delta:
@@ -216,15 +218,7 @@ class Constant(Operator):
         if self._given:
             return EMPTY
         self._given = True
-        return dict(self._rows)
-
-    def held(self) -> list[IdRow]:
-        """The rows that it keeps."""
-        return list(self._rows)
-
-    def size(self) -> int:
-        """How many rows it keeps."""
-        return len(self._rows)
+        return dict(self.kept)
 
 
 class Distinct(Operator):
@@ -238,12 +232,12 @@ class Distinct(Operator):
     def __init__(self, schema: Schema, *columns: Sequence[int] | None) -> None:
         self.schema = schema
         self._columns = columns or (None,)
-        self._weights: Delta = {}
+        self.kept: Delta = {}
 
     def step(self, *changes: Delta) -> Delta:
         """+1 for rows that became present, -1 for rows that are gone."""
         out: Delta = {}
-        weights = self._weights
+        weights = self.kept
         for columns, change in zip(self._columns, changes, strict=True):
             for row, weight in change.items():
                 if columns is not None:
@@ -262,11 +256,3 @@ class Distinct(Operator):
                 else:
                     out[row] = 1 if after > 0 else -1
         return out or EMPTY
-
-    def held(self) -> list[IdRow]:
-        """The distinct rows."""
-        return list(self._weights)
-
-    def size(self) -> int:
-        """How many rows it keeps."""
-        return len(self._weights)

@@ -63,7 +63,7 @@ class TopK(Operator):
         self._end = None if limit is None else offset + limit
         self._shows_all = limit is None and not offset
         # Each row of the input with its key and how often it is there.
-        self._entries: dict[IdRow, tuple[SortKey, int]] = {}
+        self.kept: dict[IdRow, tuple[SortKey, int]] = {}
         self._groups: dict[IdRow, _Group] = {}
         # The keys of the rows that the last step told of, in their shown form; of several the least.
         self._key_of: dict[IdRow, SortKey] = {}
@@ -113,27 +113,19 @@ class TopK(Operator):
         """Rows of the last change in order."""
         return sorted(rows, key=self._key_of.__getitem__)
 
-    def held(self) -> list[IdRow]:
-        """The rows of the input."""
-        return list(self._entries)
-
-    def size(self) -> int:
-        """How many rows it keeps."""
-        return len(self._entries)
-
     def _enter(self, group: _Group, row: IdRow, weight: int) -> SortKey:
         """Enter one changed row; its key."""
-        known = self._entries.get(row)
+        known = self.kept.get(row)
         if known is None:
             key = self._sort_key(row)
-            self._entries[row] = (key, weight)
+            self.kept[row] = (key, weight)
             insort(group.sorted, (key, row))
             return key
         key = known[0]
         if known[1] + weight:
-            self._entries[row] = (key, known[1] + weight)
+            self.kept[row] = (key, known[1] + weight)
         else:
-            del self._entries[row]
+            del self.kept[row]
             del group.sorted[bisect_left(group.sorted, (key, row))]
         return key
 
@@ -155,7 +147,7 @@ class TopK(Operator):
         place = 0
         group.bar = None
         for key, row in group.sorted:
-            weight = self._entries[row][1]
+            weight = self.kept[row][1]
             first = max(place, self._offset)
             place += weight
             last = place if self._end is None else min(place, self._end)
