@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from pyoxigraph import BlankNode, Literal, NamedNode, QuerySolutions, Store, Triple
 
-from quadrill.store.terms import Term
+from quadrill.store.terms import Term, term_text
 
 from ..algebra.nodes import Aggregate
 from ..algebra.order import XSD, total_text, value_text
@@ -74,7 +74,7 @@ def _ask(function: str, base_iri: str | None, arguments: tuple[Term, ...]) -> Te
     names = [f"?a{number}" for number in range(len(arguments))]
     if any(map(_holds_blank_node, arguments)):
         return None  # VALUES cannot hold one, and it is an error to every function that is asked
-    values = " ".join(map(_text, arguments))
+    values = " ".join(map(term_text, arguments))
     text = f"SELECT ({_call(function, names)} AS ?r) {{ VALUES ({' '.join(names)}) {{ ({values}) }} }}"
     return _one(text, "r", base_iri)
 
@@ -92,12 +92,6 @@ def _holds_blank_node(term: Term) -> bool:
     if isinstance(term, Triple):
         return _holds_blank_node(term.subject) or _holds_blank_node(term.object)
     return isinstance(term, BlankNode)
-
-
-def _text(term: Term) -> str:
-    if isinstance(term, Triple):
-        return f"<<( {_text(term.subject)} {_text(term.predicate)} {_text(term.object)} )>>"
-    return str(term)
 
 
 def _call(function: str, marks: list[str]) -> str:
