@@ -11,11 +11,12 @@ import contextlib
 import ctypes
 import gc
 import os
-import select
 import signal
 import sys
 import warnings
 from collections.abc import Callable
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 
 COPIES = sys.platform.startswith("linux")
 """Whether processes are copied here. Elsewhere system libraries may not survive a fork among threads."""
@@ -33,19 +34,19 @@ class Copy:
 
     def __init__(self, work: Callable[[], int]) -> None:
         """Begin some work in a copy; it gives a number to report, and may wait for no lock."""
-        self._report, answer = os.pipe()
+        self._report, answer = Pipe(duplex=False)
         try:
             with warnings.catch_warnings():
                 # Newer Pythons warn of forks among threads; what the copy does is written with them in mind.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._pid = os.fork()
         except OSError:
-            os.close(self._report)
-            os.close(answer)
+            self._report.close()
+            answer.close()
             raise
         if self._pid == 0:
             _work_and_end(work, answer)
-        os.close(answer)
+        answer.close()
 
     def wait(self, seconds: float) -> int:
         """The number reported.
@@ -53,20 +54,19 @@ class Copy:
         Raises:
             OSError: the work failed, or the copy ended without a report or took longer than ``seconds``.
         """
+        told: int | str = ""
         try:
-            ready, _, _ = select.select([self._report], [], [], seconds)
-            if not ready:
+            if not self._report.poll(seconds):
                 self.stop()
                 raise OSError(0, f"it took longer than {seconds:.0f} s")
-            text = b""
-            while piece := os.read(self._report, 4096):
-                text += piece
+            with contextlib.suppress(EOFError):
+                told = self._report.recv()
         finally:
-            os.close(self._report)
+            self._report.close()
             _, status = os.waitpid(self._pid, 0)
-        if text.startswith(b"+"):
-            return int(text[1:])
-        raise OSError(0, text.decode() or f"the process that wrote it ended early, with status {status}")
+        if isinstance(told, int):
+            return told
+        raise OSError(0, told or f"the process that wrote it ended early, with status {status}")
 
     def stop(self) -> None:
         """End the copy; `wait` then raises."""
@@ -74,19 +74,19 @@ class Copy:
             os.kill(self._pid, signal.SIGKILL)
 
 
-def _work_and_end(work: Callable[[], int], answer: int) -> None:
+def _work_and_end(work: Callable[[], int], answer: Connection) -> None:
     """In the copy; never returns."""
-    text = b""
+    told: int | str = ""
     try:
         gc.disable()
-        _settle_in(answer)
-        text = b"+%d" % work()
+        _settle_in(answer.fileno())
+        told = work()
     except BaseException as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        text = (reason or f"{type(error).__name__}: {error}").encode()[:4000]
+        told = reason or f"{type(error).__name__}: {error}"
     finally:
         try:
-            os.write(answer, text)
+            answer.send(told)
         finally:
             os._exit(0)
 
