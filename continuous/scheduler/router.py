@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
@@ -28,34 +29,30 @@ from ..streams.registry import StreamRegistry
 log = logging.getLogger("quadrill.continuous")
 
 
+@dataclass(slots=True, eq=False)
 class Timetable:
-    """When streams and refreshes are due. Everything is called in the loop."""
+    """When streams and refreshes are due. Everything is called in the loop.
 
-    def __init__(
-        self,
-        turns: TurnQueue,
-        acceptor: Acceptor,
-        streams: StreamRegistry,
-        readers: Mapping[str, Iterable[RunningQuery | Group]],
-        refresh: Callable[[str, str], None],
-    ) -> None:
-        """Make one with nothing due; ``readers`` take the inputs of a stream, ``refresh`` has its turns."""
-        self._turns = turns
-        self._clock = turns.clock
-        self._acceptor = acceptor
-        self._streams = streams
-        self._readers = readers
-        self._refresh = refresh
-        # Queries whose static parts are refreshed by timer: when next, and how often.
-        self._timers: dict[str, tuple[int, int]] = {}
-        # When something is due for a stream, as of the last look.
-        self._due: dict[str, int] = {}
+    Attributes:
+        _readers: who takes the inputs of a stream.
+        _refresh: refreshes a query by its name, for a cause, in its turn.
+        _timers: queries whose static parts are refreshed by timer: when next, and how often.
+        _due: when something is due for a stream, as of the last look.
+    """
+
+    _turns: TurnQueue
+    _acceptor: Acceptor
+    _streams: StreamRegistry
+    _readers: Mapping[str, Iterable[RunningQuery | Group]]
+    _refresh: Callable[[str, str], None]
+    _timers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _due: dict[str, int] = field(default_factory=dict)
 
     def set(self, running: RunningQuery) -> None:
         """Begin to wait for a query's next refresh, where its static parts are refreshed every so often."""
         refresh = running.prepared.refresh
         if isinstance(refresh, int) and running.state != "failed":
-            self._timers[running.name] = self._clock.steady_ms() + refresh, refresh
+            self._timers[running.name] = self._turns.clock.steady_ms() + refresh, refresh
         else:
             self.cancel(running.name)
 
@@ -69,7 +66,7 @@ class Timetable:
         A stream is moved when something is due for one of its readers, and every ``every_ms`` in any case:
         each movement is a record of the journal and a turn.
         """
-        now, steady = self._clock.now_ms(), self._clock.steady_ms()
+        now, steady = self._turns.clock.now_ms(), self._turns.clock.steady_ms()
         for state in self._streams:
             due, looked = self._due.get(state.iri), state.looked_steady
             if (due is not None and due <= now) or looked is None or steady - looked >= every_ms:
@@ -77,14 +74,14 @@ class Timetable:
                 self._acceptor.tick(state, now)
         for name, (at, every) in list(self._timers.items()):
             if at <= steady:
-                self._timers[name] = self._clock.steady_ms() + every, every
+                self._timers[name] = self._turns.clock.steady_ms() + every, every
                 turn = CallTurn(partial(self._refresh, name, "timer"))
                 self._turns.submit(turn, "refresh", name=name, cause="timer")
 
     def wait_ms(self, at_most: int) -> int:
         """Milliseconds until something is due."""
-        now = self._clock.now_ms()
-        steady = self._clock.steady_ms()
+        now = self._turns.clock.now_ms()
+        steady = self._turns.clock.steady_ms()
         due = [now + at_most, *(now + at - steady for at, _ in self._timers.values())]
         self._due.clear()
         for state in self._streams:
@@ -93,7 +90,7 @@ class Timetable:
                 found = [instant + state.lateness_ms for instant in instants if instant is not None]
                 if found:
                     self._due[state.iri] = min(found)
-            elif (left := state.idle_in(self._clock)) is not None:
+            elif (left := state.idle_in(self._turns.clock)) is not None:
                 self._due[state.iri] = now + left
         return max(1, min([*due, *self._due.values()]) - now)
 

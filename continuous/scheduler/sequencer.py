@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from quadrill.store.changes.commit import Commit
@@ -39,36 +40,25 @@ _NEGLECTED_SECONDS = 0.05
 """A push that does not wait for the log leaves its record to others this long."""
 
 
+@dataclass(slots=True, eq=False)
 class Sequencer:
     """Works turns off, in the engine's thread or, without one, in the thread of whoever queues them.
 
     Attributes:
-        paused: a lock; nothing is worked off while somebody holds it to look at a settled state.
+        threaded: the engine has a thread.
+        paused: nothing is worked off while somebody holds it to look at a settled state.
+        _worker: the thread that works turns off.
     """
 
-    def __init__(
-        self,
-        turns: TurnQueue,
-        router: Router,
-        attachments: Attachments,
-        statics: TableRegistry,
-        views: ViewRegistry,
-        outbox: Outbox | None,
-        *,
-        threaded: bool,
-    ) -> None:
-        self.turns = turns
-        self.journal = turns.journal
-        self.threaded = threaded
-        self._router = router
-        self._attachments = attachments
-        self._statics = statics
-        self._views = views
-        self._outbox = outbox
-        self._stages = turns.stages
-        self.paused = threading.RLock()
-        # The thread that works turns off.
-        self._worker: int | None = None
+    turns: TurnQueue
+    _router: Router
+    _attachments: Attachments
+    _statics: TableRegistry
+    _views: ViewRegistry
+    _outbox: Outbox | None
+    threaded: bool
+    paused: threading.RLock = field(default_factory=threading.RLock)
+    _worker: int | None = None
 
     # --- working off ----------------------------------------------------------------------------
 
@@ -120,8 +110,8 @@ class Sequencer:
             # A turn cannot wait for another one, nor can the thread that would work it off.
             return None
         result = self.turns.wait(turn, timeout)
-        if self.journal is not None:
-            self.journal.wait()
+        if self.turns.journal is not None:
+            self.turns.journal.wait()
         return result
 
     def perform(self, work: Callable[[], Any], kind: str, **members: Any) -> Any:
@@ -146,13 +136,13 @@ class Sequencer:
 
     def run(self, turn: Turn) -> None:
         """Work off a turn; what it raises is kept in it. One of a replay is not measured."""
-        turns, stages = self.turns, self._stages
+        turns, stages = self.turns, self.turns.stages
         began = time.perf_counter()
         if turn.since:
             stages.queue.noted.append(began - turn.since)
         turns.number, turns.at = turn.number, turn.at
-        if self.journal is not None and self.journal.told is not None:
-            self.journal.told("before-apply")
+        if turns.journal is not None and turns.journal.told is not None:
+            turns.journal.told("before-apply")
         try:
             if type(turn) is InputTurn:
                 self._router.dispatch(turn.event, turn.at)
@@ -238,18 +228,19 @@ class Sequencer:
                 if turns.trouble is not None:
                     log.warning("results are written again")
                     turns.trouble = None
-                self._stages.results.noted.append(time.perf_counter() - began)
+                self.turns.stages.results.noted.append(time.perf_counter() - began)
                 return
 
     def write_what_waits(self) -> None:
         """Write records that nobody waits for, and see whether there is space again after a full disk."""
-        if self.journal is None:
+        journal = self.turns.journal
+        if journal is None:
             return
-        failed = self.journal.log.failure is not None
-        if not failed and not self.journal.log.neglected(_NEGLECTED_SECONDS):
+        failed = journal.log.failure is not None
+        if not failed and not journal.log.neglected(_NEGLECTED_SECONDS):
             return
         try:
-            self.journal.wait()
+            journal.wait()
         except StoreUnwritableError as error:
             if not failed:
                 log.error("inputs wait: %s", error.message)

@@ -6,7 +6,7 @@ import heapq
 import re
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
@@ -30,21 +30,19 @@ _MOST_FAILED = 100
 """Elements of one instant that are kept when a query fails there."""
 
 
+@dataclass(eq=False)
 class StreamRegistry:
-    """All streams, kept over restarts. ``lock`` guards their time and counts.
+    """All streams, kept over restarts. The lock guards their time and counts.
 
     Attributes:
         known: the streams by name and by IRI; neither can be the other.
     """
 
-    def __init__(
-        self, registry: Registry | None, clock: Clock, settings: EngineSettings, lock: threading.RLock
-    ) -> None:
-        self._registry = registry
-        self._clock = clock
-        self._settings = settings
-        self._lock = lock
-        self.known: dict[str, StreamState] = {}
+    _registry: Registry | None
+    _clock: Clock
+    _settings: EngineSettings
+    _lock: threading.RLock
+    known: dict[str, StreamState] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[StreamState]:
         with self._lock:
@@ -58,11 +56,7 @@ class StreamRegistry:
         return found
 
     def get(self, name_or_iri: str) -> StreamState:
-        """The stream of a name or an IRI.
-
-        Raises:
-            NotFoundError: there is none.
-        """
+        """The stream of a name or an IRI; raises NotFoundError where there is none."""
         found = self.find(name_or_iri)
         if found is None:
             raise NotFoundError(
@@ -212,12 +206,9 @@ class StreamRegistry:
             found = [element for element in came if element.event_time == instant]
             if not found:
                 # What waited for its time, or was there already when its time went by.
+                arrivals = [each.input for each in state.inputs if isinstance(each.input, Arrival)]
                 found = [
-                    element
-                    for record in state.inputs
-                    if isinstance(record.input, Arrival)
-                    for element in record.input.elements
-                    if element.event_time == instant
+                    each for arrival in arrivals for each in arrival.elements if each.event_time == instant
                 ]
             for element in (found or list(came))[:_MOST_FAILED]:
                 state.dead_letters.add(DeadLetter(element, "failed", query, error, True))
@@ -237,12 +228,9 @@ class StreamRegistry:
     def retained(
         self, iris: Iterable[str], from_ms: int, kept: dict[str, list[LogRecord]] | None = None
     ) -> Iterator[StreamInput]:
-        """The retained inputs of some streams in the order of acceptance.
+        """The inputs that some streams retain from an event time on, in the order of acceptance.
 
-        Args:
-            iris: the streams.
-            from_ms: the event time from which on.
-            kept: what `kept_now` gave; of other streams it is what they retain now.
+        ``kept`` is what `kept_now` gave; of other streams it is what they retain now.
         """
         logs = []
         with self._lock:
@@ -309,11 +297,7 @@ def _since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
 
 
 def check_name(name: str, what: str) -> str:
-    """A name of the allowed form.
-
-    Raises:
-        InputError: it is not.
-    """
+    """A name of the allowed form; raises InputError for another one."""
     if not isinstance(name, str) or not NAME.match(name):
         raise InputError(
             f"{what} {name!r} is no name",
@@ -324,11 +308,7 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_iri(iri: str) -> str:
-    """An absolute IRI.
-
-    Raises:
-        InputError: it is none.
-    """
+    """An absolute IRI; raises InputError for something else."""
     if not isinstance(iri, str) or not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]*\Z", iri):
         raise InputError(f"{iri!r} is no absolute IRI", code="iri")
     return iri
