@@ -343,38 +343,30 @@ class QueryTimeline:
         else:
             self.instant = max(self.instant, at)
         view, elements = self.inputs.take()
-        counted = False
         for element in elements:
             for operator in view.operators:
                 changed = operator.add(element) or changed
             while _close_next(view.operators):
-                changed = counted = True
+                changed = True
                 if self.report.kind == "on-window-close":
-                    yield from self._evaluate(at, "elements", True, interval, False, counted=True)
+                    yield from self._tell(at, "elements", interval)
                     interval = None
-        if counted and self.report.kind == "on-window-close":
-            return
         yield from self._evaluate(at, "elements", changed, interval, reported)
 
     def _evaluate(
-        self,
-        at: int,
-        cause: Cause,
-        changed: bool,
-        interval: Interval | None,
-        reported: bool,
-        *,
-        counted: bool = False,
+        self, at: int, cause: Cause, changed: bool, interval: Interval | None, reported: bool
     ) -> Sequence[Evaluation]:
-        """The evaluation at an instant, if it is one of those that are reported."""
-        match self.report.kind:
-            case "on-content-change":
-                wanted = changed
-            case "on-window-close":
-                wanted = (counted or interval is not None) and not (self._non_empty and self.windows.empty)
-            case "periodic":
-                wanted = reported and not (self._non_empty and self.windows.empty)
-        if not wanted:
+        """The evaluation at an instant, if what happened then is to be reported."""
+        wanted = {
+            "on-content-change": changed,
+            "on-window-close": interval is not None,
+            "periodic": reported,
+        }
+        return self._tell(at, cause, interval) if wanted[self.report.kind] else ()
+
+    def _tell(self, at: int, cause: Cause, interval: Interval | None) -> Sequence[Evaluation]:
+        """The evaluation at an instant, unless all windows are empty and that is not to be told."""
+        if self._non_empty and self.report.kind != "on-content-change" and self.windows.empty:
             return ()
         self._last_at, self._last_window = at, interval
         return (Evaluation(at, cause, interval),)
@@ -411,7 +403,7 @@ class QueryTimeline:
         """
         if not self.windows.empty:
             return None
-        grids = self._grids()
+        grids = _grids(self.windows)
         busy = [close - 1 for grid in grids if (close := grid.first_busy_close()) is not None]
         # A close of (open, close] holds the elements at its end, and is known only after it.
         end = min([until - 1 if self.windows.closes_after else until, *busy])
@@ -428,7 +420,7 @@ class QueryTimeline:
 
     def _jump(self, end: int) -> None:
         """Move grids and reports behind ``end``: nothing but empty windows closes until then."""
-        for grid in self._grids():
+        for grid in _grids(self.windows):
             grid.skip_to(end)
         if self._next_report is not None:
             every = self.report.every_ms
@@ -436,8 +428,9 @@ class QueryTimeline:
         assert self.instant is not None
         self.instant = max(self.instant, end)
 
-    def _grids(self) -> list[GridWindow]:
-        return [operator for operator in self.windows if isinstance(operator, GridWindow)]
+
+def _grids(windows: QueryWindows) -> list[GridWindow]:
+    return [operator for operator in windows if isinstance(operator, GridWindow)]
 
 
 def _close_next(operators: Sequence[WindowOperator]) -> bool:
