@@ -16,7 +16,9 @@ from .algebra.nodes import Term
 from .element import Solution
 
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+one_line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""A JSON document, or a value in one, on one line (JSON escapes every line break inside strings)."""
 
 
 def term_json(term: Term) -> dict[str, Any]:
@@ -46,17 +48,13 @@ def term_json(term: Term) -> dict[str, Any]:
             }
 
 
-def bindings(variables: Sequence[str], rows: Iterable[Solution]) -> list[dict[str, Any]]:
-    """The ``bindings`` array: unbound variables are left out of a solution."""
-    return [
+def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, Any]:
+    """The members ``head`` and ``results`` of a SELECT answer; a solution leaves unbound variables out."""
+    bindings = [
         {name: term_json(term) for name, term in zip(variables, row, strict=True) if term is not None}
         for row in rows
     ]
-
-
-def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, Any]:
-    """The members ``head`` and ``results`` of a SELECT answer."""
-    return {"head": {"vars": list(variables)}, "results": {"bindings": bindings(variables, rows)}}
+    return {"head": {"vars": list(variables)}, "results": {"bindings": bindings}}
 
 
 def in_fixed_order(rows: Sequence[Solution]) -> Sequence[Solution]:
@@ -73,8 +71,3 @@ def quads_text(quads: Iterable[Quad]) -> str:
     """Quads as N-Quads, each once, in order."""
     data = serialize(list(dict.fromkeys(quads)), format=RdfFormat.N_QUADS)
     return (data or b"").decode()
-
-
-def one_line(document: Any) -> str:
-    """A JSON document, or a value in one, on one line (JSON escapes every line break inside strings)."""
-    return _JSON.encode(document)

@@ -294,7 +294,8 @@ class NativeEvaluator(Evaluator):
             return None
         if any(is_volatile(expr) for node in all_nodes(self.rest) for expr in expressions(node)):
             return None
-        if self.state is None or (self.state.asks_clock and statics.parts):
+        assert self.state is not None
+        if self.state.asks_clock and statics.parts:
             # A commit is an instant, of those alone whose static parts it changes.
             return None
         text = hashlib.sha256(self.skeleton.text.encode()).digest()

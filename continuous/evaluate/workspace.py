@@ -142,15 +142,12 @@ class WindowGraphs:
         found = dict.fromkeys(quad.graph_name for quad in self._held)
         return [name for name in found if not isinstance(name, DefaultGraph)]
 
-    def naming(self, graph: NamedNode | Var, name: NamedNode | Var) -> Algebra:
-        """A pattern that joins the window's own graphs to their original names."""
-        return Graph(self.names, Bgp((TriplePattern(graph, NAME, name),)))
+    def named(self, graph: NamedNode | Var, predicate: NamedNode, name: NamedNode | Var | None) -> Algebra:
+        """A pattern that binds names of the window, or of its own graphs; None: nothing is to be bound.
 
-    def binding(self, predicate: NamedNode, variable: Var | None) -> Algebra:
-        """Binds a variable to the name of window or stream; unlike inline data it may be looked up by row."""
-        if variable is None:
-            return UNIT
-        return Graph(self.names, Bgp((TriplePattern(self.graph, predicate, variable),)))
+        Unlike inline data it may be looked up by row.
+        """
+        return UNIT if name is None else Graph(self.names, Bgp((TriplePattern(graph, predicate, name),)))
 
     def load(
         self, content: Mapping[Quad, int], into: Sequence[NamedNode], *, union: bool, named: bool
@@ -283,12 +280,11 @@ class WindowsAsGraphs:
         stream = self._declared[name].stream
         return union(
             join(
-                self._loaded[key].binding(WINDOW_NAME, variable),
-                self._loaded[key].binding(STREAM_NAME, stream if isinstance(stream, Var) else None),
-                self._inside(self._loaded[key], node.input),
+                window.named(window.graph, WINDOW_NAME, variable),
+                window.named(window.graph, STREAM_NAME, stream if isinstance(stream, Var) else None),
+                self._inside(window, node.input),
             )
-            for key in self._keys
-            if key[0] == name
+            for window in [self._loaded[key] for key in self._keys if key[0] == name]
         )
 
     def _inside(self, window: WindowGraphs, node: Algebra) -> Algebra:
@@ -310,4 +306,4 @@ class WindowsAsGraphs:
             self.reads_names = True
             graphs = [window.graph_of(name) for name in window.graph_names]
         # Joined with its name: a graph that no element has is not there, whatever the pattern.
-        return union(join(window.naming(graph, node.name), Graph(graph, inner)) for graph in graphs)
+        return union(join(window.named(graph, NAME, node.name), Graph(graph, inner)) for graph in graphs)
