@@ -190,12 +190,11 @@ class CommitWatch:
     ) -> dict[Table, Change]:
         """The changes of the tables of a group for which commits are looked at, behind the commit."""
         version, at_ms = commit.version, commit.at_ms
-        seeing = [table for table in group.tables if not table.blind]
         if before == "all":
-            return {table: Change(version, at_ms, all_rows=self._all_rows(table)) for table in seeing}
+            return {table: Change(version, at_ms, all_rows=self._all_rows(table)) for table in group.seeing()}
         after = before if before == "too many" else self._rows(group, touched)
         if before == "too many" or after == "too many":
-            return {table: Change(version, at_ms) for table in seeing}
+            return {table: Change(version, at_ms) for table in group.seeing()}
         assert isinstance(before, Counter) and isinstance(after, Counter)
         after.subtract(before)
         divided = group.divided({row: weight for row, weight in after.items() if weight})

@@ -149,7 +149,7 @@ class KeptTables:
             tables: all tables.
             version: the version whose turn came last.
             evaluated: by the name of the query the version of its last evaluation.
-            at_end: nothing comes after this: everything is written, here and now.
+            at_end: nothing comes after this: everything is written now.
         """
         if self._writing is not None and not self._writing.done() and not at_end:
             return
@@ -319,13 +319,9 @@ def _bound(term: Term | None) -> Term:
 def pack(
     rows: Iterable[tuple[tuple[T, ...], int]], width: int, unbound: T, term_of: Callable[[T], Term]
 ) -> Iterator[bytes]:
-    """The blobs of rows, each with how often it is there.
+    """The blobs of rows, each with how often it is there; nobody changes them meanwhile.
 
-    Args:
-        rows: of terms or what stands for them; nobody changes them meanwhile.
-        width: the number of columns.
-        unbound: what stands in a row where there is no term.
-        term_of: the term that something in a row stands for.
+    They may be of terms, or of what stands for the `term_of` something and for what is ``unbound``.
     """
     rows = list(rows)
     numbers: dict[T, int] = {unbound: 0}

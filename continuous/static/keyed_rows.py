@@ -43,16 +43,7 @@ def rows_with(
 ) -> Counter[Solution]:
     """The rows of the part that agree with one of the keys, each as often as the part has it.
 
-    Args:
-        reader: the store.
-        evaluator: evaluates the part over the query's dataset.
-        part: the pattern and its columns.
-        keys: as `algebra.triggers` find them.
-        at_most: how many rows may be read.
-        at_once: keys in one text.
-
-    Raises:
-        TooManyRowsError: there are more.
+    ``at_once`` keys stand in one text. Raises TooManyRowsError when there are more rows than ``at_most``.
     """
     found: Counter[Solution] = Counter()
     read = 0

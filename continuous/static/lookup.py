@@ -126,11 +126,8 @@ class Lookup(Arrangement):
     def __init__(self, table: Table, store: QuadStore, order: threading.RLock, most: int) -> None:
         """Make one that nobody looks into before `attach`.
 
-        Args:
-            table: the part.
-            store: where its rows are.
-            order: held while no commit can become visible.
-            most: rows and keys that are remembered at most; what was not asked for longest goes.
+        ``order`` is held while no commit can become visible. ``most`` rows and keys are remembered: what was
+        not asked for longest goes.
         """
         super().__init__()
         self.table = table

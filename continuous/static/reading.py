@@ -24,7 +24,7 @@ from ..durable.turns import Turn
 from ..element import Solution
 from ..rows import Delta, difference
 from .static_evaluator import StaticEvaluator
-from .table import Table
+from .table import FreshRows, Table
 
 if TYPE_CHECKING:
     from quadrill.store.quads.quad_store import QuadStore
@@ -168,19 +168,6 @@ class CommitOrder:
     made_at: int = 0
 
 
-@dataclass(slots=True)
-class FreshRows:
-    """All rows of a table, encoded, ready to take the place of those it has.
-
-    ``delta`` is how they differ from those that it has, where that is known.
-    """
-
-    table: Table
-    rows: Delta
-    listed: list[Solution] | None
-    delta: Delta | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Swap:
     """The rows of some tables at one version, and when that was made."""
@@ -217,14 +204,8 @@ class Recomputer:
     ) -> None:
         """Make one that has nothing to do.
 
-        Args:
-            store: what is read.
-            order: its lock is held while no commit may become visible.
-            tables: all that there are, by their keys.
-            budget: how many rows they may have in memory.
-            finished: told what was read in the background, in the thread that read it.
-            rows_each: rows between two looks at whether there is room, and whether they are wanted.
-            threaded: whether there is a background.
+        All ``tables`` together keep to the ``budget``; whether they do is looked at with so many rows each.
+        ``finished`` is told what was asked for, in the thread that read it, a background if ``threaded``.
         """
         self._store = store
         self._order = order

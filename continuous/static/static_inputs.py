@@ -80,13 +80,8 @@ class StaticInputs:
     ) -> None:
         """Prepare the parts; `open` or `open_next` make their tables.
 
-        Args:
-            options: of the registration.
-            parts: the static parts of the query.
-            new_background: makes what evaluates them.
-            terms: the dictionary.
-            registry: where shared tables are; None to share nothing and follow nothing.
-            whole: the one part is the whole query, whose rows may have an order.
+        ``new_background`` makes what evaluates them. Without a registry nothing is shared, nothing follows.
+        ``whole``: the one part is the whole query, whose rows may have an order.
         """
         self._options = options
         self._registry = registry
@@ -109,11 +104,7 @@ class StaticInputs:
         self.begun = False
 
     def open(self) -> None:
-        """Find the tables or make them, which may take as long as evaluating the parts; none is looked up.
-
-        Raises:
-            QuadrillError: a part cannot be evaluated.
-        """
+        """Find the tables of all parts or make them, as `open_next` does; none is looked up."""
         for _ in self.parts:
             self.open_next("the query is evaluated anew each time")
 
@@ -187,11 +178,7 @@ class StaticInputs:
         self.arrangements = {}
 
     def look_again(self) -> Changes:
-        """A query that had begun has new joins, which see the parts that they look into `as_taken`.
-
-        Returns:
-            All rows of the other parts.
-        """
+        """A query that had begun has new joins: all rows of the parts that these do not look into."""
         for place, found in self.arrangements.items():
             for each in found:
                 assert isinstance(each, SharedArrangement)
@@ -234,11 +221,7 @@ class StaticInputs:
         return self.steps.frontier.version
 
     def as_taken(self, but: Collection[int] = ()) -> Changes:
-        """All rows of the parts that follow the store as the query has taken them, without waiting steps.
-
-        Args:
-            but: the places of parts that nobody asks for.
-        """
+        """All rows of the parts that follow the store as the query has taken them, ``but`` of some places."""
         return {
             place: TableChange(difference(table.rows, self.steps.untaken(place).delta))
             for place, table in enumerate(self.tables)

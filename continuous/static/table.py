@@ -72,6 +72,19 @@ class TableChange:
         return TableChange(merge(dict(self.delta), later.delta), listed, self.renewals)
 
 
+@dataclass(slots=True)
+class FreshRows:
+    """All rows of a table, encoded, ready to take the place of those it has.
+
+    ``delta`` is how they differ from those that it has, where that is known.
+    """
+
+    table: Table
+    rows: Delta
+    listed: list[Solution] | None
+    delta: Delta | None = None
+
+
 Changes = Mapping[int, TableChange]
 """By the place of the static part."""
 
@@ -175,20 +188,11 @@ class Table(SharedRows):
         if self.behind is None:
             self.version = max(self.version, version)
 
-    def swap(
-        self,
-        fresh: Delta,
-        listed: Sequence[Solution] | None,
-        version: int,
-        at_ms: int,
-        delta: Delta | None = None,
-    ) -> Delta:
-        """Take rows that were read anew at a version; the rows before, whose terms are still pinned.
-
-        ``delta`` is how they differ from those before, where it is known.
-        """
-        change = TableChange(difference(fresh, self.rows) if delta is None else delta, listed)
-        old = self.change_to(fresh, listed, change.delta)
+    def swap(self, fresh: FreshRows, version: int, at_ms: int) -> Delta:
+        """Take rows that were read anew at a version; the rows before, whose terms are still pinned."""
+        delta = difference(fresh.rows, self.rows) if fresh.delta is None else fresh.delta
+        change = TableChange(delta, fresh.listed)
+        old = self.change_to(fresh.rows, fresh.listed, delta)
         self.version = self.since = version
         self.from_disk = self.behind = self.problem = None
         while self.waiting and self.waiting[0].version <= version:

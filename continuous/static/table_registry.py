@@ -59,14 +59,8 @@ class TableRegistry:
     ) -> None:
         """Make an empty one.
 
-        Args:
-            store: what the tables follow.
-            terms: the dictionary.
-            turns: where rows that were read anew take their place; without, they do at once.
-            budget: how many rows may be in memory.
-            kept: rows on disk; None keeps none.
-            limits: what all this may cost those who wait for it.
-            threaded: whether rows are read anew in the background.
+        Without ``turns`` rows that were read anew take their place at once, ``threaded`` reads them in the
+        background.
         """
         self._store = store
         self.terms = terms
@@ -134,13 +128,8 @@ class TableRegistry:
     ) -> Table:
         """The table of a part that follows the store, made when there is none.
 
-        Args:
-            part: as the query has it.
-            form: its canonical form.
-            background: makes what evaluates it.
-            ordered: the order of the rows means something.
-            held: its rows are; False where they are looked up.
-            limited: it must keep to the limits of the memory.
+        ``form`` is the part in its canonical form; ``ordered``: the order of its rows means something. They
+        are ``held``, or looked up. Where it is ``limited`` it must keep to the limits of the memory.
 
         Raises:
             LimitError: it does not.
@@ -289,8 +278,7 @@ class TableRegistry:
             if not table.users:
                 self.recomputer.dispose(table, each.rows)
                 continue
-            old = table.swap(each.rows, each.listed, swap.version, swap.at_ms, each.delta)
-            self.recomputer.dispose(table, old)
+            self.recomputer.dispose(table, table.swap(each, swap.version, swap.at_ms))
         self._catch_up([each.table for each in swap.fresh if each.table.users])
 
     def bring_up(self, table: Table) -> None:

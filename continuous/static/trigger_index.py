@@ -11,7 +11,7 @@ Each table has its own rows. A group of one table has that table's own pattern.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
@@ -51,9 +51,13 @@ class TableGroup:
         """One of the tables, which stands for all in what they have in common."""
         return next(iter(self.tables))
 
+    def seeing(self) -> Iterator[Table]:
+        """The tables of which not all rows are to be read anew."""
+        return (table for table in self.tables if not table.blind)
+
     @property
     def sees(self) -> bool:
-        """False while all rows of all its tables are to be read anew."""
+        """True when there is one of these."""
         return any(not table.blind for table in self.tables)
 
     @property
