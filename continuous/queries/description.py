@@ -13,11 +13,9 @@ from pyoxigraph import NamedNode
 from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.quads.rates import ChangeRates
 
-from ..algebra.query import ContinuousQuery, WindowDeclaration
+from ..algebra.query import WindowDeclaration
 from ..language.write_groups import write_pattern
-from ..static.lookup import LookupFacts
 from ..static.reading import Progress
-from ..static.static_inputs import StaticInputs, TableFacts
 from ..streams.accept import StreamState
 from ..streams.times import format_instant, show_duration
 from ..windows.kinds import kind_of, show_window
@@ -125,47 +123,22 @@ def describe_pending(pending: Pending, created_ms: int) -> dict[str, Any]:
     return document
 
 
-def describe_static(
-    query: ContinuousQuery, statics: StaticInputs, last_refresh: dict[str, Any] | None, now_ms: int
-) -> list[dict[str, Any]]:
-    """The static parts of a query: rows, version and age."""
+def _static_parts(query: RunningQuery, now_ms: int) -> list[dict[str, Any]]:
+    """The static parts: what they are, their rows, and when these were refreshed."""
+    text, statics, last = query.prepared.query, query.evaluator.statics, query.static.last_refresh
+    at = None if last is None else last["at"]
     return [
         {
             "name": part.name,
-            "pattern": write_pattern(part.pattern, query.prefixes, query.dialect),
+            "pattern": write_pattern(part.pattern, text.prefixes, text.dialect),
             "variables": sorted(var.name for var in part.vars),
-            **_facts(statics.facts(place), last_refresh, now_ms),
+            "age_ms": None if at is None else max(0, now_ms - at),
+            "last_refresh": at,
+            "cause": None if last is None else last["cause"],
+            **statics.facts(place),
         }
         for place, part in enumerate(statics.parts)
     ]
-
-
-def _facts(facts: TableFacts, last_refresh: dict[str, Any] | None, now_ms: int) -> dict[str, Any]:
-    at = None if last_refresh is None else last_refresh["at"]
-    disk = facts.from_disk
-    return {
-        "rows": facts.rows,
-        "version": facts.version,
-        "age_ms": None if at is None else max(0, now_ms - at),
-        "last_refresh": at,
-        "cause": None if last_refresh is None else last_refresh["cause"],
-        "engine": "oxigraph" if facts.choice is None else facts.choice.engine,
-        "engine_reason": None if facts.choice is None else facts.choice.reason,
-        "follows": facts.follows,
-        "shared_with": list(facts.shared_with),
-        "behind_since": facts.behind,
-        "problem": facts.problem,
-        "origin": "evaluated" if disk is None else f"read from disk at version {disk}",
-        "lookup": None if facts.lookup is None else asdict(facts.lookup) | {"hit_rate": _hits(facts.lookup)},
-        "held_because": facts.held_because,
-        "looked_up_because": facts.looked_up_because,
-        "anew_because": facts.anew_because,
-        "read_ms": None if facts.took_s is None else round(facts.took_s * 1000, 3),
-    }
-
-
-def _hits(lookup: LookupFacts) -> float | None:
-    return round(lookup.found / lookup.asked, 4) if lookup.asked else None
 
 
 def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) -> list[dict[str, Any]]:
@@ -192,7 +165,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
     timeline = query.timeline
     query.settle()
     taken, late, behind = query.counts()
-    parts = describe_static(query.prepared.query, query.evaluator.statics, query.static.last_refresh, now_ms)
+    parts = _static_parts(query, now_ms)
     refresh, sources = query.prepared.refresh, query.prepared.sources
     emitted = query.emission.counts
     document = describe_prepared(query.prepared)

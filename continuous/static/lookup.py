@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quadrill.store.errors import ConflictError
 
@@ -33,19 +33,6 @@ from .table import Change, Table
 if TYPE_CHECKING:
     from quadrill.store.quads.frozen import FrozenReader
     from quadrill.store.quads.quad_store import QuadStore
-
-
-@dataclass(frozen=True, slots=True)
-class LookupFacts:
-    """What is remembered of a part that is not held.
-
-    ``keys`` and ``rows`` are there now; rows of a key were ``asked`` for and ``found`` there so often.
-    """
-
-    keys: int
-    rows: int
-    asked: int
-    found: int
 
 
 @dataclass(slots=True)
@@ -263,8 +250,13 @@ class Lookup(Arrangement):
         return bucket
 
 
-def lookup_facts(lookups: Sequence[Lookup]) -> LookupFacts:
-    """What is remembered of one part, and how often it was asked for."""
-    keys = sum(each.keys for each in lookups)
-    rows = sum(map(len, lookups))
-    return LookupFacts(keys, rows, sum(each.asked for each in lookups), sum(each.found for each in lookups))
+def lookup_figures(lookups: Sequence[Lookup]) -> dict[str, Any]:
+    """The keys and rows of one part that are remembered; rows were asked for, and found there, so often."""
+    asked, found = sum(each.asked for each in lookups), sum(each.found for each in lookups)
+    return {
+        "keys": sum(each.keys for each in lookups),
+        "rows": sum(map(len, lookups)),
+        "asked": asked,
+        "found": found,
+        "hit_rate": round(found / asked, 4) if asked else None,
+    }

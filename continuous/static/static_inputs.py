@@ -3,52 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 from quadrill.store.errors import LimitError
 
 from ..algebra.canonical import Canonical, canonical
-from ..algebra.columnar import Choice
 from ..algebra.rewrites import has_order
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
 from ..element import Solution
 from ..rows import IdRow, difference
 from ..windows.encoded import EngineTerms
-from .lookup import Lookup, LookupFacts, lookup_facts
+from .lookup import Lookup, lookup_figures
 from .reading import active
 from .shared_rows import SharedArrangement
 from .static_evaluator import EvaluationOptions, StaticEvaluator
 from .table import Changes, Frontier, Steps, Table, TableChange, Turn
 from .table_registry import TableRegistry
-
-
-@dataclass(frozen=True, slots=True)
-class TableFacts:
-    """What is known of the rows of a static part.
-
-    ``follows``: each commit changes them by itself. ``shared_with``: the other queries that read the same
-    table. ``behind``: the first version that is not in the rows yet, while they are read anew. ``problem``:
-    why that failed. ``took_s``: how long it took to read all rows, in seconds. ``choice``: by whom, and why.
-    ``from_disk``: the version at which the rows were written, when they were read from disk at the start.
-    ``lookup``: the rows are looked up. ``held_because``: why they are held though a look-up was
-    wished; ``looked_up_because``: why they are not held; ``anew_because``: why a commit was not taken as
-    deltas.
-    """
-
-    rows: int
-    version: int
-    follows: bool = False
-    shared_with: tuple[str, ...] = ()
-    behind: int | None = None
-    problem: str | None = None
-    took_s: float | None = None
-    choice: Choice | None = None
-    from_disk: int | None = None
-    lookup: LookupFacts | None = None
-    held_because: str | None = None
-    looked_up_because: str | None = None
-    anew_because: str | None = None
 
 
 class StaticInputs:
@@ -228,34 +200,34 @@ class StaticInputs:
             if table.follows and place not in but
         }
 
-    def facts(self, place: int) -> TableFacts:
-        """What is known of the table of a part."""
+    def facts(self, place: int) -> dict[str, Any]:
+        """What a description tells of the rows of a part: how many, at which version, and from where."""
         table = self.tables[place]
-        if not table.follows:
-            choice = self._background.choices.get(self.parts[place].name)
-            return TableFacts(table.count, table.version, choice=choice)
-        looked_up = None
+        lookup: dict[str, Any] | None = None
         if not table.is_held:
-            looked_up = lookup_facts([each for each in self.arrangements[place] if isinstance(each, Lookup)])
-        others = {each.name for each in table.readers if each is not self.steps}
-        return TableFacts(
+            lookup = lookup_figures([each for each in self.arrangements[place] if isinstance(each, Lookup)])
+        choice = table.choice if table.follows else self._background.choices.get(self.parts[place].name)
+        return {
             # What the query has not taken yet is in the table, but not among the rows that it reads.
-            rows=table.count - self.steps.rows_ahead(place) if looked_up is None else looked_up.rows,
-            version=self.version,
-            follows=not self.steps.held,
-            shared_with=tuple(sorted(others)),
-            behind=table.behind,
-            problem=table.problem,
-            took_s=round(table.took_s, 6),
-            choice=table.choice,
-            from_disk=table.from_disk,
-            lookup=looked_up,
-            held_because=self._held_because.get(place),
-            looked_up_because=None
-            if looked_up is None
+            "rows": table.count - self.steps.rows_ahead(place) if lookup is None else lookup["rows"],
+            "version": self.version if table.follows else table.version,
+            "engine": "oxigraph" if choice is None else choice.engine,
+            "engine_reason": None if choice is None else choice.reason,
+            "follows": table.follows and not self.steps.held,
+            "shared_with": sorted({each.name for each in table.readers if each is not self.steps}),
+            "behind_since": table.behind,
+            "problem": table.problem,
+            "origin": "evaluated"
+            if table.from_disk is None
+            else f"read from disk at version {table.from_disk}",
+            "lookup": lookup,
+            "held_because": self._held_because.get(place),
+            "looked_up_because": None
+            if lookup is None
             else self.looked_up[place] or "the registration asks for it",
-            anew_because=table.anew_because,
-        )
+            "anew_because": table.anew_because,
+            "read_ms": round(table.took_s * 1000, 3) if table.follows else None,
+        }
 
     def rows(self, place: int) -> list[Solution]:
         """The rows of a part in the order of its `parts` columns, each as often as it is there."""

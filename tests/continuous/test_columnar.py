@@ -66,7 +66,8 @@ def rows_of_the_part(engine: Engine, wish: str | None = None) -> tuple[int, Choi
     evaluator = NativeEvaluator(query, store, options)
     refresh(evaluator)
     facts = evaluator.statics.facts(0)
-    return facts.rows, facts.choice
+    reason = facts["engine_reason"]
+    return facts["rows"], None if reason is None else Choice(facts["engine"], reason)
 
 
 def test_the_engine_is_asked_for_the_rows_at_the_version_and_over_the_graphs_of_the_query() -> None:
