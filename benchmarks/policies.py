@@ -10,7 +10,7 @@ keeps no intermediate result. The join's own way is the fewest expected rows nex
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -33,6 +33,9 @@ from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.variables import certain
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.operators.join import Join
+from quadrill.continuous.plan.compiled import CompiledPlan
+from quadrill.continuous.plan.plan import SourceKey
+from quadrill.continuous.rows import Delta
 
 Policy = Callable[[Join, int], Sequence[int]]
 """The order of the other inputs for the changes of one."""
@@ -144,15 +147,30 @@ def routed(evaluator: NativeEvaluator, order: Sequence[int] | Policy | None) -> 
             places = range(len(node.operator.inputs))
             ranks = order if callable(order) else sorted(places, key=lambda each: order[each % len(order)])
             route(node.operator, ranks)
-    if running._code is not None:
-        running._code.renew()
+    running.compiled.renew()
     return evaluator
+
+
+class _Operators(CompiledPlan):
+    """Lets the operators take the steps."""
+
+    def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
+        return self.plan.step(changes)
 
 
 def by_operators(evaluator: NativeEvaluator) -> NativeEvaluator:
     """The evaluator without generated code: its operators run one by one."""
-    assert evaluator.state is not None
-    evaluator.state._code = None
+    state = evaluator.state
+    assert state is not None
+    state.compiled = _Operators(state.plan, state.compiled.context)
+    return evaluator
+
+
+def replanned(evaluator: NativeEvaluator) -> NativeEvaluator:
+    """The evaluator with routes that are chosen anew at every second step."""
+    state = evaluator.state
+    assert state is not None
+    state.compiled = CompiledPlan(state.plan, state.compiled.context, replan=2, replan_most=2)
     return evaluator
 
 

@@ -91,7 +91,8 @@ class PlanBuilder:
     ) -> Built:
         """A node behind its inputs."""
         places = tuple(each.place for each in inputs)
-        self.nodes.append(PlanNode(label, operator.schema, places, operator, None, detail, exprs))
+        static = all(self.nodes[each].static for each in places)
+        self.nodes.append(PlanNode(label, operator.schema, places, operator, None, detail, exprs, static))
         return Built(len(self.nodes) - 1, operator.schema)
 
     def fresh(self, stem: str) -> Var:
@@ -137,7 +138,8 @@ class PlanBuilder:
         """The node where the changes of ``key`` enter."""
         if key not in self._sources:
             self._sources[key] = Built(len(self.nodes), schema)
-            self.nodes.append(PlanNode(label, schema, source=key, detail=detail))
+            static = label == "table"
+            self.nodes.append(PlanNode(label, schema, source=key, detail=detail, static=static))
         return self._sources[key]
 
     def _window(self, kind: str, more: tuple[str, ...], scope: Scope) -> Built:
@@ -214,7 +216,9 @@ class PlanBuilder:
     def join(self, *inputs: Built) -> Built:
         """The joined rows of some inputs; ids in rows of static tables are pinned with them."""
         operator = Join([each.schema for each in inputs])
-        operator.pinned = tuple(self.nodes[each.place].is_table for each in inputs)
+        nodes = [self.nodes[each.place] for each in inputs]
+        operator.static = tuple(each.static for each in nodes)
+        operator.pinned = tuple(each.is_table for each in nodes)
         return self.add("join", operator, inputs)
 
     def union(self, left: Built, right: Built) -> Built:

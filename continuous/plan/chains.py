@@ -38,14 +38,14 @@ class RowBody:
         self._out = out
         self._memos = memos
 
-    def behind(self, chain: list[int], slots: dict[str, str], weight: str, *, remembered: str = "") -> None:
+    def behind(self, chain: list[int], slots: dict[str, str], weight: str, remembered: str = "") -> None:
         """The code for one row that the first operator of the chain gives out."""
         if len(chain) > 1:
             self._out.line(f"rows_out[{chain[0]}] += 1")
-        self.body(chain[1:], slots, weight, chain[-1], remembered=remembered)
+        self.body(chain[1:], slots, weight, chain[-1], remembered)
 
     def body(
-        self, chain: list[int], slots: dict[str, str], weight: str, last: int, *, remembered: str = ""
+        self, chain: list[int], slots: dict[str, str], weight: str, last: int, remembered: str = ""
     ) -> None:
         """The code for one row, up to the operator ``last`` that keeps it or gives it on.
 
@@ -204,9 +204,9 @@ def _only(node: PlanNode) -> Expr:
     return expr
 
 
-def is_linear(node: PlanNode) -> bool:
-    """True for the nodes that a loop does in passing."""
+def takes_rows(node: PlanNode) -> bool:
+    """True for the nodes that a loop does in passing, and for a GROUP BY at its end."""
     operator = node.operator
     if isinstance(operator, linear.Filter | linear.Extend):
         return bool(node.exprs)
-    return isinstance(operator, linear.Project)
+    return isinstance(operator, linear.Project | Aggregate)

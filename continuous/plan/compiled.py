@@ -21,12 +21,10 @@ from ..operators.grouping import Aggregate
 from ..operators.join import Join, Probe
 from ..operators.linear import Scan
 from ..rows import EMPTY, Delta, IdRow
-from .chains import Memos, RowBody, is_linear
+from .chains import Memos, RowBody, takes_rows
 from .plan import Plan, PlanNode, SourceKey
 
 _DEEPEST_JOIN = 12
-_REPLAN_FIRST = 16
-_REPLAN_MOST = 4096
 _TIMED_EVERY = 64
 
 
@@ -36,22 +34,26 @@ class CompiledPlan:
     The function works on the state of the plan's own operators, so that both forms can take turns.
     """
 
-    def __init__(self, plan: Plan, context: ExpressionContext) -> None:
-        self._plan = plan
-        self._context = context
+    def __init__(
+        self, plan: Plan, context: ExpressionContext, *, replan: int = 16, replan_most: int = 4096
+    ) -> None:
+        """Joins look for better routes after ``replan`` steps, then twice as many, up to ``replan_most``."""
+        self.plan = plan
+        self.context = context
         self._joins = [node.operator for node in plan.nodes if isinstance(node.operator, Join)]
         # Counted from the first step on: when to look for better routes, and the next step of that kind.
-        self._replan_every = self._replan_at = _REPLAN_FIRST
+        self._replan_every = self._replan_at = replan
+        self._replan_most = replan_most
         self._special = 0
         self._memos: Memos = {}
         self.source = ""
         self._step: Any = None
         self._timed: Any = None
-        self._generate()
+        self.renew()
 
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
         """Run one step, as `Plan.step` does."""
-        figures = self._plan.figures
+        figures = self.plan.figures
         figures.steps = steps = figures.steps + 1
         if steps < self._special:
             delta: Delta = self._step(changes, False)
@@ -61,20 +63,21 @@ class CompiledPlan:
     def _special_step(self, changes: Mapping[SourceKey, Delta], steps: int) -> Delta:
         """The first step, one that is measured, or one before which joins look for better routes."""
         if steps >= self._replan_at:
-            self._replan_every = min(2 * self._replan_every, _REPLAN_MOST)
+            self._replan_every = min(2 * self._replan_every, self._replan_most)
             self._replan_at = steps + self._replan_every
             if any([join.replan() for join in self._joins]):
-                self._generate()
+                self.renew()
         timed = steps % _TIMED_EVERY == 0
         self._special = min(self._replan_at, steps + _TIMED_EVERY - steps % _TIMED_EVERY)
         step = self._with_times() if timed else self._step
-        delta: Delta = step(changes, not self._plan.primed)
-        self._plan.primed = True
+        delta: Delta = step(changes, not self.plan.primed)
+        self.plan.primed = True
         return delta
 
     def renew(self) -> None:
-        """An input of a join has become another, between two steps."""
-        self._generate()
+        """Make the function, again when a route or an input of a join has become another."""
+        self.source, self._step = _Writer(self.plan, self.context, self._memos).write()
+        self._timed = None
 
     def forget(self) -> None:
         """The operators take the next step themselves: rows that leave in it are not to stay here."""
@@ -88,38 +91,31 @@ class CompiledPlan:
                 if made is not None:
                     yield made[0]
 
-    def _generate(self) -> None:
-        self.source, self._step = generate(self._plan, self._context, self._memos)
-        self._timed = None
-
     def _with_times(self) -> Any:
         """The function with a look at the clock behind each loop, made when it is first needed."""
-        self._plan.figures.timed_steps += 1
+        self.plan.figures.timed_steps += 1
         if self._timed is None:
-            _, self._timed = generate(self._plan, self._context, self._memos, timed=True)
+            writer = _Writer(self.plan, self.context, self._memos, timed=True)
+            _, self._timed = writer.write()
         return self._timed
 
 
-def generate(plan: Plan, context: ExpressionContext, memos: Memos, *, timed: bool = False) -> tuple[str, Any]:
-    """The source text of the plan's function, and the function; ``memos`` are shared by all its forms."""
-    writer = _Writer(plan, context, memos, timed)
-    return writer.write()
-
-
 class _Writer:
-    def __init__(self, plan: Plan, context: ExpressionContext, memos: Memos, timed: bool) -> None:
+    """Writes the source text of a plan's function; ``memos`` are shared by all its forms."""
+
+    def __init__(self, plan: Plan, context: ExpressionContext, memos: Memos, *, timed: bool = False) -> None:
         self._nodes = plan.nodes
         self._root = plan.root
         self._figures = plan.figures
         self._timed = timed
         self._out = Emitter(context)
-        self._static = plan.static
         self._rows = RowBody(plan.nodes, self._out, memos)
         self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
         self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
         self._written: set[int] = set()
 
     def write(self) -> tuple[str, Any]:
+        """The source text and the function."""
         out = self._out
         out.names["EMPTY"] = EMPTY
         out.names["id_of"] = out.context.values.id_of
@@ -162,46 +158,44 @@ class _Writer:
             out.line(f"d{place} = changes.get({key}, EMPTY)  # {node.label} {node.detail}")
             self._count(place)
             return
-        if isinstance(operator, Scan) and operator.simple is not None:
-            self._scan(place, node, operator)
-        elif isinstance(operator, Join) and len(operator.inputs) <= _DEEPEST_JOIN:
+        if isinstance(operator, Join) and len(operator.inputs) <= _DEEPEST_JOIN:
             self._join(place, operator)
-        elif is_linear(node):
-            self._chain_over(node.inputs[0], [place])
-        elif isinstance(operator, Aggregate):
-            self._chain_over(node.inputs[0], [place])
-        else:
-            self._call(place, node)
-
-    def _call(self, place: int, node: PlanNode) -> None:
-        """An operator that is used as it is."""
-        step = self._out.name_of(node.operator, "op")
+            return
+        if takes_rows(node) or (isinstance(operator, Scan) and operator.simple is not None):
+            self._loop(place, node)
+            return
+        step = out.name_of(operator, "op")
         given = ", ".join(f"d{each}" for each in node.inputs)
         tests = " or ".join(["first", *(f"d{each}" for each in node.inputs)])
-        self._out.line(f"d{place} = {step}.step({given}) if {tests} else EMPTY  # {node.label} {node.detail}")
+        out.line(f"d{place} = {step}.step({given}) if {tests} else EMPTY  # {node.label} {node.detail}")
         self._count(place)
 
     def _count(self, place: int) -> None:
         """Count the rows of a delta that is there as a whole."""
         self._out.line(f"if d{place}: rows_out[{place}] += len(d{place})")
 
-    def _scan(self, place: int, node: PlanNode, scan: Scan) -> None:
-        out = self._out
-        given = node.inputs[0]
+    def _loop(self, place: int, node: PlanNode) -> None:
+        """A loop over the rows of one delta: a scan, or what looks at one row at a time, and its chain."""
+        out, operator = self._out, node.operator
+        (given,) = node.inputs
         chain = self._chain(place)
         self._open_sink(chain)
-        out.line(f"for quad, w in d{given}.items():  # {node.label} {node.detail}")
         depth = out.depth
-        out.depth += 1
-        tests = [f"quad[{column}] == {out.name_of(term_id, 'id')}" for column, term_id in scan.constants]
-        if tests:
-            out.line(f"if {' and '.join(tests)}:")
+        if isinstance(operator, Scan):
+            assert operator.simple is not None
+            out.line(f"for quad, w in d{given}.items():  # {node.label} {node.detail}")
             out.depth += 1
-        assert scan.simple is not None
-        slots: dict[str, str] = {}
-        for name, column in zip(scan.schema.vars, scan.simple, strict=True):
-            slots[name] = f"quad[{column}]"
-        self._rows.behind(chain, slots, "w", remembered="quad")
+            tests = [f"quad[{column}] == {out.name_of(each, 'id')}" for column, each in operator.constants]
+            if tests:
+                out.line(f"if {' and '.join(tests)}:")
+                out.depth += 1
+            columns = zip(operator.schema.vars, operator.simple, strict=True)
+            self._rows.behind(chain, {name: f"quad[{column}]" for name, column in columns}, "w", "quad")
+        else:
+            out.line(f"for row, w in d{given}.items():")
+            out.depth += 1
+            slots = {name: f"row[{column}]" for column, name in enumerate(self._nodes[given].schema.vars)}
+            self._rows.body(chain, slots, "w", chain[-1], "" if self._nodes[given].static else "row")
         out.depth = depth
         self._close_sink(chain)
 
@@ -211,8 +205,6 @@ class _Writer:
         chain = self._chain(place)
         self._open_sink(chain)
         depth = out.depth
-        inputs = self._nodes[place].inputs
-        join.static = tuple(each in self._static for each in inputs)
         often = {
             probe.input
             for route, static in zip(join.routes, join.static, strict=True)
@@ -301,13 +293,10 @@ class _Writer:
         chain = [place]
         while self._consumers[chain[-1]] == 1 and chain[-1] != self._root:
             following = self._next[chain[-1]]
-            node = self._nodes[following]
-            if is_linear(node):
-                chain.append(following)
-                continue
-            if isinstance(node.operator, Aggregate):
-                chain.append(following)
-            break
+            ended = isinstance(self._nodes[chain[-1]].operator, Aggregate)
+            if ended or not takes_rows(self._nodes[following]):
+                break
+            chain.append(following)
         self._written.update(chain)
         for each in chain:
             self._figures.timed_with[each] = place
@@ -315,22 +304,6 @@ class _Writer:
                 # It gives out as many rows as it takes, so one count serves both.
                 self._figures.counted_at[each] = self._nodes[each].inputs[0]
         return chain
-
-    def _chain_over(self, given: int, start: list[int]) -> None:
-        """A chain over a delta that is there already."""
-        out = self._out
-        last = start[0]
-        chain = self._chain(last) if not isinstance(self._nodes[last].operator, Aggregate) else start
-        self._written.update(chain)
-        self._open_sink(chain)
-        names = self._nodes[given].schema.vars
-        out.line(f"for row, w in d{given}.items():")
-        depth = out.depth
-        out.depth += 1
-        slots = {name: f"row[{column}]" for column, name in enumerate(names)}
-        self._rows.body(chain, slots, "w", chain[-1], remembered="" if given in self._static else "row")
-        out.depth = depth
-        self._close_sink(chain)
 
     def _open_sink(self, chain: list[int]) -> None:
         out = self._out

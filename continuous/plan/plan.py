@@ -36,7 +36,8 @@ class PlanNode:
     """One operator and where its inputs come from.
 
     ``source`` is set instead of ``operator`` where changes enter. ``exprs`` are the expressions of a filter,
-    an extension or the set functions of a group, ``detail`` one line for EXPLAIN.
+    an extension or the set functions of a group, ``detail`` one line for EXPLAIN. With ``static`` its rows
+    change with the store alone: no window is below them.
     """
 
     label: str
@@ -46,11 +47,12 @@ class PlanNode:
     source: SourceKey | None = None
     detail: str = ""
     exprs: Sequence[Expr | None] = ()
+    static: bool = False
 
     @property
     def is_table(self) -> bool:
         """True where the changes of a static part enter."""
-        return self.source is not None and self.source.startswith("table ")
+        return self.static and self.operator is None
 
     @property
     def size(self) -> int | None:
@@ -106,15 +108,6 @@ class Plan:
     def schema(self) -> Schema:
         """The schema of the answer's rows."""
         return self.nodes[self.root].schema
-
-    @property
-    def static(self) -> frozenset[int]:
-        """The places of nodes whose rows change with the store alone: no window is below them."""
-        found: set[int] = set()
-        for place, node in enumerate(self.nodes):
-            if node.is_table or (node.operator is not None and found.issuperset(node.inputs)):
-                found.add(place)
-        return frozenset(found)
 
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
         """One transaction: the changes of all inputs together; the change of the answer."""
@@ -234,8 +227,7 @@ class Plan:
             return "the plan reads all its rows"
         if not joins:
             return "the plan does not read it"
-        static = self.static
-        if any(static.issuperset(inputs) for _, inputs, _ in joins):
+        if any(all(self.nodes[place].static for place in inputs) for _, inputs, _ in joins):
             return "it is joined with static parts alone"
         return None
 

@@ -66,8 +66,7 @@ class PlanState:
         self.pins = Pins(terms.dictionary)
         compilation = Compilation(terms.dictionary, self.pins, context, terms.keys, query.windows, tables)
         self.plan: Plan = build_plan(rest, compilation, ordered=ordered)
-        # None where a comparison lets the operators run one by one (benchmarks/policies.py).
-        self._code: CompiledPlan | None = CompiledPlan(self.plan, context)
+        self.compiled = CompiledPlan(self.plan, context)
         # The instant and the id of its term, where an expression asks for them.
         self.asks_clock = CLOCK_KEY in self.plan.sources
         self._instant: int | None = None
@@ -147,8 +146,8 @@ class PlanState:
                     self._lookups.append(made)
         for join, number, view in shared:
             view.prepare(join.keys_of(number))
-        if (shared or self._lookups) and self._code is not None:
-            self._code.renew()
+        if shared or self._lookups:
+            self.compiled.renew()
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -201,13 +200,10 @@ class PlanState:
     def step(self, given: Mapping[SourceKey, Delta]) -> Delta:
         """The change of the plan's rows."""
         # The generated function is told changes row by row; the operators know of what was replaced.
-        code = self._code
-        if code is None:
-            return self.plan.step(given)
         if self._lookups and any([each.renewals for each in self._lookups]):
-            code.forget()
+            self.compiled.forget()
             return self.plan.step(given)
-        return code.step(given)
+        return self.compiled.step(given)
 
     def held(self) -> Iterator[IdRow]:
         """The rows that the next steps need, in the order in which they are made from others."""
@@ -217,8 +213,7 @@ class PlanState:
         yield from self._renaming.held()
         for change in list(self._pending.values()):
             yield from list(change)
-        if self._code is not None:
-            yield from self._code.held()
+        yield from self.compiled.held()
         yield from self.plan.held()
 
     def _move_clock(self, at: int, given: dict[SourceKey, Delta]) -> None:
@@ -270,9 +265,9 @@ class PlanState:
         }
 
     @property
-    def code(self) -> str | None:
+    def code(self) -> str:
         """The generated function that runs the plan now, as text."""
-        return None if self._code is None else self._code.source
+        return self.compiled.source
 
 
 def _union_of(predicates: Sequence[Predicates]) -> Predicates:

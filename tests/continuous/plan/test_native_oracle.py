@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
-from benchmarks.policies import POLICIES, Policy, by_operators, routed
+from benchmarks.policies import POLICIES, Policy, by_operators, replanned, routed
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.build import (
     all_nodes,
@@ -23,7 +23,6 @@ from quadrill.continuous.algebra.nodes import Algebra, Call, Constant, Expr, Pat
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
-from quadrill.continuous.plan import compiled
 from quadrill.continuous.static.static_evaluator import EvaluationOptions, StaticEvaluator
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
@@ -63,6 +62,7 @@ def both(
         assume(False)
     try:
         native = routed(NativeEvaluator(query, store, chosen), options.get("order"))
+        native = replanned(native) if options.get("replan") else native
     except UnsupportedError as error:
         event(f"falls back: {error.construct}")
         assume(False)
@@ -138,11 +138,7 @@ def test_terms_that_are_forgotten_in_slices_change_nothing(
 def test_the_routing_policies_of_the_papers_change_nothing(
     query: ContinuousQuery, history: History, policy: Policy
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        # Routes are chosen anew at every second step, not first after sixteen.
-        patch.setattr(compiled, "_REPLAN_FIRST", 2)
-        patch.setattr(compiled, "_REPLAN_MOST", 2)
-        agree_throughout(query, history, order=policy)
+    agree_throughout(query, history, order=policy, replan=True)
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0]])

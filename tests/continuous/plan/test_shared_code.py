@@ -30,7 +30,7 @@ def test_instances_have_one_code_and_their_own_constants() -> None:
         (window,) = query.windows
         rows = answer_of(evaluator, 0, {window.name: content}).rows
         answers.append(sorted(str(row[0]) for row in rows))
-        code = evaluator.state._code  # type: ignore[union-attr]
+        code = evaluator.state.compiled  # type: ignore[union-attr]
         codes.append(code._step.__code__)  # type: ignore[union-attr]
         assert place in evaluator.state.code  # type: ignore[union-attr, operator]  # what is shown tells the constants
     assert answers == [["<http://e/a>"], ["<http://e/a>", "<http://e/b>"], ["<http://e/c>"]]

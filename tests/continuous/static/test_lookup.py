@@ -14,14 +14,13 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from benchmarks.policies import by_operators
+from benchmarks.policies import by_operators, replanned
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
-from quadrill.continuous.plan import compiled
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.static.table_registry import TableRegistry
@@ -83,8 +82,7 @@ class Follower:
         self.catalogue = TableRegistry(store, terms, limits=limits, threaded=False)
         options = EvaluationOptions(name="q", static_tables=how)  # type: ignore[arg-type]
         self.native = NativeEvaluator(query, store, options, terms, statics=self.catalogue)
-        if not is_compiled:
-            by_operators(self.native)
+        replanned(self.native) if is_compiled else by_operators(self.native)
         self.native.take(self.native.statics.begin())
 
     def turn(self, version: int) -> None:
@@ -156,10 +154,7 @@ def test_a_look_up_gives_what_a_table_gives_also_when_the_store_is_ahead(
     small: bool,
     most_keys: int,
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "_REPLAN_FIRST", 2)
-        patch.setattr(compiled, "_REPLAN_MOST", 2)
-        agree(query, history, late, loads, StaticLimits(keys=most_keys, remembered=3 if small else 100_000))
+    agree(query, history, late, loads, StaticLimits(keys=most_keys, remembered=3 if small else 100_000))
 
 
 def label(one: Bench, *pairs: str, remove: bool = False) -> None:
