@@ -183,9 +183,9 @@ class StreamService:
         parts = self.parts
         turns, acceptor, known = parts.turns, parts.acceptor, parts.streams.known
         turns.require_ready()
-        fingerprint = ""
+        key = None
         if idempotency_key is not None:
-            fingerprint = fingerprint_of(body, media_type, at=at, each=each, partial=partial)
+            key = idempotency_key, fingerprint_of(body, media_type, at=at, each=each, partial=partial)
         while True:
             state = known.get(stream_ref) or self._opened(stream_ref)
             if state.derived_from is not None:
@@ -210,9 +210,7 @@ class StreamService:
             with turns.lock:
                 if state.dropped_for_good or state.derived_from is not None:
                     continue  # dropped, or made by a query now, while the body was read
-                receipt, turn = acceptor.push(
-                    state, decoded, partial=partial, key=idempotency_key, fingerprint=fingerprint
-                )
+                receipt, turn = acceptor.push(state, decoded, partial=partial, key=key)
             break
         if turn is not None:
             parts.sequencer.drain()

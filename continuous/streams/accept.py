@@ -232,10 +232,11 @@ class Acceptor:
         decoded: Decoded,
         *,
         partial: bool = False,
-        key: str | None = None,
-        fingerprint: str = "",
+        key: tuple[str, str] | None = None,
     ) -> tuple[PushReceipt, InputTurn | None]:
         """Accept a decoded push, called under the lock; the receipt and the turn of what entered.
+
+        ``key`` is its idempotency key and a digest of it.
 
         Raises:
             InputError: a wrong or missing time, an element too far in the future, a late one refused.
@@ -243,7 +244,7 @@ class Acceptor:
             LimitError: too many elements.
         """
         if key is not None:
-            again = self.receipts.find(stream.iri, key, fingerprint)
+            again = self.receipts.find(stream.iri, *key)
             if again is not None:
                 return again, None
         elements, settings = decoded.elements, self._settings
@@ -271,7 +272,7 @@ class Acceptor:
             decoded, stream.record, stream.lateness_ms, watermark, now, arrival, ahead, partial
         )
         stream.refused += len(bad) - len(decoded.bad)
-        return self._enter(stream, good, watermark, now, tuple(bad) if partial else None, key, fingerprint)
+        return self._enter(stream, good, watermark, now, tuple(bad) if partial else None, key)
 
     def _enter(
         self,
@@ -280,8 +281,7 @@ class Acceptor:
         watermark: int | None,
         now: int,
         bad: tuple[BadElement, ...] | None = None,
-        key: str | None = None,
-        fingerprint: str = "",
+        key: tuple[str, str] | None = None,
     ) -> tuple[PushReceipt, InputTurn | None]:
         """Elements that were checked enter their stream, but for late ones that it drops."""
         iri, record = stream.iri, stream.record
@@ -316,8 +316,8 @@ class Acceptor:
         receipt = PushReceipt(iri, ends[0], ends[1], len(good), len(late), self._journal is not None, bad)
         members: dict[str, Any] = {"late": late, "dropped": dropped}
         if key is not None:
-            self.receipts.keep(iri, key, fingerprint, receipt)
-            members["key"] = [key, fingerprint, receipt.members()]
+            self.receipts.keep(iri, *key, receipt)
+            members["key"] = [*key, receipt.members()]
         if event is not None:
             return receipt, self._log(stream, event, now, elements, members)
         if good or key is not None:

@@ -1,4 +1,4 @@
-"""The bytes of a push become elements: their quads in the store's own term forms, with the times they carry.
+"""Step 2 of 8: the bytes of a push become elements, in the store's own term forms, with the times they carry.
 
 How elements are found (docs/http-api.md, Streams):
 
