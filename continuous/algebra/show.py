@@ -139,9 +139,7 @@ def _vars(variables: tuple[Var, ...]) -> str:
 
 def _row(variables: tuple[Var, ...], row: tuple[Term | None, ...]) -> str:
     bound = (
-        _list(_term(var), _term(term))
-        for var, term in zip(variables, row, strict=True)
-        if term is not None
+        _list(_term(var), _term(term)) for var, term in zip(variables, row, strict=True) if term is not None
     )
     return _list("row", *bound)
 

@@ -54,9 +54,8 @@ class Join(Operator):
         names = tuple(dict.fromkeys(name for schema in inputs for name in schema.vars))
         self.schema = Schema(names, frozenset().union(*(schema.certain for schema in inputs)))
         self.static = self.pinned = (False,) * len(inputs)
-        self.arrangements: tuple[Arrangement, ...] = ()
-        self.routes = tuple(self._route(start) for start in range(len(inputs)))
         self.arrangements = tuple(Arrangement() for _ in inputs)
+        self.routes = tuple(self._route(start) for start in range(len(inputs)))
 
     def step(self, *changes: Delta) -> Delta:
         """The rows that the changes of the inputs, taken one after the other, make and unmake."""
@@ -168,26 +167,21 @@ class Join(Operator):
 
         Where the key comes from the changed row itself, recent changes tell how often it finds anything.
         """
-        schema = self.inputs[place]
+        schema, first, target = self.inputs[place], self.inputs[start], self.arrangements[place]
         keyed = [name for name in schema.vars if name in sure and name in schema.certain]
-        if not self.arrangements:
-            return (0.0, -len(keyed))
         if not keyed:
-            target = self.arrangements[place]
             return (float("inf"), sys.maxsize if target.is_lookup else len(target))
-        if self.arrangements[place].is_lookup:
-            return (_STORE_ROWS + self.arrangements[place].fan_out(schema.positions(keyed)), -len(keyed))
-        target, recent = self.arrangements[place], self.arrangements[start].recent
-        first = self.inputs[start]
+        key, recent = schema.positions(keyed), self.arrangements[start].recent
+        if target.is_lookup:
+            return (_STORE_ROWS + target.fan_out(key), -len(keyed))
         if recent and set(keyed) <= first.certain:
-            key = schema.positions(keyed)
             # An index that only this asks for is kept up to date with each change: not for a window.
             index = target.index(key) if self.static[place] else target.indexes.get(key)
             columns = first.positions(keyed)
             if index:
                 found = sum(len(index.get(key_of(row, columns), EMPTY)) for row in recent)
                 return (round(found / len(recent), 1), -len(keyed))
-        return (round(target.fan_out(schema.positions(keyed)), 1), -len(keyed))
+        return (round(target.fan_out(key), 1), -len(keyed))
 
     def order(self, start: int) -> list[int]:
         """The other inputs in the order in which changes of one are looked up in them.
