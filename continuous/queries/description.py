@@ -13,9 +13,10 @@ from pyoxigraph import NamedNode
 from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.quads.rates import ChangeRates
 
-from ..algebra.query import WindowDeclaration
+from ..algebra.query import ContinuousQuery, WindowDeclaration
 from ..language.write_groups import write_pattern
 from ..static.reading import Progress
+from ..static.static_inputs import StaticInputs
 from ..streams.accept import StreamState
 from ..streams.times import format_instant, show_duration
 from ..windows.kinds import kind_of, show_window
@@ -123,14 +124,15 @@ def describe_pending(pending: Pending, created_ms: int) -> dict[str, Any]:
     return document
 
 
-def _static_parts(query: RunningQuery, now_ms: int) -> list[dict[str, Any]]:
-    """The static parts: what they are, their rows, and when these were refreshed."""
-    text, statics, last = query.prepared.query, query.evaluator.statics, query.static.last_refresh
+def describe_static(
+    query: ContinuousQuery, statics: StaticInputs, last: dict[str, Any] | None, now_ms: int
+) -> list[dict[str, Any]]:
+    """The static parts: what they are, their rows, and when these were refreshed for the last time."""
     at = None if last is None else last["at"]
     return [
         {
             "name": part.name,
-            "pattern": write_pattern(part.pattern, text.prefixes, text.dialect),
+            "pattern": write_pattern(part.pattern, query.prefixes, query.dialect),
             "variables": sorted(var.name for var in part.vars),
             "age_ms": None if at is None else max(0, now_ms - at),
             "last_refresh": at,
@@ -165,7 +167,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
     timeline = query.timeline
     query.settle()
     taken, late, behind = query.counts()
-    parts = _static_parts(query, now_ms)
+    parts = describe_static(query.prepared.query, query.evaluator.statics, query.static.last_refresh, now_ms)
     refresh, sources = query.prepared.refresh, query.prepared.sources
     emitted = query.emission.counts
     document = describe_prepared(query.prepared)
