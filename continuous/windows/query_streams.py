@@ -23,7 +23,7 @@ from ..element import Element
 from ..inputs import Arrival, StreamTime
 from .counting import BatchState, ElementsState, Triples, TriplesState
 from .encoded import EncodedContent, WindowKey
-from .grid import GridState
+from .grid import GridState, GridWindow
 from .kinds import kind_of
 from .live import ContentSnapshot, LiveQuads, TimesSnapshot
 from .operator import ORDER, LiveContent, RangeState, WindowOperator, WindowState
@@ -186,6 +186,17 @@ class QueryWindows:
     def closes_after(self) -> bool:
         """True when some closes are known only once the watermark has passed them."""
         return any(operator.closes_after for operator in self)
+
+    @property
+    def grids(self) -> list[GridWindow]:
+        """The windows that close on a grid of time."""
+        return [operator for operator in self if isinstance(operator, GridWindow)]
+
+    def empty_until(self, until: int) -> int:
+        """Until when empty windows stay so, at most until ``until``, before which no element is taken."""
+        busy = [close - 1 for grid in self.grids if (close := grid.first_busy_close()) is not None]
+        # A close of (open, close] holds the elements at its end, and is known only after it.
+        return min([until - 1 if self.closes_after else until, *busy])
 
     def detach(self) -> None:
         """Let go of the query that they were made for; for those with a `shape`, which ask nothing of it."""

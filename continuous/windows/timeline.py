@@ -21,7 +21,6 @@ from itertools import groupby
 from ..algebra.query import WindowDeclaration
 from ..element import Element
 from ..inputs import Advance, Arrival, Idle, StreamInput
-from .grid import GridWindow
 from .operator import EVENT_TIME, WindowOperator
 from .query_streams import ContentOf, InputOrder, QueryWindows, StreamsOf, TimelineSnapshot, View
 from .reports import Cause, Evaluation, Interval, Report, Skipped, Step
@@ -179,7 +178,10 @@ class QueryTimeline:
         if view is None:
             return iter(())
         if isinstance(event, Arrival) and self._in_order(view, event):
-            return self._slide(view, event)
+            if self._slides:
+                return self._slide(view, event)
+            if event.elements[-1].event_time < sum(self._next_time_event()):
+                return self._collect(view, event)
         return self._order(view, event)
 
     def _order(self, view: View, event: StreamInput) -> Iterator[Step]:
@@ -208,11 +210,10 @@ class QueryTimeline:
             self.instant = max(self.instant, watermark)
 
     def _in_order(self, view: View, event: Arrival) -> bool:
-        """True for what comes nearly always: elements in order, for windows that only slide.
-
-        Nothing waits then, before or after, and no window closes.
-        """
-        if not self._slides or self.inputs.heap or self.instant is None or len(self.inputs.views) != 1:
+        """True for elements in order on windows that slide or close by time: none waits for the watermark."""
+        if self.inputs.heap or self.instant is None or len(self.inputs.views) != 1:
+            return False
+        if not self._slides and len(self.windows.grids) != len(view.operators):
             return False
         at = self.instant
         for element in event.elements:
@@ -223,6 +224,16 @@ class QueryTimeline:
         if after.seen == at and not after.lateness and not view.lateness:
             return after.floor is None or after.floor <= at
         return after.watermark(view.lateness) == at
+
+    def _collect(self, view: View, event: Arrival) -> Iterator[Step]:
+        """`_order` for an arrival that is `_in_order` and ends before the next close: no step."""
+        view.active, view.idle, view.time = True, False, event.after
+        for element in event.elements:
+            for operator in view.operators:
+                operator.add(element)
+        self.inputs.taken += len(event.elements)
+        self.instant = event.elements[-1].event_time
+        return iter(())
 
     def _slide(self, view: View, event: Arrival) -> Iterator[Step]:
         """`_order` for an arrival that is `_in_order`: elements enter one instant after the other.
@@ -403,12 +414,9 @@ class QueryTimeline:
         """
         if not self.windows.empty:
             return None
-        grids = _grids(self.windows)
-        busy = [close - 1 for grid in grids if (close := grid.first_busy_close()) is not None]
-        # A close of (open, close] holds the elements at its end, and is known only after it.
-        end = min([until - 1 if self.windows.closes_after else until, *busy])
+        end = self.windows.empty_until(until)
         if self._next_report is None:
-            runs = [grid.closes_by(end) for grid in grids]
+            runs = [grid.closes_by(end) for grid in self.windows.grids]
         elif reported:
             runs = [range(self._next_report, end + 1, self.report.every_ms)]
         else:
@@ -420,17 +428,13 @@ class QueryTimeline:
 
     def _jump(self, end: int) -> None:
         """Move grids and reports behind ``end``: nothing but empty windows closes until then."""
-        for grid in _grids(self.windows):
+        for grid in self.windows.grids:
             grid.skip_to(end)
         if self._next_report is not None:
             every = self.report.every_ms
             self._next_report += len(range(self._next_report, end + 1, every)) * every
         assert self.instant is not None
         self.instant = max(self.instant, end)
-
-
-def _grids(windows: QueryWindows) -> list[GridWindow]:
-    return [operator for operator in windows if isinstance(operator, GridWindow)]
 
 
 def _close_next(operators: Sequence[WindowOperator]) -> bool:
