@@ -45,6 +45,13 @@ class View:
     idle: bool = False
     operators: list[WindowOperator] = field(default_factory=list, init=False, compare=False)
 
+    def collect(self, event: Arrival) -> None:
+        """The elements of an arrival enter the windows in their order."""
+        self.active, self.idle, self.time = True, False, event.after
+        for element in event.elements:
+            for operator in self.operators:
+                operator.add(element)
+
     def watermark(self) -> int | None:
         """The watermark of the stream as this query waits for it."""
         return self.time.watermark(self.lateness)

@@ -181,7 +181,11 @@ class QueryTimeline:
             if self._slides:
                 return self._slide(view, event)
             if event.elements[-1].event_time < sum(self._next_time_event()):
-                return self._collect(view, event)
+                # Before the next close nothing is told.
+                view.collect(event)
+                self.inputs.taken += len(event.elements)
+                self.instant = event.elements[-1].event_time
+                return iter(())
         return self._order(view, event)
 
     def _order(self, view: View, event: StreamInput) -> Iterator[Step]:
@@ -224,16 +228,6 @@ class QueryTimeline:
         if after.seen == at and not after.lateness and not view.lateness:
             return after.floor is None or after.floor <= at
         return after.watermark(view.lateness) == at
-
-    def _collect(self, view: View, event: Arrival) -> Iterator[Step]:
-        """`_order` for an arrival that is `_in_order` and ends before the next close: no step."""
-        view.active, view.idle, view.time = True, False, event.after
-        for element in event.elements:
-            for operator in view.operators:
-                operator.add(element)
-        self.inputs.taken += len(event.elements)
-        self.instant = event.elements[-1].event_time
-        return iter(())
 
     def _slide(self, view: View, event: Arrival) -> Iterator[Step]:
         """`_order` for an arrival that is `_in_order`: elements enter one instant after the other.
