@@ -231,8 +231,9 @@ class TurnQueue:
             Exception: what working it off raised.
         """
         if not turn.done:
-            turn.waiter = turn.waiter or threading.Event()
-            if not turn.done and not turn.waiter.wait(timeout):
+            with self.lock:  # two may wait for one turn
+                waiter = turn.waiter = turn.waiter or threading.Event()
+            if not turn.done and not waiter.wait(timeout):
                 raise TimeoutError(f"the engine did not get to it within {timeout} s")
         if turn.error is not None:
             raise turn.error

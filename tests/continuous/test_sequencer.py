@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -36,3 +38,28 @@ def test_a_backlog_is_settled_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
             turns.wait(turn, 30)
         assert order == list(range(500))
         assert len(settled) - before < 50
+
+
+def test_several_may_wait_for_one_turn() -> None:
+    """As pushes with one Idempotency-Key do."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with bench(threaded=True) as b, ThreadPoolExecutor(8) as pool:
+            turns: TurnQueue = b.engine.parts.turns
+            for number in range(200):
+                go, ready = threading.Event(), threading.Barrier(9)
+                turn = CallTurn(lambda go=go, number=number: go.wait(30) and number)
+
+                def waits(turn: CallTurn = turn, ready: threading.Barrier = ready) -> int:
+                    ready.wait(30)
+                    found: int = turns.wait(turn, 30)
+                    return found
+
+                turns.put(turn)
+                found = [pool.submit(waits) for _ in range(8)]
+                ready.wait(30)
+                go.set()
+                assert [each.result(40) for each in found] == [number] * 8
+    finally:
+        sys.setswitchinterval(interval)
