@@ -17,11 +17,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate
+from quadrill.store.registry import Registry
 
 from .clock import Clock
 from .durable.journal import Journal
@@ -37,10 +39,6 @@ from .queries.registration import Registration
 from .recovery.recovery import Recovery
 from .settings import EngineSettings
 from .streams.accept import StreamState
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
-    from quadrill.store.registry import Registry
 
 log = logging.getLogger("quadrill.continuous")
 

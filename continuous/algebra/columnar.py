@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
-from .nodes import Algebra, Term, Var
+from quadrill.store.quads.quad_store import QuadStore
 
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
+from .nodes import Algebra, Term, Var
 
 Row: TypeAlias = tuple[Term | None, ...]
 """The values of a part's columns."""

@@ -6,11 +6,12 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sweep import Holder
 
 from ..algebra.build import all_nodes
@@ -33,13 +34,9 @@ from ..rows import IdRow
 from ..static.static_evaluator import EvaluationOptions, StaticEvaluator
 from ..static.static_inputs import StaticInputs
 from ..static.table import Changes
+from ..static.table_registry import TableRegistry
 from ..windows.encoded import EngineTerms, WindowKey
 from ..windows.operator import LiveContent
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
-
-    from ..static.table_registry import TableRegistry
 
 Windows = Iterable[tuple[WindowKey, Any]]
 """The contents of the windows of a query, each of the kind that its evaluator gave (`content_of`)."""

@@ -11,11 +11,11 @@ import threading
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.build import all_nodes, expressions
 from ..algebra.query import ContinuousQuery
@@ -28,13 +28,9 @@ from ..plan.plan_state import Encoded, PlanState
 from ..rows import Delta, IdRow
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
+from ..static.table_registry import TableRegistry
 from ..windows.encoded import EncodedContent, EngineTerms
 from .evaluator import Evaluator
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
-
-    from ..static.table_registry import TableRegistry
 
 
 class AnswerChange:

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
+
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.build import all_nodes
 from ..algebra.join_order import JoinOrder
@@ -28,17 +29,13 @@ from ..expressions.oxigraph import Functions
 from ..output.emission import difference
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
+from ..static.table_registry import TableRegistry
 from ..uncertainty import custom_functions
 from ..windows.encoded import EngineTerms, WindowKey
 from ..windows.kinds import kind_of
 from ..windows.live import LiveQuads
 from .evaluator import Evaluator
 from .workspace import LoadedTable, WindowGraphs, WindowsAsGraphs, Workspace
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
-
-    from ..static.table_registry import TableRegistry
 
 _TEXTS_KEPT = 16
 _MERGED_KEY: WindowKey = (MERGED, None)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.payloads import Payloads
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import ChangeRates
+from quadrill.store.registry import Registry
 from quadrill.store.remote import RemoteClient
 from quadrill.store.shelf import Shelf
 
@@ -34,11 +35,7 @@ from ..streams.accept import Acceptor
 from ..streams.registry import StreamRegistry
 from ..windows.encoded import EngineTerms
 
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
-    from quadrill.store.registry import Registry
-
-MakeEvaluator = Callable[["PreparedQuery", "QuadStore", frozenset[NamedNode]], Evaluator]
+MakeEvaluator = Callable[[PreparedQuery, QuadStore, frozenset[NamedNode]], Evaluator]
 
 
 class EngineParts:

@@ -18,19 +18,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from quadrill.store.changes.commit import Commit, graph_key
 from quadrill.store.errors import ConflictError, QuadrillError
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..element import Solution
 from ..streams.decode import store_form
 from .emission import Construct
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
 
 log = logging.getLogger("quadrill.continuous")
 

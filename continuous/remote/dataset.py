@@ -7,12 +7,13 @@ match, so that the evaluation there is the evaluation over the dataset.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from quadrill.store.errors import LimitError
 from quadrill.store.hosts import AllowedHosts
+from quadrill.store.quads.reading import StoreReads
 from quadrill.store.sparql.guard import TextLimits
 from quadrill.store.sparql.query import Querier, QueryRequest, QueryResult
 
@@ -20,9 +21,6 @@ from ..algebra.build import all_nodes
 from ..algebra.graphs import graphs_read, predicates_of
 from ..algebra.nodes import Algebra
 from .query import QuerySources
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.reading import StoreReads
 
 Name = NamedNode | BlankNode | DefaultGraph
 _MOST = 2_000_000

@@ -9,14 +9,11 @@ Core, http://purl.org/cld/freq/. Only a query that names no period of its own is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyoxigraph import NamedNode
 
-from .spec import SourceSpec
+from quadrill.store.quads.quad_store import QuadStore
 
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
+from .spec import SourceSpec
 
 _HOUR, _DAY = 3_600_000, 86_400_000
 _DADY = "http://purl.org/NET/dady#"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..durable.turns import TurnQueue
 from ..inputs import StreamInput
@@ -23,9 +24,6 @@ from ..settings import EngineSettings
 from ..streams.accept import LogRecord
 from ..streams.registry import StreamRegistry
 from .router import Router
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
 
 
 @dataclass(slots=True, eq=False)

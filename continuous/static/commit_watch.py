@@ -8,11 +8,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
 from typing import Literal as OneOf
+from typing import TypeAlias
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import QuadrillError
+from quadrill.store.quads.frozen import FrozenReader
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..element import Solution
 from ..settings import StaticLimits
@@ -20,10 +22,6 @@ from .keyed_rows import TooManyRowsError, rows_with
 from .reading import CommitOrder, TableReplay, active
 from .table import Change, Table
 from .trigger_index import TableGroup, Touched, TriggerIndex
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.frozen import FrozenReader
-    from quadrill.store.quads.quad_store import QuadStore
 
 log = logging.getLogger("quadrill.continuous")
 

@@ -27,12 +27,13 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as release_of
 from itertools import repeat
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.dictionary import inline_term
 from quadrill.store.errors import GoneError, QuadrillError
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.shelf import Shelf
 from quadrill.store.terms import Term
 
@@ -41,14 +42,10 @@ from ..durable.journal import from_lines, to_lines
 from ..element import Solution
 from ..rows import Delta
 from ..settings import StaticLimits
+from ..windows.encoded import EngineTerms
 from .reading import Background
 from .table import Table
 from .trigger_index import TriggerIndex
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
-
-    from ..windows.encoded import EngineTerms
 
 log = logging.getLogger("quadrill.continuous")
 

@@ -19,9 +19,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadrill.store.errors import ConflictError
+from quadrill.store.quads.frozen import FrozenReader
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..element import Solution
 from ..operators.arrangement import Arrangement, Key, key_of
@@ -29,10 +31,6 @@ from ..rows import Delta, IdRow, add
 from .keyed_rows import TermKey, rows_of
 from .static_evaluator import Reader
 from .table import Change, Table
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.frozen import FrozenReader
-    from quadrill.store.quads.quad_store import QuadStore
 
 
 @dataclass(slots=True)

@@ -16,18 +16,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadrill.store.errors import ConflictError, LimitError, QuadrillError
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..durable.turns import Turn
 from ..element import Solution
 from ..rows import Delta, difference
 from .static_evaluator import StaticEvaluator
 from .table import FreshRows, Table
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
 
 log = logging.getLogger("quadrill.continuous")
 

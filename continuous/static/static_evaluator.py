@@ -6,13 +6,18 @@ import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, Union
 from typing import Literal as OneOf
+from typing import TypeAlias, Union
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError, QuadrillError, UnsupportedError
+from quadrill.store.quads.frozen import FrozenReader
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.reading import StoreReads
 from quadrill.store.sparql.guard import AlikeTexts
+from quadrill.store.sparql.query import QueryResult
 
 from ..algebra.build import UNIT, all_nodes
 from ..algebra.columnar import Choice, ColumnarEngine, Graphs
@@ -27,13 +32,6 @@ from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import NO_SOURCES, QuerySources
 from ..uncertainty import custom_functions
 from ..windows.encoded import WindowKey
-
-if TYPE_CHECKING:
-    from quadrill.store.changes.commit import Commit
-    from quadrill.store.quads.frozen import FrozenReader
-    from quadrill.store.quads.quad_store import QuadStore
-    from quadrill.store.quads.reading import StoreReads
-    from quadrill.store.sparql.query import QueryResult
 
 log = logging.getLogger("quadrill.continuous")
 

@@ -10,7 +10,8 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from quadrill.store.quads.frozen import FrozenReader
 
 from ..algebra.canonical import Lifted
 from ..algebra.columnar import Choice
@@ -22,9 +23,6 @@ from ..rows import Delta, IdRow, difference, merge
 from ..windows.encoded import EngineTerms
 from .shared_rows import SharedRows
 from .static_evaluator import Dataset, StaticEvaluator
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.frozen import FrozenReader
 
 
 @dataclass(frozen=True, slots=True)

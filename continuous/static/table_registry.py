@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.store.errors import ConflictError
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.terms import in_store_form
 
 from ..algebra.canonical import Canonical, lifted
@@ -26,9 +26,6 @@ from .lookup import Lookup
 from .reading import Past, Recomputer, StaticBudget, Swap, SwapTurn, TableReplay, active
 from .static_evaluator import StaticEvaluator
 from .table import Table, Turn
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
 
 _READY_S = 600.0
 _POLL_S = 0.02

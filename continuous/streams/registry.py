@@ -7,10 +7,11 @@ import re
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from quadrill.store.errors import ConflictError, NotFoundError
+from quadrill.store.registry import Registry
 from quadrill.store.registry.records import LatePolicy, Stamping, StreamRecord
 
 from ..clock import Clock
@@ -20,10 +21,6 @@ from ..settings import EngineSettings
 from .accept import LogRecord, StreamState
 from .dead_letters import DeadLetter, DeadLetters
 from .times import duration_ms
-
-if TYPE_CHECKING:
-    from quadrill.store.registry import Registry
-
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _MOST_FAILED = 100
