@@ -93,7 +93,7 @@ class Relay:
             self.end()
         return True
 
-    def offer(self, events: Sequence[FeedEvent], *, first: bool = False) -> bool:
+    def offer(self, events: Sequence[FeedEvent]) -> bool:
         """Events for all members."""
         return self._fanout.publish(self._number, b"".join(map(encode, events)))
 

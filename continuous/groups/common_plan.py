@@ -104,14 +104,13 @@ class CommonPlan:
         template: Hashable,
         members: Sequence[RunningQuery],
         contents: Encoded,
-        outbox: Outbox | None,
+        outbox: Outbox,
         failures: Failures,
     ) -> None:
         """Make the plan for members that have been evaluated at the same instant; `add` lets them in.
 
-        ``contents`` are the windows as they were then; ``outbox`` is None where results need not be durable;
-        ``failures`` takes the members that cannot be told what follows. Raises QuadrillError when it cannot
-        be planned.
+        ``contents`` are the windows as they were then; ``failures`` takes the members that cannot be told
+        what follows. Raises QuadrillError when it cannot be planned.
         """
         self.template = template
         self._sample = native_of(members[0])
@@ -222,9 +221,7 @@ class CommonPlan:
             told = {**dict.fromkeys(self.seats), **told}
         self._tell(told, step, now_ms, self.record.number + 1)
         self.record = Record(self.record.number + 1, step, self._sample.statics.steps.turn.version)
-        if self._outbox is None:
-            self._show()
-        elif not self._announced:
+        if not self._announced:
             self._announced = True
             self._outbox.when_shown(self._show)
 

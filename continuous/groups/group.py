@@ -31,13 +31,11 @@ class Group:
 
     level = 1
 
-    def __init__(
-        self, lead: RunningQuery, outbox: Outbox | None, failures: Failures, *, common_plans: bool
-    ) -> None:
+    def __init__(self, lead: RunningQuery, outbox: Outbox, failures: Failures, *, common_plans: bool) -> None:
         """A group with one member, whose timeline it takes over.
 
-        ``outbox`` is None where results need not be durable; ``failures`` takes the members that fail, which
-        are none any more; with ``common_plans`` members that differ in constants alone have one plan.
+        ``failures`` takes the members that fail, which are none any more; with ``common_plans`` members that
+        differ in constants alone have one plan.
         """
         self._outbox = outbox
         self._failures = failures

@@ -28,7 +28,7 @@ class GroupRegistry:
         waiting: by stream the queries that wait, with the watermark at which the next of them may join.
     """
 
-    def __init__(self, outbox: Outbox | None, *, common_plans: bool = True) -> None:
+    def __init__(self, outbox: Outbox, *, common_plans: bool = True) -> None:
         """Make an empty registry; without ``common_plans`` every query has a plan of its own."""
         self._outbox = outbox
         self._common_plans = common_plans

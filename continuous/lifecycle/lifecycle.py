@@ -88,7 +88,7 @@ class QueryLifecycle:
             name,
             history=settings.feed_history,
             subscriber_buffer=settings.subscriber_buffer,
-            waiting=None if self.parts.outbox is None else self.parts.outbox.feeds,
+            waiting=self.parts.outbox.feeds,
         )
 
     def check_streams(self, prepared: PreparedQuery) -> None:

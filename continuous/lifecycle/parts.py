@@ -47,7 +47,7 @@ class EngineParts:
         statics: the tables of the queries' static parts.
         sources: what queries read from other servers.
         views: graphs of the store that are kept equal to answers.
-        outbox: what is on its way to subscribers; None without a journal.
+        outbox: what is on its way to subscribers.
         streams: the streams.
         acceptor: decides what enters a stream.
         catalogue: the registered queries.
@@ -92,7 +92,7 @@ class EngineParts:
         payloads = Payloads(None if journal is None else journal.folder / "sources")
         self.sources = SourceRegistry(client, payloads, clock, remote, threaded=threaded, turns=self.turns)
         self.views = ViewRegistry(store, threaded=threaded)
-        self.outbox = None if journal is None else Outbox(journal)
+        self.outbox = Outbox(journal)
         self.streams = StreamRegistry(registry, clock, settings, self.turns.lock)
         self.acceptor = Acceptor(self.turns, settings, self.streams.stamp)
         self.catalogue = QueryCatalogue(registry, clock, settings)

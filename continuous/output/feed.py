@@ -12,7 +12,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from quadrill.store.logs.result_log import EventRow
@@ -22,16 +22,6 @@ from ..results import one_line
 from .subscription import NUMBERED, EventKind, FeedEvent, Subscriber, Subscription
 
 log = logging.getLogger("quadrill.continuous")
-
-
-@dataclass(slots=True)
-class _Held:
-    """Events that nobody sees yet, with the current answer after them; ``new``: not written, by place."""
-
-    events: list[FeedEvent] = field(default_factory=list)
-    new: list[tuple[int, FeedEvent]] = field(default_factory=list)
-    current: Callable[[], str] | None = None
-    reset: bool = False
 
 
 class Feed:
@@ -50,7 +40,7 @@ class Feed:
         *,
         history: int = 10_000,
         subscriber_buffer: int = 1_000,
-        waiting: list[Feed] | None = None,
+        waiting: dict[Feed, None] | None = None,
     ) -> None:
         """Make an empty feed.
 
@@ -64,7 +54,10 @@ class Feed:
         self.name = name
         self.number = 0
         self._waiting = waiting
-        self._held: list[_Held] = []
+        # Events that nobody sees yet, what of them is not written, and the answer behind them.
+        self._held: list[FeedEvent] = []
+        self._rows: list[EventRow] = []
+        self._next: Callable[[], str] | None = None
         # Events by place that were written before a crash and are computed again by the replay.
         self._written: dict[int, FeedEvent] = {}
         # The id and the place given last, and where the query began anew.
@@ -110,8 +103,6 @@ class Feed:
             current: makes the line of the current answer from now on; called when somebody asks for it.
         """
         ids: list[int] = []
-        added: list[FeedEvent] = []
-        new: list[tuple[int, FeedEvent]] = []
         for kind, data in events:
             number = None
             self._place += 1
@@ -121,81 +112,63 @@ class Feed:
             event = self._written.pop(self._place, None) if self._written else None
             if event is None:
                 event = FeedEvent(number, kind, data)
-                new.append((self._place, event))
+                self._rows.append((self.number, self._place, number, kind, data))
             elif (event.kind, event.data) != (kind, data):
                 log.warning("replay gave the feed %s another event at place %d", self.name, self._place)
-            added.append(event)
-        held = self._held
-        if not added and held and not held[-1].reset:
-            # Only the current answer is another one: so it is after most evaluations.
-            held[-1].current = current or held[-1].current
-        elif added or current is not None:
-            self._hold(_Held(added, new, current))
+            self._held.append(event)
+        if current is not None:
+            self._next = current
+        self._wait()
         return ids
 
     def reset(self) -> None:
         """The query begins anew under the same name: history is dropped, subscribers are told."""
         self._reset_place, self.epoch_id = self._place, self._assigned
-        self._hold(_Held(reset=True))
+        self._held.append(_reset_event(self._assigned + 1))
+        self._next = None
+        self._wait()
 
-    def _hold(self, held: _Held) -> None:
-        self._held.append(held)
+    def _wait(self) -> None:
         if self._waiting is None:
             self.release()
-        elif len(self._held) == 1:
-            self._waiting.append(self)
+        else:
+            self._waiting[self] = None
 
     def unwritten(self) -> tuple[list[EventRow], list[tuple[int, int]]]:
         """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""
-        rows: list[EventRow] = []
-        out = self._place - self._limit
-        for held in self._held:
-            if held.reset:
-                out = max(out, self._reset_place)
-            for place, event in held.new:
-                rows.append((self.number, place, event.id, event.kind, event.data))
-        return rows, [(self.number, out)] if out > 0 else []
+        out = max(self._place - self._limit, self._reset_place)
+        return self._rows, [(self.number, out)] if out > 0 else []
 
     def release(self) -> None:
         """Let subscribers see what waits."""
-        waiting, self._held = self._held, []
-        for held in waiting:
-            slow: list[Subscriber] = []
-            with self._lock:
-                if held.current is not None:
-                    self._current = held.current
-                events = held.events
-                if held.reset:
-                    self._begin_at(self.last_id)
-                    self._current = None
-                    events = [self._reset_event()]
-                elif events:
-                    self._keep(events)
-                if events and self._subscribers:
-                    slow = [each for each in self._subscribers if not each.offer(events, first=held.reset)]
-                    for each in slow:
+        events, self._held = self._held, []
+        self._rows.clear()
+        slow: list[Subscriber] = []
+        with self._lock:
+            self._current = self._next
+            if events:
+                self._keep(events)
+                for each in self._subscribers.copy():
+                    if not each.offer(events):
                         self._subscribers.remove(each)
-            for each in slow:
-                each.end()
+                        slow.append(each)
+        for each in slow:
+            each.end()
 
     def _keep(self, events: Sequence[FeedEvent]) -> None:
-        """Keep events for those who resume; the oldest go."""
+        """Keep events for those who resume; the oldest go, and all before a reset."""
         for event in events:
+            if event.kind == "reset":
+                self._history.clear()
+                self.last_id = self._dropped_to = self.epoch_id
+                continue
             if event.id is not None:
                 self.last_id = event.id
-        self._history.extend(events)
+            self._history.append(event)
         while len(self._history) > self._limit:
             dropped = self._history.popleft()
             if dropped.id is not None:
                 self._dropped_to = dropped.id
-
-    def _begin_at(self, last_id: int) -> None:
-        """Keep nothing; ids go on behind this one."""
-        self._history.clear()
-        self.last_id = self._dropped_to = last_id
-
-    def _reset_event(self) -> FeedEvent:
-        return FeedEvent(None, "reset", one_line({"earliest": self.earliest_id}))
 
     # --- subscribers ----------------------------------------------------------------------------
 
@@ -232,7 +205,7 @@ class Feed:
             0 < after_id < self._dropped_to or 0 < after_id <= self.epoch_id or after_id > self.last_id
         )
         if out_of_reach:
-            first.append(self._reset_event())
+            first.append(_reset_event(self.earliest_id))
         if snapshot or out_of_reach:
             if self._current is not None:
                 first.append(FeedEvent(self.last_id or None, "answer", self._current()))
@@ -295,7 +268,6 @@ class Feed:
                 self._written[place] = event
             elif place > self._reset_place:
                 kept.append(event)
-        self._begin_at(self._assigned)
         self._dropped_to = next((event.id - 1 for event in kept if event.id is not None), self._assigned)
         self._keep(kept)
         self.last_id = self._assigned
@@ -316,19 +288,22 @@ class Feed:
         return False
 
 
+def _reset_event(earliest: int) -> FeedEvent:
+    return FeedEvent(None, "reset", one_line({"earliest": earliest}))
+
+
 class Outbox:
-    """What turns have made on its way out: into the result log first, then to subscribers.
+    """What turns have made on its way out: into the result log, if there is one, then to subscribers.
 
     Attributes:
         feeds: those with news; each puts itself here.
     """
 
-    def __init__(self, journal: Journal) -> None:
-        self.feeds: list[Feed] = []
+    def __init__(self, journal: Journal | None) -> None:
+        self.feeds: dict[Feed, None] = {}
         self._journal = journal
-        self._then: list[Callable[[], None]] = []
         self._named: list[tuple[int, str]] = []
-        self._gone: list[int] = []
+        self._then: list[Callable[[], None]] = []
 
     def name(self, feed: Feed, number: int) -> None:
         """Give a new feed its number, that of the turn in which it begins."""
@@ -338,7 +313,8 @@ class Outbox:
 
     def drop(self, feed: Feed) -> None:
         """A feed's events need not be kept any more."""
-        self._gone.append(feed.number)
+        if self._journal is not None:
+            self._then.append(partial(self._journal.results.drop, feed.number))
 
     def when_shown(self, work: Callable[[], None]) -> None:
         """Do something when all that was published so far is written and shown."""
@@ -347,7 +323,7 @@ class Outbox:
     @property
     def waits(self) -> bool:
         """True when there is something to write."""
-        return bool(self.feeds or self._then or self._named or self._gone)
+        return bool(self.feeds or self._then or self._named)
 
     def write(self, needed: int) -> None:
         """Write what waits and let subscribers see it, once the inputs up to a record are durable.
@@ -355,28 +331,26 @@ class Outbox:
         Raises:
             StoreUnwritableError: not now; everything waits on.
         """
-        journal, told = self._journal, self._journal.told
-        journal.log.wait(needed)
-        if told is not None:
-            told("before-results")
-        for number, name in self._named:
-            journal.results.name(number, name)
+        journal = self._journal
+        if journal is not None:
+            journal.log.wait(needed)
+            if journal.told is not None:
+                journal.told("before-results")
+            for number, name in self._named:
+                journal.results.name(number, name)
+            rows: list[EventRow] = []
+            forget: list[tuple[int, int]] = []
+            for feed in self.feeds:
+                new, old = feed.unwritten()
+                rows += new
+                forget += old
+            journal.results.append(rows, forget)
+            if journal.told is not None:
+                journal.told("after-results")
         self._named.clear()
-        rows, forget = [], []
         for feed in self.feeds:
-            new, old = feed.unwritten()
-            rows += new
-            forget += old
-        journal.results.append(rows, forget)
-        if told is not None:
-            told("after-results")
-        feeds = self.feeds.copy()
-        self.feeds.clear()
-        for feed in feeds:
             feed.release()
-        then, self._then = self._then, []
-        for work in then:
-            work()
-        while self._gone:
-            journal.results.drop(self._gone[-1])
-            self._gone.pop()
+        self.feeds.clear()
+        while self._then:
+            self._then[0]()
+            del self._then[0]

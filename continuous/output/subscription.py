@@ -31,8 +31,8 @@ class Subscriber(Protocol):
         """A new member gets ``first``, then what is offered later; False when this has ended."""
         ...
 
-    def offer(self, events: Sequence[FeedEvent], *, first: bool = False) -> bool:
-        """Events for all members; False when they do not fit or this has ended. What is ``first`` fits."""
+    def offer(self, events: Sequence[FeedEvent]) -> bool:
+        """Events for all members; False when they do not fit or this has ended."""
         ...
 
     def end(self) -> None:
@@ -91,18 +91,18 @@ class Subscription:
     # --- called by the feed ---------------------------------------------------------------------
 
     def welcome(self, member: None, first: Sequence[FeedEvent], ended: bool) -> bool:
-        """Add what the subscriber asked for at first."""
-        self.offer(first, first=True)
-        if ended:
-            self.end()
+        """Add what the subscriber asked for at first, whatever its limit."""
+        with self._lock:
+            self._events.extend(first)
+            self.closed = ended
         return True
 
-    def offer(self, events: Sequence[FeedEvent], *, first: bool = False) -> bool:
+    def offer(self, events: Sequence[FeedEvent]) -> bool:
         """Add events; False when they do not fit."""
         with self._lock:
             if self.closed:
                 return False
-            if not first and len(self._events) + len(events) > self._limit:
+            if len(self._events) + len(events) > self._limit:
                 self.overflowed = True
                 return False
             self._events.extend(events)

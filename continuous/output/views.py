@@ -37,19 +37,14 @@ _RETRY_S = 1.0
 
 @dataclass(slots=True)
 class _Write:
-    """What one commit of a view makes: changes (True for a quad that comes), or all its quads."""
+    """What one commit of a view makes: quads come (True) or go; ``whole``: there are no others."""
 
     changes: dict[Quad, bool] = field(default_factory=dict)
-    whole: dict[Quad, None] | None = None
+    whole: bool = False
 
     def then(self, later: _Write) -> _Write:
         """This one and a later one as one."""
-        if later.whole is not None:
-            return later
-        if self.whole is None:
-            return _Write(self.changes | later.changes)
-        whole = self.whole | {quad: None for quad, there in later.changes.items() if there}
-        return _Write({}, {quad: None for quad in whole if later.changes.get(quad, True)})
+        return later if later.whole else _Write(self.changes | later.changes, self.whole)
 
 
 class View:
@@ -102,7 +97,7 @@ class View:
 
     def taken(self) -> _Write:
         """What has to be written since the last call."""
-        write = _Write({}, dict.fromkeys(self._weights)) if self.whole else _Write(self.changes)
+        write = _Write(dict.fromkeys(self._weights, True), whole=True) if self.whole else _Write(self.changes)
         self.whole, self.changes = False, {}
         return write
 
@@ -237,11 +232,9 @@ class ViewRegistry:
     # --- writing --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to write: first every view as a whole, since nobody knows what a crash cut off."""
+        """Begin to write: first every view as a whole, as none has been written before."""
         with self._lock:
             self._started = True
-            for view in self.by_name.values():
-                view.whole = True
         if self._threaded and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="quadrill-views", daemon=True)
             self._thread.start()
@@ -311,14 +304,11 @@ class ViewRegistry:
     def _write(self, view: View, write: _Write) -> Commit | None:
         if self.by_name.get(view.name) is not view:
             return None
+        add = [quad for quad, there in write.changes.items() if there]
         cause = f"view {view.name}"
-        if write.whole is None:
-            return self._store.apply(
-                add=[quad for quad, there in write.changes.items() if there],
-                remove=[quad for quad, there in write.changes.items() if not there],
-                cause=cause,
-                owner=view.name,
-            )
-        if not write.whole and not self._store.graph_exists(view.graph):
+        if not write.whole:
+            remove = [quad for quad, there in write.changes.items() if not there]
+            return self._store.apply(add=add, remove=remove, cause=cause, owner=view.name)
+        if not add and not self._store.graph_exists(view.graph):
             return None
-        return self._store.put_graph(view.graph, list(write.whole), cause=cause, owner=view.name)
+        return self._store.put_graph(view.graph, add, cause=cause, owner=view.name)

@@ -218,8 +218,7 @@ class Replay:
             feed = existing.feed
         else:
             feed = self._lifecycle.new_feed(members["name"])
-            if parts.outbox is not None:
-                parts.outbox.name(feed, record.number)
+            parts.outbox.name(feed, record.number)
             feed.restore([record.number, 0, 0, 0, 0], self._journal.results.events(record.number))
         entry = Entry(members["name"], registration_of(members), feed, members["created"])
         if existing is not None:

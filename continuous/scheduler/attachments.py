@@ -41,7 +41,7 @@ class Attachments:
     _catalogue: QueryCatalogue
     _sources: SourceRegistry
     _views: ViewRegistry
-    _outbox: Outbox | None
+    _outbox: Outbox
     _settings: EngineSettings
     repeated: int = 0
 
@@ -65,8 +65,7 @@ class Attachments:
         self._router.forget_name(running.name)
         if running.view is not None or running.name in self._views.by_name:
             self._views.adopt(running.name, running.view)
-        if self._outbox is not None:
-            self._outbox.name(running.feed, self._turns.number)
+        self._outbox.name(running.feed, self._turns.number)
         if reset:
             running.feed.reset()
         start = running.prepared.registration.start_from if replay_from is None else replay_from
@@ -134,8 +133,7 @@ class Attachments:
     def begin_waiting(self, entry: Entry, pending: Pending) -> None:
         """From now on what arrives for a query is kept until it can begin."""
         self._router.forget_name(entry.name)
-        if self._outbox is not None:
-            self._outbox.name(entry.feed, self._turns.number)
+        self._outbox.name(entry.feed, self._turns.number)
         if pending.prepared.registration.start_from is not None:
             pending.kept = self._streams.kept_now()
         self._router.reserve(pending)
@@ -191,7 +189,6 @@ class Attachments:
         if dropped:
             self._sources.read_by(entry.name, {})
             self._views.close(entry.name)
-            if self._outbox is not None:
-                self._outbox.drop(entry.feed)
+            self._outbox.drop(entry.feed)
             if running is not None:
                 running.evaluator.close()

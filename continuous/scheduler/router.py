@@ -110,9 +110,9 @@ class Router:
         streams: StreamRegistry,
         catalogue: QueryCatalogue,
         settings: EngineSettings,
-        outbox: Outbox | None,
+        outbox: Outbox,
     ) -> None:
-        """Make a router without queries; ``outbox`` is for what groups show, None without a journal."""
+        """Make a router without queries."""
         self._turns = turns
         self._acceptor = acceptor
         self._streams = streams

@@ -55,7 +55,7 @@ class Sequencer:
     _attachments: Attachments
     _statics: TableRegistry
     _views: ViewRegistry
-    _outbox: Outbox | None
+    _outbox: Outbox
     threaded: bool
     paused: threading.RLock = field(default_factory=threading.RLock)
     _worker: int | None = None
@@ -193,8 +193,7 @@ class Sequencer:
         """Write and tell what some turns caused; then views may follow, and those who wait go on."""
         failure: BaseException | None = None
         try:
-            if self._outbox is not None:
-                self.settle()
+            self.settle()
             if self._views.by_name:
                 self._views.settled()
         except Exception as error:
@@ -213,7 +212,7 @@ class Sequencer:
             StoreUnwritableError: the engine stops, or has no thread of its own to wait in.
         """
         outbox, turns = self._outbox, self.turns
-        while outbox is not None and outbox.waits:
+        while outbox.waits:
             began = time.perf_counter()
             try:
                 outbox.write(turns.needed)
