@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from quadrill.store.errors import QuadrillError
 
 
@@ -39,10 +37,7 @@ class BackPressureError(QuadrillError):
 
     code = "back-pressure"
     status = 429
-
-    def __init__(self, message: str, *, retry_after: float = 1.0, **details: Any) -> None:
-        super().__init__(message, **details)
-        self.retry_after = retry_after
+    retry_after = 1.0
 
 
 class FeedGoneError(QuadrillError):

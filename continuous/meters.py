@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
-from dataclasses import dataclass, field, fields
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from typing import ClassVar
 
 
+@dataclass(slots=True, eq=False)
 class Meter:
     """Counts things and tells their rate over the last ten seconds. Times come from the engine's clock.
 
@@ -19,12 +22,10 @@ class Meter:
     What counts at every input does as `add` by itself: begins a second where it is another, then adds.
     """
 
-    SPAN_S = 10
-
-    def __init__(self) -> None:
-        self.total = 0
-        self.second: int | None = None
-        self.marks: deque[tuple[int, int]] = deque(maxlen=self.SPAN_S + 1)
+    SPAN_S: ClassVar = 10
+    total: int = 0
+    second: int | None = None
+    marks: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=Meter.SPAN_S + 1))
 
     def add(self, now_ms: int, number: int) -> None:
         """``number`` more at ``now_ms``."""
@@ -35,9 +36,7 @@ class Meter:
 
     def copy(self) -> Meter:
         """One that has counted the same."""
-        other = Meter()
-        other.total, other.second, other.marks = self.total, self.second, self.marks.copy()
-        return other
+        return replace(self, marks=self.marks.copy())
 
     def per_second(self, now_ms: int) -> float:
         """The rate over the last ten seconds."""
@@ -71,12 +70,9 @@ class Histogram:
 
     def count_noted(self) -> None:
         """Count the times that were noted since the last call."""
-        while self.noted:
-            try:
-                seconds = self.noted.popleft()
-            except IndexError:  # another thread has counted it
-                return
-            self.observe(seconds)
+        with suppress(IndexError):  # empty, or another thread has counted the last one
+            while self.noted:
+                self.observe(self.noted.popleft())
 
     def buckets(self) -> tuple[list[tuple[str, int]], float]:
         """(upper bound, how often it took no longer) as Prometheus writes them, and the sum in seconds."""

@@ -123,13 +123,10 @@ class Evaluator(ABC):
         variable = next((each.stream for each in self.query.windows if each.name == window_name), None)
         if not isinstance(variable, Var):
             return frozenset() if variable is None else frozenset((variable,))
-        binding = [place for place, part in enumerate(self.statics.parts) if variable in part.vars]
-        found: set[NamedNode] = set()
-        for place in binding:
-            column = self.statics.parts[place].vars.index(variable)
-            terms = {row[column] for row in self.statics.rows(place)}
-            found.update(term for term in terms if isinstance(term, NamedNode))
-        return frozenset(found) if binding else None
+        parts = enumerate(self.statics.parts)
+        binding = [(place, part.vars.index(variable)) for place, part in parts if variable in part.vars]
+        terms = {row[column] for place, column in binding for row in self.statics.rows(place)}
+        return frozenset(term for term in terms if isinstance(term, NamedNode)) if binding else None
 
     # --- steps ----------------------------------------------------------------------------------
 

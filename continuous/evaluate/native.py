@@ -10,6 +10,7 @@ import hashlib
 import threading
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from pyoxigraph import NamedNode
@@ -33,6 +34,7 @@ from ..windows.encoded import EncodedContent, EngineTerms
 from .evaluator import Evaluator
 
 
+@dataclass(slots=True, eq=False)
 class AnswerChange:
     """What one step did to the answer, and the answer after it.
 
@@ -42,21 +44,12 @@ class AnswerChange:
         later: the change after this one.
     """
 
-    def __init__(
-        self,
-        answer: IncrementalAnswer,
-        deleted: list[Solution],
-        inserted: list[Solution],
-        boolean: bool | None,
-        known: list[Solution] | None,
-    ) -> None:
-        self.vars = answer.vars
-        self.deleted = deleted
-        self.inserted = inserted
-        self.boolean = boolean
-        self.known = known
-        self.later: AnswerChange | None = None
-        self._answer = answer
+    _answer: IncrementalAnswer
+    deleted: list[Solution]
+    inserted: list[Solution]
+    boolean: bool | None
+    known: list[Solution] | None
+    later: AnswerChange | None = None
 
     @property
     def rows(self) -> list[Solution]:
@@ -74,7 +67,6 @@ class IncrementalAnswer:
     """
 
     def __init__(self, state: PlanState, names: Sequence[str], *, ask: bool, ordered: bool) -> None:
-        self.vars = () if ask else tuple(names)
         self.rows: Delta = {}
         self._reading = threading.Lock()
         self._decode = state.decoder(names)

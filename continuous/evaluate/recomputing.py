@@ -18,7 +18,7 @@ from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.build import all_nodes
 from ..algebra.join_order import JoinOrder
-from ..algebra.nodes import MERGED, Algebra, Graph, Var, Window
+from ..algebra.nodes import MERGED, Graph, Var, Window
 from ..algebra.query import ContinuousQuery
 from ..algebra.reify import assert_quoted, canonical_content, has_reifiers
 from ..algebra.static import MERGED_PART
@@ -86,7 +86,13 @@ class ReferenceEvaluator(Evaluator):
         self.engine = engine
         self._union = options.window_default_graph == "union"
         self._functions = Functions(options.name, custom_functions())
-        self._uses_graphs = _windows_use_graphs(self.root)
+        # Where a window's block uses GRAPH, the graphs of elements are kept apart.
+        self._uses_graphs = any(
+            isinstance(each, Graph)
+            for window in all_nodes(self.root)
+            if isinstance(window, Window)
+            for each in all_nodes(window.input)
+        )
         self._uses_times = uses_timestamps(query.root)
         self._workspace = Workspace()
         self._windows: dict[WindowKey, WindowGraphs] = {}
@@ -224,9 +230,3 @@ def _add_times(times: dict[Triple, int], content: WindowContent, *, union: bool)
         triple = quad.triple
         if (union or isinstance(quad.graph_name, DefaultGraph)) and time > times.get(triple, time - 1):
             times[triple] = time
-
-
-def _windows_use_graphs(root: Algebra) -> bool:
-    """True when some window's block uses GRAPH, so that the graphs of elements must be kept apart."""
-    windows = [each for each in all_nodes(root) if isinstance(each, Window)]
-    return any(isinstance(each, Graph) for window in windows for each in all_nodes(window.input))

@@ -46,14 +46,14 @@ class QueryLifecycle:
         self,
         registration: Registration,
         name: str | None = None,
-        known: list[dict[str, Any]] | None = None,
+        specs: tuple[SourceSpec, ...] | None = None,
     ) -> PreparedQuery:
         """A text with its options, read, and what the query reads from other servers.
 
         Args:
             registration: text and options.
             name: that of the query, where it has got one.
-            known: what it read from other servers when it was registered; by default that is found out now:
+            specs: what it read from other servers when it was registered; by default that is found out now:
                 whether a graph is remote depends on what the store holds.
 
         Raises:
@@ -63,9 +63,7 @@ class QueryLifecycle:
         if name is not None:
             prepared = prepared.under_name(name)
         query, store = prepared.query, self.parts.store
-        if known is not None:
-            specs: tuple[SourceSpec, ...] = tuple(map(SourceSpec.from_json, known))
-        else:
+        if specs is None:
             timed, allows = isinstance(prepared.refresh, int), store.allowed_hosts.allows
             graphs = remote_graphs_of(query, store.graph_exists, lambda iri: timed or allows(iri))
             # Rewriting brings no SERVICE call along.
@@ -122,7 +120,8 @@ class QueryLifecycle:
         Returns:
             How many retained elements came first.
         """
-        self._open_streams(prepared)
+        for iri in prepared.streams:
+            self.open_stream(iri)
         running = self.make_running(entry, prepared, evaluator, paused=paused)
         registration, parts = prepared.registration, self.parts
         start = registration.start_from if replay_from is None else replay_from
@@ -168,7 +167,8 @@ class QueryLifecycle:
 
     def reserve(self, entry: Entry, prepared: PreparedQuery, making: Making, *, reset: bool) -> None:
         """In a turn of its own: from now on what arrives for the query is kept until it can begin."""
-        self._open_streams(prepared)
+        for iri in prepared.streams:
+            self.open_stream(iri)
         entry.pending = pending = self.parts.attachments.pending(entry.name, prepared)
         pending.making = making
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
@@ -205,9 +205,12 @@ class QueryLifecycle:
         give_up = partial(self.parts.attachments.give_up, entry, message, code)
         self.parts.sequencer.perform(give_up, "unready", name=entry.name, error=message, code=code)
 
-    def _open_streams(self, prepared: PreparedQuery) -> None:
-        for state in self.parts.streams.open_all(prepared.streams):
+    def open_stream(self, name_or_iri: str) -> StreamState:
+        """The stream of a reference; one that is unknown is declared by itself."""
+        state, created = self.parts.streams.open(name_or_iri)
+        if created:
             self.tell_new_stream(state)
+        return state
 
     def tell_new_stream(self, state: StreamState) -> None:
         """Queries whose windows read every stream get a new one in its turn."""
@@ -255,9 +258,9 @@ class QueryLifecycle:
             self.parts.catalogue.set_state(entry, "failed", sentence_of(error))
 
     def _made_anew(
-        self, entry: Entry, known: list[dict[str, Any]] | None = None
+        self, entry: Entry, specs: tuple[SourceSpec, ...] | None = None
     ) -> tuple[PreparedQuery, Evaluator]:
-        prepared = self.prepare(entry.registration, entry.name, known)
+        prepared = self.prepare(entry.registration, entry.name, specs)
         self.check_streams(prepared)
         return prepared, self.evaluator_maker(prepared)()
 
@@ -271,8 +274,8 @@ class QueryLifecycle:
             QuadrillError: it cannot; what ran goes on.
         """
         running = entry.running
-        known = None if running is None else _sources_of(running.prepared)
-        prepared, evaluator = self._made_anew(entry, known)
+        specs = None if running is None else running.prepared.source_specs
+        prepared, evaluator = self._made_anew(entry, specs)
         self.parts.turns.require_writable()
         self.parts.catalogue.set_state(entry, "running", None)
         # The order of the queries is that of their beginnings, as a recovery finds them.
@@ -308,13 +311,8 @@ def members_of(entry: Entry, prepared: PreparedQuery | None) -> dict[str, Any]:
         "dialect": registration.dialect,
         "options": registration.options(),
         "created": entry.created_ms,
-        "sources": [] if prepared is None else _sources_of(prepared),
+        "sources": [] if prepared is None else [spec.to_json() for spec in prepared.source_specs],
     }
-
-
-def _sources_of(prepared: PreparedQuery) -> list[dict[str, Any]]:
-    """What a query reads from other servers."""
-    return [spec.to_json() for spec in prepared.source_specs]
 
 
 def sentence_of(error: Exception) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import wait
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
-from quadrill.store.registry.records import QueryState
 
 from ..algebra.show import show
 from ..errors import FeedGoneError
+from ..inputs import NEVER
 from ..language.write import write
 from ..output.feed import Feed
 from ..queries import description as describe
@@ -25,8 +25,6 @@ from ..static.reading import Progress, entered
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 
-_EARLIEST = -(2**62)
-"""Before every event time."""
 _LAST_WRITE_S = 5.0
 """How long a drop waits for what its view has still to write."""
 
@@ -184,10 +182,8 @@ class QueryService:
         """The descriptions of all queries in the order of their registration."""
         found = []
         for entry in self.parts.catalogue.entries():
-            try:
+            with suppress(NotFoundError):  # dropped in the meantime
                 found.append(self.describe(entry.name))
-            except NotFoundError:  # dropped in the meantime
-                continue
         return found
 
     def explain(
@@ -238,20 +234,15 @@ class QueryService:
                     change = partial(self.parts.attachments.change, running, registration)
                     options = registration.options()
                     self.parts.sequencer.perform(change, "registration", name=name, options=options)
-            if state is not None:
-                self._set_state(entry, state)
+            running = entry.running
+            if running is None or running.state == "failed":
+                if state == "running":
+                    self.lifecycle.begin_anew(entry)
+            elif state is not None and state != running.state:
+                self.parts.catalogue.set_state(entry, state, None)
+                set_state = partial(self.parts.router.set_state, running, state)
+                self.parts.sequencer.perform(set_state, "state", name=name, state=state)
             return self.describe(name)
-
-    def _set_state(self, entry: Entry, state: QueryState) -> None:
-        """Pause a query or let it go on, in its turn; one that has failed begins anew."""
-        running = entry.running
-        if running is None or running.state not in ("running", "paused"):
-            if state == "running":
-                self.lifecycle.begin_anew(entry)
-        elif running.state != state:
-            self.parts.catalogue.set_state(entry, state, None)
-            set_state = partial(self.parts.router.set_state, running, state)
-            self.parts.sequencer.perform(set_state, "state", name=entry.name, state=state)
 
     def refresh(self, name: str) -> dict[str, Any]:
         """Refresh a query's static parts now; its description.
@@ -290,7 +281,7 @@ class QueryService:
         self.parts.turns.require_open()
         with self.parts.admin:
             entry = self._begun(name)
-            elements = self.lifecycle.begin_anew(entry, _EARLIEST if from_ms is None else from_ms)
+            elements = self.lifecycle.begin_anew(entry, NEVER if from_ms is None else from_ms)
             running = entry.running
             streams = [] if running is None else running.timeline.inputs.streams
             with self.parts.turns.lock:
@@ -330,8 +321,7 @@ class QueryService:
         Raises:
             FeedGoneError: the query was dropped.
         """
-        feed = self.feed(name)
-        line = feed.current()
+        line = self.feed(name).current()
         if line is not None:
             document: dict[str, Any] = json.loads(line)
             return document
@@ -347,8 +337,6 @@ class QueryService:
             FeedGoneError: the query was dropped.
         """
         entry = self.parts.catalogue.find(name)
-        if entry is not None:
-            return entry.feed
-        if self.parts.catalogue.was_dropped(name):
+        if entry is None and self.parts.catalogue.was_dropped(name):
             raise FeedGoneError(f"the query {name} was dropped")
-        return self.parts.catalogue.get(name).feed
+        return (entry or self.parts.catalogue.get(name)).feed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
@@ -88,10 +89,8 @@ class StreamService:
         """The descriptions of all streams, by name."""
         found = []
         for name in sorted(state.name for state in self.parts.streams):
-            try:
+            with suppress(NotFoundError):  # dropped in the meantime
                 found.append(self.stream(name))
-            except NotFoundError:  # dropped in the meantime
-                continue
         return found
 
     def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
@@ -258,28 +257,23 @@ class StreamService:
         self.parts.turns.require_ready()
         while True:
             state = self.parts.streams.find(stream_ref) or self._opened(stream_ref)
-            if state.derived_from is not None:
-                raise ConflictError(
-                    f"the watermark of stream {state.name} follows the query {state.derived_from}",
-                    code="derived-stream",
-                )
             with self.parts.turns.lock:
-                if state.dropped_for_good or state.derived_from is not None:
-                    continue  # since just now
-                turn = self.parts.acceptor.heartbeat(state, at_ms)
-            break
+                if state.derived_from is not None:
+                    raise ConflictError(
+                        f"the watermark of stream {state.name} follows the query {state.derived_from}",
+                        code="derived-stream",
+                    )
+                if not state.dropped_for_good:  # as it may have been since just now
+                    turn = self.parts.acceptor.heartbeat(state, at_ms)
+                    break
         self.parts.sequencer.drain()
         self.parts.turns.wait_durable()
         if wait:
             self.parts.turns.wait(turn, 60.0)
 
     def _opened(self, stream_ref: str) -> StreamState:
-        """A stream that is new is declared by itself."""
         with self.parts.admin:
-            state, created = self.parts.streams.open(stream_ref)
-        if created:
-            self.lifecycle.tell_new_stream(state)
-        return state
+            return self.lifecycle.open_stream(stream_ref)
 
     def _reader_names(self, iri: str) -> list[str]:
         return [running.name for running in self.parts.router.readers(iri)]

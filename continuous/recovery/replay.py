@@ -24,6 +24,7 @@ from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
+from ..remote.spec import SourceSpec
 from ..static.reading import Past
 from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter
@@ -129,7 +130,8 @@ class Replay:
             return prepared, self._lifecycle.evaluator_maker(prepared)()
 
     def _prepared(self, members: Mapping[str, Any]) -> PreparedQuery:
-        return self._lifecycle.prepare(registration_of(members), members["name"], members["sources"])
+        specs = tuple(map(SourceSpec.from_json, members["sources"]))
+        return self._lifecycle.prepare(registration_of(members), members["name"], specs)
 
     # --- records --------------------------------------------------------------------------------
 

@@ -150,11 +150,6 @@ class StreamRegistry:
             for iri in iris:
                 self.get(iri)
 
-    def open_all(self, iris: Iterable[str]) -> list[StreamState]:
-        """Declare the streams that a text names; the new ones."""
-        opened = [self.open(iri) for iri in iris]
-        return [state for state, new in opened if new]
-
     def check_output(self, iri: str, query: str | None) -> None:
         """Raises ConflictError when the stream that a query would make is fed by something else."""
         state = self.find(iri)
