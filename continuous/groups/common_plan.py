@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Hashable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from ..evaluate.native import AnswerChange, NativeEvaluator
+from pyoxigraph import Literal, NamedNode
+
+from quadrill.store.dictionary import inline_id
+
+from ..algebra.nodes import Var
+from ..algebra.template import MEMBER, PARAMETERS, lift
+from ..evaluate.evaluator import weakly
+from ..evaluate.native import AnswerChange, IncrementalAnswer, NativeEvaluator
+from ..expressions.oxigraph import canonical
 from ..output.feed import Outbox
 from ..plan.plan_state import Encoded, PlanState
 from ..queries.running import RunningQuery
-from ..static.table import StaticStep
+from ..rows import EMPTY, Delta, IdRow, negate
+from ..static.table import Changes, StaticStep
 from ..windows.reports import Evaluation
-from .labelled_plan import LabelledPlan, label_of
 
 log = logging.getLogger("quadrill.continuous")
+
+_INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 
 Failures = list[tuple[RunningQuery, Exception]]
 """The queries that failed in a group; whoever works with groups ends them."""
@@ -89,14 +100,18 @@ class Seat:
 class CommonPlan:
     """Evaluates its members and tells those whose answers change.
 
-    A constant that is the same for all members stays in the plan until somebody comes with another one.
-    Static parts that are the same tables for the first members must be so for all later ones.
+    Its answer is the union of the members' answers, each row with the label of its member. A constant that
+    is the same for all members stays in the plan until somebody comes with another one. Static parts that
+    are the same tables for the first members must be so for all later ones. Answers are read in any thread.
 
     Attributes:
         template: equal for all members.
         record: the newest evaluation of all members.
         shown: the newest one that is durable.
         seats: those of the members, by their labels.
+        varying: the places of the constants (see `algebra.template.skeleton`) in which members differ.
+        state: the plan at work.
+        close: lets go of it; more than once does no harm.
     """
 
     def __init__(
@@ -113,36 +128,55 @@ class CommonPlan:
         what follows. Raises QuadrillError when it cannot be planned.
         """
         self.template = template
-        self._sample = native_of(members[0])
+        self._sample = sample = native_of(members[0])
         assert members[0].last_step is not None
-        self.record = self.shown = Record(0, members[0].last_step, self._sample.statics.steps.turn.version)
+        self.record = self.shown = Record(0, members[0].last_step, sample.statics.steps.turn.version)
         self.seats: dict[int, Seat] = {}
         self._count = count(1)
         self._everybody = members[0].prepared.output == "rstream"
         self._outbox = outbox
         self._failures = failures
         self._announced = False
-        varying, at = self._differing(members), self.record.step.at
-        self._plan = LabelledPlan(self._sample, varying, _labelled(members), at, contents)
+        self._terms = sample.terms
+        # By label: rows of the plan, which bear the label, and the constants.
+        self._answers: dict[int, IncrementalAnswer] = {}
+        self._constants: dict[int, IdRow] = {}
+        self._names = [part.name for part in sample.statics.parts]
+        self._columns = [sorted(var.name for var in part.vars) for part in sample.statics.parts]
+        first, *others = (tables_of(native_of(running)) for running in members)
+        places = set(range(len(first)))
+        # The places of static parts whose rows are there once for all members, and of those that differ.
+        self._common = {at for at in places if all(other[at] == first[at] for other in others)}
+        self._labelled = places - self._common
+        self._plan(self._differing(members), contents)
 
-    @property
-    def varying(self) -> tuple[int, ...]:
-        """The places of the constants in which members differ."""
-        return self._plan.varying
+    def _plan(self, varying: Collection[int], contents: Encoded) -> None:
+        """Make the plan anew, with places of constants that may differ, and let it take its first step."""
+        sample, names = self._sample, self._names
+        self.varying = tuple(sorted(varying))
+        lifted = lift(sample.rest, self.varying, [names[place] for place in self._labelled])
+        tables = dict(sample.tables)
+        tables[PARAMETERS] = [MEMBER.name, *(var.name for var in lifted.parameters)]
+        for place in self._labelled:
+            tables[names[place]] = [*self._columns[place], MEMBER.name]
+        with self._terms.planning:
+            self.state = PlanState(lifted.root, sample.query, tables, sample.options, self._terms)
+            release = self._terms.dictionary.hold(weakly(self._held_rows))
+        self.close = weakref.finalize(self, _let_go, release, self.state.close)
+        for place, change in sample.statics.as_taken().items():
+            if place in self._common:
+                self.state.take(names[place], change.delta)
+        self.step(self.record.step.at, [(key, self.state.copy_of(content)) for key, content in contents])
 
     # --- members ----------------------------------------------------------------------------------
 
     def fits(self, running: RunningQuery) -> bool:
         """True when a query of the template was evaluated when these were and has the same common tables."""
-        mine, theirs = self._sample.statics, native_of(running).statics
+        mine, theirs = tables_of(self._sample), tables_of(native_of(running))
         return (
             running.last_step is not None
             and running.last_step.at == self.record.step.at
-            and all(
-                mine.tables[place] is theirs.tables[place]
-                and mine.parts[place].vars == theirs.parts[place].vars
-                for place in self._common
-            )
+            and all(mine[place] == theirs[place] for place in self._common)
         )
 
     def add(self, joining: Sequence[RunningQuery], contents: Encoded) -> Sequence[Seat]:
@@ -150,25 +184,24 @@ class CommonPlan:
         varying = self._differing(joining)
         if not varying <= set(self.varying):
             self._widen(varying, contents)
-        seats = [Seat(self, label_of(next(self._count)), running) for running in joining]
-        natives = {seat.label: seat.native for seat in seats}
-        self._plan.enter(self.record.step.at, natives)
-        if not all(self._plan.answers[seat.label].equals(seat.native.answer) for seat in seats):
+        seats = [Seat(self, _label(next(self._count)), running) for running in joining]
+        self._enter(seats)
+        if not all(self._answers[seat.label].equals(seat.native.answer) for seat in seats):
             log.error("queries that differ in constants stay alone: together they would answer otherwise")
-            self._plan.leave(self.record.step.at, natives)
+            self._leave(seats)
             return ()
         for seat in seats:
             self.seats[seat.label] = seat
             seat.running.seat = seat
             seat.native.sleep()
-            seat.running.answered_by(self._plan.answer(seat.label))
+            seat.running.answered_by(self._answer(seat.label))
         return seats
 
     def remove(self, seat: Seat) -> None:
         """A member leaves; when this fails the plan is of no use any more."""
         del self.seats[seat.label]
         seat.end()
-        self._plan.leave(self.record.step.at, {seat.label: seat.native})
+        self._leave([seat])
         # One stands for all: who ends lets go of its static parts.
         self._sample = next((other.native for other in self.seats.values()), self._sample)
 
@@ -183,20 +216,6 @@ class CommonPlan:
         found = [running for running, each in steps.items() if each.behind - self._common]
         return found if found and len({each.gaps for each in steps.values()}) > 1 else []
 
-    def close(self) -> None:
-        """Let go of the plan: its last member has left."""
-        self._plan.close()
-
-    @property
-    def state(self) -> PlanState:
-        """The plan at work."""
-        return self._plan.state
-
-    @property
-    def _common(self) -> set[int]:
-        """The places of static parts whose rows are there once for all members."""
-        return set(range(len(self._sample.statics.parts))) - self._plan.labelled
-
     def _differing(self, members: Sequence[RunningQuery]) -> set[int]:
         """The places of constants in which some of these differ from those that are there."""
         mine = self._sample.skeleton.constants
@@ -205,18 +224,46 @@ class CommonPlan:
 
     def _widen(self, more: Collection[int], contents: Encoded) -> None:
         """Constants that were the same so far differ: all members get a plan that knows."""
-        old, at = self._plan, self.record.step.at
-        self._plan = LabelledPlan(self._sample, {*old.varying, *more}, old.labelled, at, contents)
-        self._plan.enter(at, {label: seat.native for label, seat in self.seats.items()})
+        for answer in self._answers.values():
+            answer.settle()
+        self.close()
+        self._plan({*self.varying, *more}, contents)
+        self._enter(self.seats.values())
         for label, seat in self.seats.items():
-            seat.running.answered_by(self._plan.answer(label))
-        old.end()
+            seat.running.answered_by(self._answer(label))
+
+    def _enter(self, seats: Collection[Seat]) -> None:
+        """Queries join; nobody is told the rows that they have."""
+        for seat in seats:
+            native = seat.native
+            constants = [canonical(native.skeleton.constants[place]) for place in self.varying]
+            # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
+            with self._terms.planning:
+                self._constants[seat.label] = tuple(self._terms.dictionary.ids[term] for term in constants)
+            ask = native.query.form == "ask"
+            self._answers[seat.label] = IncrementalAnswer(self.state, native.vars, ask=ask, ordered=False)
+        self._take_members(seats, 1)
+
+    def _leave(self, seats: Collection[Seat]) -> None:
+        self._take_members(seats, -1)
+        for seat in seats:
+            del self._answers[seat.label], self._constants[seat.label]
+
+    def _take_members(self, seats: Collection[Seat], weight: int) -> None:
+        """A step in which the rows of members come or go."""
+        for seat in seats:
+            for place, change in seat.native.statics.as_taken().items():
+                if place in self._labelled:
+                    self._take_labelled(place, seat, change.delta if weight > 0 else negate(change.delta))
+        rows = {(seat.label, *self._constants[seat.label]): weight for seat in seats}
+        self.state.take(PARAMETERS, rows)
+        self.step(self.record.step.at, ())
 
     # --- steps ------------------------------------------------------------------------------------
 
     def evaluate(self, step: Evaluation, now_ms: int, contents: Encoded) -> None:
         """One evaluation of all members; the plan is of no use any more when this fails."""
-        told: Mapping[int, AnswerChange | None] = self._plan.step(step.at, contents)
+        told: Mapping[int, AnswerChange | None] = self.step(step.at, contents)
         if self._everybody:
             told = {**dict.fromkeys(self.seats), **told}
         self._tell(told, step, now_ms, self.record.number + 1)
@@ -230,16 +277,61 @@ class CommonPlan:
         changed: list[Seat] = []
         common = True
         for seat, step in steps.items():
-            if self._plan.take(seat.label, seat.native, step.changes, common=common):
+            if self._take(seat, step.changes, common=common):
                 changed.append(seat)
             common = False
         if not changed:
             return
-        told = self._plan.step(at, ())
+        told = self.step(at, ())
         for seat in changed:
             seat.running.static.note(now_ms, "trigger", changed=True)
         changes = {seat.label: told.get(seat.label) for seat in changed}
         self._tell(changes, Evaluation(at, "tick"), now_ms, self.record.number)
+
+    def step(self, at: int, contents: Encoded) -> dict[int, AnswerChange]:
+        """One transaction: what changed for whom, by the members' labels."""
+        delta = self.state.step(self.state.gather(at, contents))
+        changes: dict[int, Delta] = {}
+        place = self.state.plan.schema.position(MEMBER.name)
+        for row, weight in delta.items():
+            changes.setdefault(row[place], {})[row] = weight
+        told = {label: self._answer(label, mine) for label, mine in changes.items()}
+        if self._terms.dictionary.due:
+            self._terms.tidy()
+        return told
+
+    def _answer(self, label: int, delta: Delta = EMPTY) -> AnswerChange:
+        """The answer of a member, behind a step that changed it so."""
+        return self._answers[label].step(delta)
+
+    def _take(self, seat: Seat, changes: Changes, *, common: bool) -> bool:
+        """Take changes of a member's static parts into the next step; True when they can make a difference.
+
+        With ``common`` those of parts that are the same for all members too.
+        """
+        changed = False
+        for place, change in changes.items():
+            if place in self._labelled:
+                found = self._take_labelled(place, seat, change.delta)
+            elif common:
+                found = self.state.take(self._names[place], change.delta)
+            else:
+                found = self.state.reads(self._names[place]) and bool(change.delta)
+            changed = found or changed
+        return changed
+
+    def _take_labelled(self, place: int, seat: Seat, delta: Delta) -> bool:
+        names = [var.name for var in seat.native.statics.parts[place].vars]
+        columns = [names.index(name) for name in self._columns[place]]
+        rows = {(*(row[each] for each in columns), seat.label): weight for row, weight in delta.items()}
+        return self.state.take(self._names[place], rows)
+
+    def _held_rows(self) -> Iterator[IdRow]:
+        """In the order in which rows are made from others (`quadrill.store.sweep`)."""
+        yield from list(self._constants.values())
+        yield from self.state.held()
+        for answer in list(self._answers.values()):
+            yield from list(answer.rows)
 
     def _tell(
         self, told: Mapping[int, AnswerChange | None], step: Evaluation, now_ms: int, number: int
@@ -250,7 +342,7 @@ class CommonPlan:
             try:
                 seat.settle()
                 seat.seen = number
-                seat.running.tell(step, self._plan.answer(label) if change is None else change, now_ms)
+                seat.running.tell(step, self._answer(label) if change is None else change, now_ms)
             except Exception as error:
                 self._failures.append((seat.running, error))
 
@@ -266,14 +358,17 @@ def native_of(running: RunningQuery) -> NativeEvaluator:
     return running.evaluator
 
 
-def _labelled(members: Sequence[RunningQuery]) -> set[int]:
-    """The places of static parts that are not the same for all."""
-    first, *others = (native_of(running).statics for running in members)
-    return {
-        place
-        for place, table in enumerate(first.tables)
-        if any(
-            other.tables[place] is not table or other.parts[place].vars != first.parts[place].vars
-            for other in others
-        )
-    }
+def tables_of(native: NativeEvaluator) -> list[tuple[Hashable, tuple[Var, ...]]]:
+    """The tables of the static parts with their columns: queries with equal ones have the same rows there."""
+    statics = native.statics
+    return [(table, part.vars) for table, part in zip(statics.tables, statics.parts, strict=True)]
+
+
+def _label(number: int) -> int:
+    """The id that stands for a member in rows: a number is held inside its id."""
+    return inline_id(Literal(str(number), datatype=_INTEGER))
+
+
+def _let_go(release: Callable[[], None], close: Callable[[], object]) -> None:
+    release()
+    close()

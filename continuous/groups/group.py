@@ -13,7 +13,7 @@ from ..queries.running import RunningQuery
 from ..rows import Delta, IdRow
 from ..windows.encoded import NOTHING, EncodedContent, Taken, WindowKey
 from ..windows.reports import Evaluation, Skipped
-from .common_plan import CommonPlan, Failures, Seat, native_of
+from .common_plan import CommonPlan, Failures, Seat, native_of, tables_of
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -313,10 +313,10 @@ def _in_common(running: RunningQuery) -> Hashable:
     """Equal for queries of a template that one plan can be made for just now."""
     native = native_of(running)
     assert running.last_step is not None
-    # The static parts whose rows may not differ between members, and their columns.
+    # The static parts whose rows may not differ between members.
     parts = [
-        (table, part.vars)
-        for part, table in zip(native.statics.parts, native.statics.tables, strict=True)
+        table
+        for part, table in zip(native.statics.parts, tables_of(native), strict=True)
         if part.name not in native.skeleton.tables
     ]
     return running.last_step.at, tuple(parts)

@@ -11,7 +11,7 @@ import pytest
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.groups.labelled_plan import LabelledPlan
+from quadrill.continuous.groups.common_plan import CommonPlan
 
 from ..engines import E, bench, sweep_always
 from ..test_recovery import Life, comparable, take
@@ -109,7 +109,7 @@ def test_when_the_common_plan_fails_each_goes_on_alone(
             b.push(1, "b")
             assert joined(b.engine) == (4 if fails else 0)
             if fails:
-                monkeypatch.setattr(LabelledPlan, "step", lambda *_: 1 / 0)
+                monkeypatch.setattr(CommonPlan, "step", lambda *_: 1 / 0)
             if not at_commit:
                 b.push(3_500, "a")
             b.store.update(f'INSERT DATA {{ <{E}b> <{E}name> "2" }}')
