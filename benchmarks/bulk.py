@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from quadrill.continuous.algebra.nodes import Var
-from quadrill.continuous.element import Solution
 from quadrill.continuous.language import parse
+from quadrill.continuous.rows import Solution
 from quadrill.continuous.spark import SparkTables
 from quadrill.continuous.static.static_evaluator import static_text
 from quadrill.store.bulk import BulkLoader, LoadOptions

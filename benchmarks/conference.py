@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadrill.continuous.element import Element
+from quadrill.continuous.inputs import Element
 
 LV = "http://deri.org/floorplan/"
 DC = "http://purl.org/dc/elements/1.1/"

@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.evaluator import Evaluator
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
-from quadrill.continuous.inputs import Arrival, StreamTime
+from quadrill.continuous.inputs import Arrival, Element, StreamTime
 from quadrill.continuous.language import parse
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.windows.reports import Evaluation, Report

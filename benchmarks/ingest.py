@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse, serialize
 
-from quadrill.continuous.element import Element
+from quadrill.continuous.inputs import Element
 from quadrill.continuous.streams.decode import DecodeOptions, decode
 
 from . import taxi

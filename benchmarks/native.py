@@ -14,10 +14,9 @@ import time
 from collections.abc import Sequence
 from itertools import islice
 
-from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
-from quadrill.continuous.inputs import Arrival, StreamTime
+from quadrill.continuous.inputs import Arrival, Element, StreamTime
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.windows.reports import Evaluation
 from quadrill.store.quads.quad_store import QuadStore

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from pyoxigraph import NamedNode, Quad, QuerySolutions, QueryTriples, Store
 
-from quadrill.continuous.element import Element
+from quadrill.continuous.inputs import Element
 
 _BLOCK = re.compile(r"STREAM\s*<[^>]*>\s*\[(NOW|TRIPLES 1|RANGE (\d+)s)\]\s*\{")
 

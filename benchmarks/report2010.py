@@ -19,8 +19,8 @@ from pathlib import Path
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.inputs import Element
 from quadrill.continuous.static.static_evaluator import EvaluationOptions, StaticEvaluator
 from quadrill.store.quads.quad_store import QuadStore
 

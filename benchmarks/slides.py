@@ -13,9 +13,8 @@ from itertools import count
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.inputs import Arrival, StreamTime
+from quadrill.continuous.inputs import Arrival, Element, StreamTime
 from quadrill.continuous.language import parse
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.windows.reports import Evaluation, Report

@@ -17,7 +17,7 @@ from itertools import accumulate
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadrill.continuous.element import Element
+from quadrill.continuous.inputs import Element
 
 STREAM = "http://localhost/Taxi"
 NS = "http://debs2015.org/taxi#"

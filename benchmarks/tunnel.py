@@ -26,8 +26,8 @@ from unittest.mock import patch
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from quadrill.continuous.algebra.reify import REIFIES
-from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.inputs import Element
 from quadrill.continuous.language import parse
 from quadrill.continuous.plan import plan_state
 from quadrill.continuous.static.static_evaluator import EvaluationOptions

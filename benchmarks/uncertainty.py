@@ -16,8 +16,8 @@ from typing import Any
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.inputs import Element
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.store.quads.quad_store import QuadStore

@@ -1,14 +1,31 @@
-"""What goes into a query's timeline: inputs of streams, values of event time."""
+"""What goes into a query's timeline: elements and other inputs of streams, values of event time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
 
-from .element import Element
+from pyoxigraph import Quad
 
 NEVER = -(1 << 62)
 """An instant before all others, in milliseconds."""
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Element:
+    """One RDF dataset that arrived atomically on a stream.
+
+    ``quads`` keep the order of the serialisation, terms are in the store's own forms and blank nodes are
+    renamed so that they never clash with another element's. ``event_time`` in milliseconds; ``seq`` is
+    given at accept time and never repeats on its stream. Nothing but ``encoded`` is ever set again.
+    """
+
+    quads: tuple[Quad, ...]
+    event_time: int
+    seq: int
+    encoded: tuple[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
+    """The quads as whoever encoded them last remembers them, with a stamp that says how long that holds."""
 
 
 class StreamTime(NamedTuple):
@@ -61,3 +78,7 @@ class Idle:
 
 
 StreamInput: TypeAlias = Arrival | Advance | Idle
+
+WindowContent: TypeAlias = Mapping[Quad, int]
+"""The content of one window at an instant: each live quad once, with the greatest event time among the
+live occurrences (C-SPARQL's ``timestamp()`` reads it)."""

@@ -13,7 +13,7 @@ from typing import Any
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
 from .algebra.nodes import Term
-from .element import Solution
+from .rows import Solution
 
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 

@@ -11,6 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from .algebra.nodes import Term
+
+Solution: TypeAlias = tuple[Term | None, ...]
+"""One solution, in the order of the answer's variables; None is unbound."""
 IdRow: TypeAlias = tuple[int, ...]
 Delta: TypeAlias = dict[IdRow, int]
 K = TypeVar("K")

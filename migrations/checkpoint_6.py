@@ -17,8 +17,7 @@ from typing import Any
 from pyoxigraph import Quad
 
 from quadrill.continuous.durable.packing import QuadNumbers, elements_of, numbers_of, tabled
-from quadrill.continuous.element import Element
-from quadrill.continuous.inputs import StreamTime
+from quadrill.continuous.inputs import Element, StreamTime
 from quadrill.continuous.output.emission import EmissionCounts
 from quadrill.continuous.queries.snapshot import AnswerSnapshot, CountsSnapshot, QuerySnapshot
 from quadrill.continuous.recovery.state import EngineSnapshot, EntrySnapshot, StreamSnapshot

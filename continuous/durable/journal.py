@@ -32,8 +32,7 @@ from pyoxigraph import Quad, RdfFormat, parse, serialize
 from quadrill.store.logs.input_log import SegmentedLog, Sync
 from quadrill.store.logs.result_log import ResultLog
 
-from ..element import Element
-from ..inputs import Advance, Arrival, Idle, StreamInput, StreamTime
+from ..inputs import Advance, Arrival, Element, Idle, StreamInput, StreamTime
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
-from ..element import Element
+from ..inputs import Element
 
 Term: TypeAlias = NamedNode | Literal | BlankNode | Triple
 Records: TypeAlias = Mapping[str, type[Any]]

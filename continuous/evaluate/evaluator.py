@@ -26,11 +26,10 @@ from ..algebra.static import (
     projected,
     split_static,
 )
-from ..element import Solution
 from ..output.construct import Template
 from ..output.emission import ChangedAnswer
 from ..plan.plan_state import PlanState
-from ..rows import IdRow
+from ..rows import IdRow, Solution
 from ..static.static_evaluator import EvaluationOptions, StaticEvaluator
 from ..static.static_inputs import StaticInputs
 from ..static.table import Changes

@@ -24,9 +24,8 @@ from ..algebra.static import StaticPattern, is_static, is_volatile
 from ..algebra.template import Skeleton, skeleton
 from ..algebra.triggers import unkeyed
 from ..algebra.volatile import with_clock
-from ..element import Solution
 from ..plan.plan_state import Encoded, PlanState
-from ..rows import Delta, IdRow
+from ..rows import Delta, IdRow, Solution
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry

@@ -24,9 +24,10 @@ from ..algebra.reify import assert_quoted, canonical_content, has_reifiers
 from ..algebra.static import MERGED_PART
 from ..algebra.text import SparqlText
 from ..algebra.volatile import uses_timestamps
-from ..element import Solution, WindowContent
 from ..expressions.oxigraph import Functions
+from ..inputs import WindowContent
 from ..output.emission import difference
+from ..rows import Solution
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry

@@ -26,8 +26,8 @@ from ..algebra.build import UNIT, join, operands, union, with_operands
 from ..algebra.graphs import evaluates_by_graph
 from ..algebra.nodes import MERGED, Algebra, Bgp, Graph, TriplePattern, Var, Window
 from ..algebra.query import WindowDeclaration
-from ..element import Solution
 from ..expressions.oxigraph import Functions
+from ..rows import Solution
 from ..windows.encoded import WindowKey
 
 NAME = NamedNode("urn:quadrill:name")

@@ -10,7 +10,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Triple
 
 from ..algebra.nodes import Term, TermPattern, TriplePattern, TripleTerm, Var
 from ..algebra.query import TemplateQuad
-from ..element import Solution
+from ..rows import Solution
 
 
 class Template:

@@ -20,9 +20,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 from ..algebra.nodes import Term
 from ..algebra.query import ContinuousQuery, Output
 from ..algebra.rewrites import has_order
-from ..element import Solution
 from ..remote.query import QuerySources
 from ..results import XSD_STRING, in_fixed_order, one_line, quads_text, term_json
+from ..rows import Solution
 from ..windows.reports import Evaluation, Interval
 from .subscription import EventKind
 

@@ -26,7 +26,7 @@ from quadrill.store.changes.commit import Commit, graph_key
 from quadrill.store.errors import ConflictError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..element import Solution
+from ..rows import Solution
 from ..streams.decode import store_form
 from .emission import Construct
 

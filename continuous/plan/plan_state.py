@@ -15,12 +15,11 @@ from quadrill.store.dictionary import Pins
 from ..algebra.nodes import Algebra
 from ..algebra.query import ContinuousQuery
 from ..algebra.volatile import GREATEST
-from ..element import Solution
 from ..expressions.compile import ExpressionContext
 from ..expressions.oxigraph import canonical, greatest, instant_literal
 from ..operators.join import Join
 from ..operators.ordering import TopK
-from ..rows import Delta, IdRow, merge
+from ..rows import Delta, IdRow, Solution, merge
 from ..static.lookup import Lookup
 from ..static.shared_rows import SharedArrangement
 from ..static.static_evaluator import EvaluationOptions

@@ -18,11 +18,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.errors import ConflictError, LimitError, NotFoundError, QuadrillError, QueryTextError
+from quadrill.store.registry import Registry
 from quadrill.store.registry.records import QueryRecord, QueryState
 from quadrill.store.sparql.big_stack import start_with_big_stack
 
@@ -37,9 +38,6 @@ from ..streams.accept import LogRecord
 from .prepare import PreparedQuery, Reads
 from .registration import Registration
 from .running import RunningQuery
-
-if TYPE_CHECKING:
-    from quadrill.store.registry import Registry
 
 
 class Making(Future[Evaluator]):

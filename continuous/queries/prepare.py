@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.columnar import ColumnarEngine
 from ..algebra.graphs import graphs_read
@@ -27,9 +27,6 @@ from ..streams.registry import last_segment
 from ..windows.kinds import kind_of, show_window
 from ..windows.reports import Report
 from .registration import Profile, Registration
-
-if TYPE_CHECKING:
-    from quadrill.store.quads.quad_store import QuadStore
 
 
 @dataclass(frozen=True, slots=True)

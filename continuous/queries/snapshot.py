@@ -8,8 +8,8 @@ from typing import Any
 
 from pyoxigraph import Quad
 
-from ..element import Solution
 from ..output.emission import AskEmission, ConstructEmission, EmissionCounts
+from ..rows import Solution
 from ..windows.query_streams import RECORDS as TIMELINE_RECORDS
 from ..windows.query_streams import TimelineSnapshot
 from ..windows.reports import Evaluation

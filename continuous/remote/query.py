@@ -8,7 +8,7 @@ from typing import Any
 from pyoxigraph import NamedNode, Quad
 
 from ..algebra.nodes import Service, Var
-from ..element import Solution
+from ..rows import Solution
 from .source_registry import SourceRegistry
 from .spec import SourceSpec, service_spec
 from .value import SourceValue, absent

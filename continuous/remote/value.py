@@ -27,8 +27,8 @@ from quadrill.store.terms import in_store_form
 
 from ..algebra.nodes import Term
 from ..durable.journal import from_lines, to_lines
-from ..element import Solution
 from ..results import solutions
+from ..rows import Solution
 from .spec import SourceSpec
 
 _CELL = NamedNode("urn:quadrill:cell")

@@ -22,7 +22,7 @@ from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.columnar import Choice, Graphs
 from ..algebra.nodes import Algebra, Var
-from ..element import Solution
+from ..rows import Solution
 from .results import rows_of
 from .rule import NO_MIRROR, choose, refused
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..algebra.nodes import Term
-from ..element import Solution
+from ..rows import Solution
 from .worker import terms_of
 
 

@@ -16,7 +16,7 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.frozen import FrozenReader
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..element import Solution
+from ..rows import Solution
 from ..settings import StaticLimits
 from .keyed_rows import TooManyRowsError, rows_with
 from .reading import CommitOrder, TableReplay, active

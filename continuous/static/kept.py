@@ -39,8 +39,7 @@ from quadrill.store.terms import Term
 
 from ..algebra.columnar import Choice
 from ..durable.journal import from_lines, to_lines
-from ..element import Solution
-from ..rows import Delta
+from ..rows import Delta, Solution
 from ..settings import StaticLimits
 from ..windows.encoded import EngineTerms
 from .reading import Background

@@ -17,7 +17,7 @@ from ..algebra.canonical import restrict
 from ..algebra.nodes import Term, Values, Var
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Key, can_be_named
-from ..element import Solution
+from ..rows import Solution
 from .static_evaluator import Reader, StaticEvaluator
 
 KeyValues = Mapping[Key, set[tuple[Term, ...]]]

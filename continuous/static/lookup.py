@@ -25,9 +25,8 @@ from quadrill.store.errors import ConflictError
 from quadrill.store.quads.frozen import FrozenReader
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..element import Solution
 from ..operators.arrangement import Arrangement, Key, key_of
-from ..rows import Delta, IdRow, add
+from ..rows import Delta, IdRow, Solution, add
 from .keyed_rows import TermKey, rows_of
 from .static_evaluator import Reader
 from .table import Change, Table

@@ -22,8 +22,7 @@ from quadrill.store.errors import ConflictError, LimitError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..durable.turns import Turn
-from ..element import Solution
-from ..rows import Delta, difference
+from ..rows import Delta, Solution, difference
 from .static_evaluator import StaticEvaluator
 from .table import FreshRows, Table
 

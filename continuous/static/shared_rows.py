@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TypeAlias
 
-from ..element import Solution
 from ..operators.arrangement import Arrangement, Index, Key, enter, key_of
-from ..rows import EMPTY, Delta, IdRow, add, merge, negate
+from ..rows import EMPTY, Delta, IdRow, Solution, add, merge, negate
 from ..windows.encoded import EngineTerms
 
 Columns: TypeAlias = tuple[int, ...]

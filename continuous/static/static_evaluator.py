@@ -26,10 +26,10 @@ from ..algebra.nodes import Algebra, Distinct, Graph, Project, Reduced, Service,
 from ..algebra.query import ContinuousQuery, WindowDeclaration
 from ..algebra.static import MERGED_PART, StaticPattern, projected
 from ..algebra.text import SparqlText, row_text
-from ..element import Solution
 from ..expressions.oxigraph import Functions
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import NO_SOURCES, QuerySources
+from ..rows import Solution
 from ..uncertainty import custom_functions
 from ..windows.encoded import WindowKey
 

@@ -12,8 +12,7 @@ from ..algebra.canonical import Canonical, canonical
 from ..algebra.rewrites import has_order
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import triggers
-from ..element import Solution
-from ..rows import IdRow, difference
+from ..rows import IdRow, Solution, difference
 from ..windows.encoded import EngineTerms
 from .lookup import Lookup, lookup_figures
 from .reading import active

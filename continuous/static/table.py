@@ -18,8 +18,7 @@ from ..algebra.columnar import Choice
 from ..algebra.nodes import Term
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
-from ..element import Solution
-from ..rows import Delta, IdRow, difference, merge
+from ..rows import Delta, IdRow, Solution, difference, merge
 from ..windows.encoded import EngineTerms
 from .shared_rows import SharedRows
 from .static_evaluator import Dataset, StaticEvaluator

@@ -21,7 +21,7 @@ from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY, Commit, GraphName, 
 from ..algebra.nodes import Term, Var
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Key, Trigger, triggers
-from ..element import Solution
+from ..rows import Solution
 from .table import Table
 
 Constants = tuple[Term | None, ...]

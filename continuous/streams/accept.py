@@ -14,9 +14,8 @@ from quadrill.store.registry.records import Stamping, StreamRecord
 
 from ..clock import Clock
 from ..durable.turns import InputTurn, TurnQueue
-from ..element import Element
 from ..errors import InputError
-from ..inputs import Advance, Arrival, Idle, StreamInput, StreamTime
+from ..inputs import Advance, Arrival, Element, Idle, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .checks import checked
 from .dead_letters import DeadLetter, DeadLetters

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from typing import Literal as OneOf
 
-from ..element import Element
+from ..inputs import Element
 from ..results import quads_text
 
 Reason = OneOf["late", "failed"]

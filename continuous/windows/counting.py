@@ -6,7 +6,7 @@ from bisect import insort
 from collections import deque
 from dataclasses import dataclass, field
 
-from ..element import Element
+from ..inputs import Element
 from .operator import ORDER, WindowOperator, WindowState
 
 

@@ -19,8 +19,8 @@ from quadrill.store.dictionary import SweepPace, TermDictionary
 
 from ..algebra.reify import REIFIES
 from ..durable.packing import QuadNumbers
-from ..element import Element
 from ..expressions.values import OrderKeys, ValueTable
+from ..inputs import Element
 from ..rows import EMPTY, Delta, IdRow
 from .live import ContentSnapshot
 

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import chain
 
-from ..element import Element
+from ..inputs import Element
 from .operator import ORDER, WindowOperator, WindowState
 from .reports import Interval
 

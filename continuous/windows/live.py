@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pyoxigraph import Quad
 
 from ..durable.packing import QuadNumbers
-from ..element import Element, WindowContent
+from ..inputs import Element, WindowContent
 
 
 class TimesSnapshot(NamedTuple):

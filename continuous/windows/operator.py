@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Self, TypeAlias
 
-from ..element import Element
+from ..inputs import Element
 from .encoded import EncodedContent
 from .live import ContentSnapshot, LiveQuads
 from .reports import Interval

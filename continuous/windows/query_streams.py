@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from pyoxigraph import NamedNode
 
 from ..algebra.query import WindowDeclaration
-from ..element import Element
-from ..inputs import Arrival, StreamTime
+from ..inputs import Arrival, Element, StreamTime
 from .counting import BatchState, ElementsState, Triples, TriplesState
 from .encoded import EncodedContent, WindowKey
 from .grid import GridState, GridWindow

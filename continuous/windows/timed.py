@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..element import Element
+from ..inputs import Element
 from ..rows import IdRow
 from .encoded import ElementCoder, EncodedContent, Predicates
 from .live import ContentSnapshot, TimesSnapshot

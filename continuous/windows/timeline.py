@@ -19,8 +19,7 @@ from copy import copy
 from itertools import groupby
 
 from ..algebra.query import WindowDeclaration
-from ..element import Element
-from ..inputs import Advance, Arrival, Idle, StreamInput
+from ..inputs import Advance, Arrival, Element, Idle, StreamInput
 from .operator import EVENT_TIME, WindowOperator
 from .query_streams import ContentOf, InputOrder, QueryWindows, StreamsOf, TimelineSnapshot, View
 from .reports import Cause, Evaluation, Interval, Report, Skipped, Step

@@ -12,10 +12,10 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.algebra.columnar import Choice, Graphs
 from quadrill.continuous.algebra.nodes import Algebra, Var
-from quadrill.continuous.element import Solution
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.rows import Solution
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.store.errors import UnsupportedError

@@ -7,8 +7,8 @@ from pyoxigraph import NamedNode
 
 from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, element_of, trips
-from quadrill.continuous.element import Element
 from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.inputs import Element
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.dictionary import SweepPace

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal
 
 from quadrill.continuous.algebra.query import Output
-from quadrill.continuous.element import Solution
 from quadrill.continuous.evaluate.recomputing import Answer
 from quadrill.continuous.output.emission import Moment, SelectEmission, difference
+from quadrill.continuous.rows import Solution
 
 ROWS = st.lists(st.sampled_from("abc"), max_size=8)
 

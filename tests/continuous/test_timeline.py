@@ -10,8 +10,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import WindowDeclaration, WindowSpec
-from quadrill.continuous.element import Element
-from quadrill.continuous.inputs import Advance, Arrival, Idle, StreamTime
+from quadrill.continuous.inputs import Advance, Arrival, Element, Idle, StreamTime
 from quadrill.continuous.windows.encoded import ElementCoder, EncodedContent
 from quadrill.continuous.windows.reports import Evaluation, Report, Skipped
 from quadrill.continuous.windows.timeline import QueryTimeline

@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.algebra.nodes import Var
-from quadrill.continuous.element import Element, WindowContent
 from quadrill.continuous.evaluate.evaluator import Evaluator
 from quadrill.continuous.evaluate.native import AnswerChange, NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import Answer, ReferenceEvaluator
+from quadrill.continuous.inputs import Element, WindowContent
 from quadrill.continuous.windows.encoded import EncodedContent, WindowKey
 from quadrill.continuous.windows.timed import TimedContent
 

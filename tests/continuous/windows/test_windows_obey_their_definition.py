@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
-from quadrill.continuous.element import Element
+from quadrill.continuous.inputs import Element
 from quadrill.continuous.rows import IdRow
 from quadrill.continuous.windows.counting import BatchWindow, ElementsWindow, TriplesWindow
 from quadrill.continuous.windows.encoded import ElementCoder, EncodedContent
