@@ -95,7 +95,9 @@ class QueryLifecycle:
         self.parts.catalogue.refuse_cycles(prepared)
         if prepared.made_stream is not None:
             self.parts.streams.check_output(prepared.made_stream, prepared.name)
-        self.parts.streams.require_known(prepared.streams)
+        if not self.parts.settings.auto_declare:
+            for iri in prepared.streams:
+                self.parts.streams.get(iri)
 
     def run(
         self,
@@ -207,8 +209,9 @@ class QueryLifecycle:
 
     def open_stream(self, name_or_iri: str) -> StreamState:
         """The stream of a reference; one that is unknown is declared by itself."""
-        state, created = self.parts.streams.open(name_or_iri)
-        if created:
+        with self.parts.admin:
+            state, new = self.parts.streams.open(name_or_iri)
+        if new:
             self.tell_new_stream(state)
         return state
 

@@ -186,7 +186,7 @@ class StreamService:
         if idempotency_key is not None:
             key = idempotency_key, fingerprint_of(body, media_type, at=at, each=each, partial=partial)
         while True:
-            state = known.get(stream_ref) or self._opened(stream_ref)
+            state = known.get(stream_ref) or self.lifecycle.open_stream(stream_ref)
             if state.derived_from is not None:
                 raise ConflictError(
                     f"stream {state.name} is made by the query {state.derived_from}, "
@@ -256,7 +256,7 @@ class StreamService:
         """
         self.parts.turns.require_ready()
         while True:
-            state = self.parts.streams.find(stream_ref) or self._opened(stream_ref)
+            state = self.parts.streams.find(stream_ref) or self.lifecycle.open_stream(stream_ref)
             with self.parts.turns.lock:
                 if state.derived_from is not None:
                     raise ConflictError(
@@ -270,10 +270,6 @@ class StreamService:
         self.parts.turns.wait_durable()
         if wait:
             self.parts.turns.wait(turn, 60.0)
-
-    def _opened(self, stream_ref: str) -> StreamState:
-        with self.parts.admin:
-            return self.lifecycle.open_stream(stream_ref)
 
     def _reader_names(self, iri: str) -> list[str]:
         return [running.name for running in self.parts.router.readers(iri)]

@@ -70,34 +70,22 @@ class Attachments:
             running.feed.reset()
         start = running.prepared.registration.start_from if replay_from is None else replay_from
         pending = self.end_waiting(running.name)
-        if start is not None and pending is None:
-            self.repeated = self._turns.number
+        if pending is None:
+            pending = self.pending(running.name, running.prepared)
+            if start is not None:
+                self.repeated = self._turns.number
+                pending.kept = self._streams.kept_now() if kept is None else kept
+        pending.running, pending.start, pending.repeats = running, start, replay_from is not None
         if replay_from is not None:
             self._streams.forget_failed(running.name, replay_from)
-        repeats = replay_from is not None
-        if running.statics is not None and not running.statics.known():
-            # The rows of a static part are read anew just now: the query begins in the turn that has them.
-            if pending is None:
-                pending = self.pending(running.name, running.prepared)
-                if start is not None:
-                    pending.kept = self._streams.kept_now() if kept is None else kept
-            pending.running, pending.start, pending.repeats = running, start, repeats
-            self._router.reserve(pending)
-            entry = self._catalogue.find(running.name)
-            if entry is not None:
-                entry.pending = pending
-            return 0
-        if pending is not None:
-            pending.start, pending.repeats = start, repeats
-            return self._attach_late(running, pending)
-        if start is None:
-            return self._router.attach(running, None)
-        running.repeats = repeats
-        try:
-            retained = self._streams.retained(running.timeline.inputs.streams, start, kept)
-            return self._router.attach(running, retained)
-        finally:
-            running.repeats = False
+        if running.statics is None or running.statics.known():
+            return self._begin(running, pending)
+        # The rows of a static part are read anew just now: the query begins in the turn that has them.
+        self._router.reserve(pending)
+        entry = self._catalogue.find(running.name)
+        if entry is not None:
+            entry.pending = pending
+        return 0
 
     def begin_ready(self) -> None:
         """Static parts were read: queries that waited for them only begin."""
@@ -105,21 +93,22 @@ class Attachments:
             running = pending.running
             if running is not None and running.statics is not None and running.statics.known():
                 self.end_waiting(running.name)
-                self._attach_late(running, pending)
+                self._begin(running, pending)
 
-    def _attach_late(self, running: RunningQuery, pending: Pending) -> int:
-        """A query had to wait for its static parts: first comes what was kept for it meanwhile."""
-        if pending.problem is None:
-            return self._router.attach(running, self._kept(running, pending))
-        self._router.attach(running, None)
-        self._router.fail(running, pending.problem)
-        return 0
+    def _begin(self, running: RunningQuery, pending: Pending) -> int:
+        """First comes what its streams retain and what was kept for it while it had to wait."""
+        if pending.problem is not None:
+            self._router.attach(running, ())
+            self._router.fail(running, pending.problem)
+            return 0
+        if pending.start is None:
+            return self._router.attach(running, pending.inputs)
+        running.repeats = pending.repeats
+        return self._router.attach(running, self._kept(running, pending, pending.start))
 
-    def _kept(self, running: RunningQuery, pending: Pending) -> Iterator[StreamInput]:
-        if pending.start is not None:
-            running.repeats = pending.repeats
-            yield from self._streams.retained(running.timeline.inputs.streams, pending.start, pending.kept)
-            running.repeats = False
+    def _kept(self, running: RunningQuery, pending: Pending, start: int) -> Iterator[StreamInput]:
+        yield from self._streams.retained(running.timeline.inputs.streams, start, pending.kept)
+        running.repeats = False
         yield from pending.inputs
 
     # --- waiting for static parts ---------------------------------------------------------------
@@ -179,11 +168,10 @@ class Attachments:
 
     def detach(self, entry: Entry, running: RunningQuery | None, dropped: bool) -> None:
         """A query ends, and its feed with it when it was dropped."""
-        if self._router.pending.pop(entry.name, None) is not None:
-            self._streams.release(entry.name)
+        self._router.pending.pop(entry.name, None)
+        self._streams.release(entry.name)
         if running is not None:
             self._router.forget(running)
-            self._streams.release(running.name)
             if running.statics is not None:
                 running.statics.close()
         if dropped:

@@ -140,7 +140,7 @@ class Router:
 
     # --- queries --------------------------------------------------------------------------------
 
-    def attach(self, running: RunningQuery, replay: Iterable[StreamInput] | None) -> int:
+    def attach(self, running: RunningQuery, replay: Iterable[StreamInput]) -> int:
         """From now on the query gets inputs; those of ``replay``, what its streams retain, come first.
 
         Returns:
@@ -150,16 +150,15 @@ class Router:
         self._enter(running)
         self._move([running], lambda running: running.begin(now))
         replayed = 0
-        for event in replay or ():
+        for event in replay:
             replayed += len(event.elements) if isinstance(event, Arrival) else 0
             if running.state != "failed":
                 try:
                     running.handle(event, now)
                 except Exception as error:
                     self.fail(running, error, event)
-        if replay is not None:
-            # What it was given is not what others were.
-            running.timeline.inputs.first = None
+        # What it was given is not what others were.
+        running.timeline.inputs.first = None
         if running.state != "failed":
             self._groups.enter(running)
         _derive_time(self._acceptor, running, self._outputs.get(running))

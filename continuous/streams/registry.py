@@ -144,12 +144,6 @@ class StreamRegistry:
 
     # --- for queries ----------------------------------------------------------------------------
 
-    def require_known(self, iris: Iterable[str]) -> None:
-        """Raises NotFoundError for a stream of a text that would have to be declared first."""
-        if not self._settings.auto_declare:
-            for iri in iris:
-                self.get(iri)
-
     def check_output(self, iri: str, query: str | None) -> None:
         """Raises ConflictError when the stream that a query would make is fed by something else."""
         state = self.find(iri)
@@ -218,9 +212,9 @@ class StreamRegistry:
         return {each.iri: list(each.inputs) for each in self if each.derived_from is None}
 
     def retained(
-        self, iris: Iterable[str], from_ms: int, kept: dict[str, list[LogRecord]] | None = None
+        self, iris: Iterable[str], from_ms: int, kept: dict[str, list[LogRecord]]
     ) -> Iterator[StreamInput]:
-        """The inputs that some streams retain from an event time on, in the order of acceptance.
+        """The inputs of some streams from an event time on, in the order of acceptance.
 
         ``kept`` is what `kept_now` gave; of other streams it is what they retain now.
         """
@@ -228,7 +222,7 @@ class StreamRegistry:
         with self._lock:
             for iri in iris:
                 state = self.find(iri)
-                if kept is not None and iri in kept:
+                if iri in kept:
                     logs.append(kept[iri])
                 elif state is not None:
                     logs.append(list(state.inputs))
