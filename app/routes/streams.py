@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
-from quadrill.continuous.results import one_line
-from quadrill.continuous.streams.dead_letters import LetterWatcher
+from quadrill.continuous.output.subscription import Subscription
 from quadrill.continuous.streams.times import instant_ms
 
 from ..feeds.events import EVENT_STREAM, EventStream
@@ -64,7 +63,7 @@ def get_dead_letters(name: str) -> Response:
 class _Letters:
     """Dead letters as frames."""
 
-    def __init__(self, watcher: LetterWatcher) -> None:
+    def __init__(self, watcher: Subscription) -> None:
         self._watcher = watcher
         self.listen = watcher.listen
         self.close = watcher.close
@@ -72,9 +71,9 @@ class _Letters:
 
     def take(self) -> list[bytes]:
         """The frames that are ready; after the end of the buffer the client has to begin again."""
-        changes = self._watcher.take()
-        self.finished = self._watcher.closed
-        return [frame(kind=kind, data=one_line(letter.to_json())) for kind, letter in changes]
+        frames = [frame(kind=event.kind, data=event.data) for event in self._watcher.take()]
+        self.finished = self._watcher.exhausted
+        return frames
 
 
 @blueprint.post("/streams/<part:name>/dead-letters:retry")

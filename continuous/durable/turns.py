@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -196,10 +196,6 @@ class TurnQueue:
         if version != self.version:
             self.note_of_turn("seen", turn=self.number, query=name, version=version)
 
-    def note_behind(self, tables: Sequence[str], version: int) -> None:
-        """The rows of static parts are not known at a version: queries stay behind until they are."""
-        self.note_of_turn("behind", tables=list(tables), version=version)
-
     # --- for the sequencer ----------------------------------------------------------------------
 
     def take(self, seconds: float = 0.0) -> Turn | None:
@@ -217,11 +213,6 @@ class TurnQueue:
             if not self.closed:
                 self.put(Turn())  # wakes the engine's thread
                 self.closed = True
-
-    @property
-    def ended(self) -> bool:
-        """True when no turn waits, and none will."""
-        return self.closed and self.waiting.empty()
 
     def wait(self, turn: Turn, timeout: float | None = None) -> Any:
         """Return when a turn is done; its result.

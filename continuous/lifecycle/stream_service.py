@@ -9,10 +9,12 @@ from typing import Any
 from quadrill.store.errors import ConflictError, NotFoundError
 
 from ..durable.turns import Turn
+from ..output.subscription import FeedEvent, Subscription
 from ..queries.catalogue import is_awaited
+from ..results import one_line
 from ..settings import EngineSettings
 from ..streams.accept import StreamState
-from ..streams.dead_letters import DeadLetter, LetterWatcher
+from ..streams.dead_letters import Change, DeadLetter
 from ..streams.decode import DecodeOptions, decode
 from ..streams.receipts import PushReceipt, fingerprint_of
 from ..streams.times import GREATEST_MS, LEAST_MS, instant_ms, show_duration
@@ -21,7 +23,8 @@ from .parts import EngineParts
 
 _HURRY_BYTES = 8 * 1024 * 1024
 """A push that does not want to wait for the log does so when this much is not written yet."""
-
+_WATCHED_LETTERS = 10_000
+"""Dead letters that may wait for one who watches them."""
 
 _LOOK_S = 0.01
 
@@ -99,11 +102,20 @@ class StreamService:
         with self.parts.turns.lock:
             return [letter.to_json() for letter in state.dead_letters]
 
-    def watch_dead_letters(self, name_or_iri: str) -> LetterWatcher:
+    def watch_dead_letters(self, name_or_iri: str) -> Subscription:
         """Follow the dead letters of a stream, beginning with those that are kept."""
-        state = self.parts.streams.get(name_or_iri)
+        letters = self.parts.streams.get(name_or_iri).dead_letters
+
+        def tell(change: Change, letter: DeadLetter) -> None:
+            if not watcher.offer([FeedEvent(None, change, one_line(letter.to_json()))]):
+                watcher.close()
+
+        watcher = Subscription(lambda _: letters.watchers.discard(tell), _WATCHED_LETTERS)
         with self.parts.turns.lock:
-            return state.dead_letters.watch()
+            kept = [FeedEvent(None, "insert", one_line(letter.to_json())) for letter in letters]
+            watcher.welcome(None, kept, False)
+            letters.watchers.add(tell)
+        return watcher
 
     def retry_dead_letter(self, name_or_iri: str, letter_id: str) -> dict[str, Any]:
         """Try a dead letter once more.

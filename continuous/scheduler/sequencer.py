@@ -78,7 +78,7 @@ class Sequencer:
             done.append(turn)
             turn = self.turns.take() if len(done) < _BATCH else None
         self._settle(done)
-        if self.turns.ended:
+        if self.turns.closed and self.turns.waiting.empty():
             self._worker = None
             return False
         return True

@@ -299,7 +299,7 @@ class TableRegistry:
         for (version, _), together in fallen.items():
             names = [table.name for table in together if table.readers]
             if names and self._turns is not None:
-                self._turns.note_behind(names, version)
+                self._turns.note_of_turn("behind", tables=names, version=version)
             if self.commits.replay is None:
                 self.recomputer.ask(together)
 

@@ -8,7 +8,6 @@ A bounded number is kept for each stream; the oldest go first.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,6 @@ from ..inputs import Element
 from ..results import quads_text
 
 Reason = OneOf["late", "failed"]
-_BUFFER = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,50 +48,21 @@ class DeadLetter:
         }
 
 
-Change = tuple[OneOf["insert", "delete"], DeadLetter]
-
-
-class LetterWatcher:
-    """A queue of dead letters that a reader has not taken yet; one too far behind is ``closed``."""
-
-    def __init__(self, leave: Callable[[LetterWatcher], None], first: Iterable[Change]) -> None:
-        self._leave = leave
-        self._changes: deque[Change] = deque(first)
-        self._wake: Callable[[], None] = lambda: None
-        self.closed = False
-
-    def take(self) -> list[Change]:
-        """The letters that came since the last call."""
-        return [self._changes.popleft() for _ in range(len(self._changes))]
-
-    def listen(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` when there is something to take."""
-        self._wake = wake
-        if self._changes:
-            wake()
-
-    def tell(self, change: Change) -> None:
-        """Called by the box."""
-        if len(self._changes) >= _BUFFER:
-            self.close()
-        else:
-            self._changes.append(change)
-        self._wake()
-
-    def close(self) -> None:
-        """Stop watching."""
-        self.closed = True
-        self._leave(self)
+Change = OneOf["insert", "delete"]
 
 
 class DeadLetters:
-    """The letters of one stream, oldest first. Guarded by the engine's ingest lock."""
+    """The letters of one stream, oldest first. Guarded by the engine's ingest lock.
+
+    Attributes:
+        watchers: are told of what comes and goes.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         # By name, in the order in which they came.
         self._letters: dict[str, DeadLetter] = {}
-        self._watchers: set[LetterWatcher] = set()
+        self.watchers: set[Callable[[Change, DeadLetter], None]] = set()
 
     def __iter__(self) -> Iterator[DeadLetter]:
         return iter(self._letters.values())
@@ -123,12 +92,6 @@ class DeadLetters:
         """The letters of a checkpoint."""
         self._letters = {letter.id: letter for letter in letters}
 
-    def watch(self) -> LetterWatcher:
-        """Begin with what is kept, go on with what comes and goes."""
-        watcher = LetterWatcher(self._watchers.discard, [("insert", letter) for letter in self])
-        self._watchers.add(watcher)
-        return watcher
-
-    def _tell(self, kind: OneOf["insert", "delete"], letter: DeadLetter) -> None:
-        for watcher in list(self._watchers):
-            watcher.tell((kind, letter))
+    def _tell(self, change: Change, letter: DeadLetter) -> None:
+        for tell in list(self.watchers):
+            tell(change, letter)

@@ -88,9 +88,8 @@ def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
         raise InputError(
             f"{what} {value!r} is no duration", hint='Write "2s", "1m30s", "PT10S" or integer milliseconds'
         )
-    if found < 0 or (positive and found == 0):
-        least = 1 if positive else 0
-        raise InputError(f"{what} is {found} ms, it must be at least {least} ms")
+    if found < positive:
+        raise InputError(f"{what} is {found} ms, it must be at least {int(positive)} ms")
     return found
 
 

@@ -246,7 +246,7 @@ def test_only_so_many_letters_are_kept_and_a_watcher_sees_what_comes_and_goes(tm
         life.push(at, "b")
     assert [at for _, _, _, at, _ in letters(life)] == [2_000, 3_000]
     life.engine.retry_dead_letter(S, "3")
-    assert [(kind, letter.id) for kind, letter in watcher.take()] == [
+    assert [(event.kind, json.loads(event.data)["id"]) for event in watcher.take()] == [
         ("insert", "2"), ("insert", "3"), ("insert", "4"), ("delete", "3"),
     ]  # fmt: skip
     watcher.close()
