@@ -99,6 +99,15 @@ def write_format(path: Path, version: int = FORMAT_VERSION) -> None:
         raise _unwritable(path, error) from error
 
 
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder survive a power failure."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def _check_format(path: Path, version: int, upgrades: Mapping[int, Callable[[Path], None]]) -> None:
     file = path / "FORMAT"
     if not file.exists():

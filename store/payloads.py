@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .errors import StoreUnwritableError
+from .folder import sync_folder
 
 
 class Payloads:
@@ -80,8 +81,4 @@ class Payloads:
             os.replace(draft, path)
         finally:
             draft.unlink(missing_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)

@@ -178,27 +178,22 @@ def from_lines(lines: bytes) -> list[Quad]:
 _WORDS: dict[type, str] = {Arrival: "arrival", Advance: "advance", Idle: "idle"}
 
 
-def elements_of(record: JournalRecord) -> list[Element]:
-    """The elements of a record."""
-    quads = from_lines(record.body)
-    found, place = [], 0
-    for event_time, seq, size in record.members.get("elements", ()):
-        found.append(Element(tuple(quads[place : place + size]), event_time, seq))
+def input_of(record: JournalRecord) -> tuple[StreamInput | None, list[Element]]:
+    """The input of a record, None for a push of which nothing entered, and all elements that came."""
+    members, quads = record.members, from_lines(record.body)
+    elements, place = [], 0
+    for event_time, seq, size in members.get("elements", ()):
+        elements.append(Element(tuple(quads[place : place + size]), event_time, seq))
         place += size
-    return found
-
-
-def event_of(record: JournalRecord, elements: Sequence[Element]) -> StreamInput | None:
-    """The input of a record; None for a push of which nothing entered. ``elements`` are those that did."""
-    members = record.members
     if "event" not in members:
-        return None
-    after = StreamTime(*members["after"])
+        return None, elements
+    stream, after = members["stream"], StreamTime(*members["after"])
     match members["event"]:
         case "arrival":
-            before = StreamTime(*members["before"])
-            return Arrival(members["stream"], tuple(elements), before, after, members["admit"])
+            dropped = set(members.get("dropped", ()))
+            entered = tuple(each for at, each in enumerate(elements) if at not in dropped)
+            return Arrival(stream, entered, StreamTime(*members["before"]), after, members["admit"]), elements
         case "advance":
-            return Advance(members["stream"], after)
+            return Advance(stream, after), elements
         case _:
-            return Idle(members["stream"], after)
+            return Idle(stream, after), elements

@@ -124,7 +124,8 @@ class QueryService:
         self.parts.sources.check_allowed(prepared.source_specs)
         with self.parts.admin:
             self.lifecycle.check_streams(prepared)
-            self.parts.views.check(prepared.into_graph, prepared.name or "")
+            if prepared.into_graph is not None:
+                self.parts.views.check(prepared.into_graph, prepared.name or "")
         with entered(Progress(limited=True)):
             evaluator = self.lifecycle.evaluator_maker(prepared)()
         trial = RunningQuery(

@@ -9,7 +9,7 @@ they were found depends on the past.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from json.encoder import encode_basestring as _quoted
@@ -21,7 +21,7 @@ from ..algebra.nodes import Term
 from ..algebra.query import ContinuousQuery, Output
 from ..algebra.rewrites import has_order
 from ..remote.query import QuerySources
-from ..results import XSD_STRING, in_fixed_order, one_line, quads_text, term_json
+from ..results import XSD_STRING, in_fixed_order, one_line, quads_text, solutions, term_json
 from ..rows import Solution
 from ..windows.reports import Evaluation, Interval
 from .subscription import EventKind
@@ -109,26 +109,6 @@ def difference(rows: Sequence[T], minus: Sequence[T]) -> list[T]:
     return left
 
 
-class SolutionLines:
-    """Writes answers of SELECT over the same variables, each as one line: `one_line` of `solutions`."""
-
-    def __init__(self, variables: Sequence[str]) -> None:
-        self._keys = [f"{_quoted(name)}:" for name in variables]
-        self._vars = f',"head":{{"vars":{one_line(list(variables))}}},"results":{{"bindings":['
-
-    def line(self, head: str, rows: Iterable[Solution]) -> str:
-        """The rows behind the members of ``head``, the beginning of a JSON object."""
-        found = []
-        for row in rows:
-            cells = []
-            for key, term in zip(self._keys, row, strict=True):
-                if term is not None:
-                    cells.append(key + _term_text(term))
-            found.append(",".join(cells))
-        listed = "{" + "},{".join(found) + "}" if found else ""
-        return f"{head}{self._vars}{listed}]}}}}"
-
-
 @lru_cache(maxsize=8192)
 def _term_text(term: Term) -> str:
     """`term_json` as text; the same terms come again and again, in one answer after the other."""
@@ -150,12 +130,14 @@ class SelectEmission:
     ordered: bool
     non_empty: bool = False
     counts: EmissionCounts = field(default_factory=EmissionCounts)
-    lines: SolutionLines = field(init=False)
     empty: dict[str, Any] = field(init=False)
+    _head: str = field(init=False)
+    _keys: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lines = SolutionLines(self.names)
-        self.empty = {"head": {"vars": list(self.names)}, "results": {"bindings": []}}
+        self.empty = solutions(self.names, ())
+        self._head = f',"head":{one_line(self.empty["head"])},"results":{{"bindings":['
+        self._keys = [f"{_quoted(name)}:" for name in self.names]
 
     def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
         """One event for each sign that has rows; RSTREAM tells an empty answer too."""
@@ -173,15 +155,26 @@ class SelectEmission:
         for kind, rows in signs:
             if rows or (kind == "answer" and not (moment.skipped or self.non_empty)):
                 self.counts.add(kind, len(rows))
-                if len(rows) > 1 and not self.ordered:
-                    rows = in_fixed_order(rows)
-                found.append((kind, self.lines.line(moment.head(), rows)))
+                found.append((kind, self.line(moment, rows)))
         return found
 
     def current(self, moment: Moment, answer: ChangedAnswer) -> str:
         """All rows of the answer."""
-        rows = answer.rows
-        return self.lines.line(moment.head(), rows if self.ordered else in_fixed_order(rows))
+        return self.line(moment, answer.rows)
+
+    def line(self, moment: Moment, rows: Sequence[Solution]) -> str:
+        """The moment and rows on one line: `one_line` of `solutions`."""
+        if len(rows) > 1 and not self.ordered:
+            rows = in_fixed_order(rows)
+        found = []
+        for row in rows:
+            cells = []
+            for key, term in zip(self._keys, row, strict=True):
+                if term is not None:
+                    cells.append(key + _term_text(term))
+            found.append(",".join(cells))
+        listed = "{" + "},{".join(found) + "}" if found else ""
+        return f"{moment.head()}{self._head}{listed}]}}}}"
 
 
 @dataclass(slots=True)

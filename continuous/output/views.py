@@ -143,14 +143,12 @@ class ViewRegistry:
 
     # --- ownership ------------------------------------------------------------------------------
 
-    def check(self, graph: NamedNode | None, name: str) -> None:
+    def check(self, graph: NamedNode, name: str) -> None:
         """Refuse a graph that a view of this name cannot own.
 
         Raises:
             ConflictError: it holds quads already, or another view owns it.
         """
-        if graph is None:
-            return
         with self._lock:
             owner = next((view.name for view in self.by_name.values() if view.graph == graph), None)
         if owner is not None and owner != name:

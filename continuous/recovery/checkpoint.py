@@ -15,6 +15,7 @@ from pathlib import Path
 from pyoxigraph import Quad
 
 from quadrill.store.errors import StoreFormatError
+from quadrill.store.folder import sync_folder
 
 from ..durable.journal import from_lines, to_lines
 from ..durable.packing import pack, unpack
@@ -59,11 +60,7 @@ def publish(draft: Path, path: Path) -> None:
         OSError: the old checkpoint, if any, is still there.
     """
     os.replace(draft, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def read_state(path: Path) -> EngineSnapshot | None:

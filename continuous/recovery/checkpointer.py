@@ -46,11 +46,9 @@ _LONGEST_S = 900.0
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """Where the journal is at a checkpoint, and whose state is written."""
+    """What a checkpoint has to know that locks guard, and from which record on the journal is needed."""
 
     processed: int
-    last: int
-    version: int
     needed: int
     sources: SourceMoment
     pinned: Sequence[str]
@@ -137,8 +135,6 @@ class Checkpointer:
         retained = [each.inputs[0].order for each in parts.streams if each.inputs]
         return _Moment(
             parts.turns.processed,
-            self._journal.last,
-            parts.turns.version,
             min([parts.turns.processed + 1, *retained]),
             parts.sources.moment(),
             [
@@ -156,8 +152,8 @@ class Checkpointer:
         timelines: dict[QueryTimeline, TimelineSnapshot] = {}
         return EngineSnapshot(
             moment.processed,
-            moment.last,
-            moment.version,
+            self._journal.last,
+            self._parts.turns.version,
             self._parts.acceptor.receipts.figures(),
             {
                 each.iri: StreamSnapshot(each.record.created_ms, each.figures(), list(each.dead_letters))

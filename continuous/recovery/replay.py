@@ -15,7 +15,7 @@ from typing import Any
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError, QuadrillError
 
-from ..durable.journal import Journal, JournalRecord, elements_of, event_of
+from ..durable.journal import Journal, JournalRecord, input_of
 from ..durable.turns import CallTurn, InputTurn, Turn
 from ..evaluate.evaluator import Evaluator
 from ..inputs import StreamInput
@@ -26,7 +26,6 @@ from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..remote.spec import SourceSpec
 from ..static.reading import Past
-from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter
 
 log = logging.getLogger("quadrill.continuous")
@@ -51,10 +50,9 @@ class Replay:
             last: the record up to which it holds the figures of streams.
             usable: False when records are missing before this: no turn can be taken again.
         """
-        parts, rest = self._parts, []
+        rest = []
         for record in self._journal.read():
             members = record.members
-            stream = parts.streams.find(members["stream"]) if "stream" in members else None
             match record.kind:
                 case "seen":
                     self._seen[members["turn"], members["query"]] = members["version"]
@@ -66,9 +64,9 @@ class Replay:
                     pass
                 case "derived":
                     if record.number <= last:
-                        self._input(record, stream, counted=True)
+                        self._input(record, counted=True)
                 case "input" if record.number <= processed or not usable:
-                    self._input(record, stream, counted=record.number <= last)
+                    self._input(record, counted=record.number <= last)
                 case "unstream" if record.number <= processed or not usable:
                     self._drop_stream(members)
                 case _ if record.number > processed:
@@ -84,7 +82,7 @@ class Replay:
         try:
             turn: Turn | None = None
             if record.kind == "input":
-                event = self._input(record, self._parts.streams.find(members["stream"]), counted=counted)
+                event = self._input(record, counted=counted)
                 if event is not None:
                     turn = InputTurn(event)
             elif (work := self._work_of(record, members)) is not None:
@@ -186,13 +184,10 @@ class Replay:
                 return partial(attachments.change, running, entry.registration)
         return None
 
-    def _input(
-        self, record: JournalRecord, stream: StreamState | None, *, counted: bool
-    ) -> StreamInput | None:
+    def _input(self, record: JournalRecord, *, counted: bool) -> StreamInput | None:
         """Bring a stream, if there is one still, to where it was; the input to hand out again."""
-        elements, members = elements_of(record), record.members
-        dropped = set(members.get("dropped", ()))
-        event = event_of(record, [each for place, each in enumerate(elements) if place not in dropped])
+        members, (event, elements) = record.members, input_of(record)
+        stream = self._parts.streams.find(members["stream"])
         self._parts.turns.order = record.number
         if stream is None:
             return event
@@ -202,7 +197,9 @@ class Replay:
             stream.restore_figures(members["figures"])
             letters = stream.dead_letters
             for place in members.get("late", ()):
-                letters.add(DeadLetter(elements[place], "late", entered=place not in dropped))
+                letters.add(
+                    DeadLetter(elements[place], "late", entered=place not in members.get("dropped", ()))
+                )
             retried = letters.find(members.get("retried", ""))
             if retried is not None:
                 letters.remove([retried])

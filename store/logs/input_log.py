@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Literal as OneOf
 
 from ..errors import StoreFormatError, StoreUnwritableError
+from ..folder import sync_folder
 
 log = logging.getLogger("quadrill.store")
 
@@ -102,7 +103,7 @@ class SegmentedLog:
                 )
                 os.ftruncate(self._file, self._length)
             os.fsync(self._file)
-            self._sync_folder()
+            sync_folder(self._folder)
         except OSError as error:
             raise StoreUnwritableError(
                 f"the input log {folder} cannot be opened: {error.strerror}",
@@ -217,7 +218,7 @@ class SegmentedLog:
         file = -1
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            self._sync_folder()
+            sync_folder(self._folder)
         except OSError:
             # No space for a new file: the present one grows on, and an empty one must not follow it.
             if file >= 0:
@@ -280,7 +281,7 @@ class SegmentedLog:
             self._file = os.open(self._path(last + 1), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             self._length = 0
             self.last = self.durable = last
-            self._sync_folder()
+            sync_folder(self._folder)
 
     def trim(self, before: int) -> None:
         """Delete the files that hold only records before number ``before``."""
@@ -332,13 +333,6 @@ class SegmentedLog:
                 end += _HEAD.size + length
                 expected += 1
                 yield number, payload, end
-
-    def _sync_folder(self) -> None:
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _write_all(file: int, data: bytes) -> None:

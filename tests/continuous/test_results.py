@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from quadrill.continuous.output.emission import Moment, SolutionLines
+from quadrill.continuous.output.emission import Moment, SelectEmission
 from quadrill.continuous.results import one_line, solutions
 from quadrill.continuous.windows.reports import Interval
 
@@ -48,7 +48,7 @@ def test_a_line_of_solutions_is_the_document_on_one_line(
         document["revises"] = revises
     if sources is not None:
         document["sources"] = sources
-    line = SolutionLines(names).line(Moment(*head).head(), rows)
+    line = SelectEmission("rstream", tuple(names), ordered=True).line(Moment(*head), rows)
     assert line == one_line(document | solutions(names, rows))
     assert json.loads(line)["head"] == {"vars": names}
     assert "\n" not in line
