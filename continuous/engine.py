@@ -238,14 +238,14 @@ class Engine(StreamService, QueryService):
         buckets, seconds = self.parts.turns.stages.results.buckets()
         kept, checkpoints = self.parts.statics.kept, self.recovery.checkpoints
         return {
-            "records": journal.last,
+            "records": journal.log.last,
             "waiting_bytes": journal.log.waiting_bytes,
             "result_bytes": journal.results.size(),
             "checkpoint_bytes": checkpoints.size,
             "tables_bytes": 0 if kept is None else kept.bytes,
             "checkpoint_age_seconds": checkpoints.age_s,
             "earliest": journal.log.earliest,
-            "waiting": journal.last - journal.log.durable,
+            "waiting": journal.log.last - journal.log.durable,
             "bytes": journal.log.size(),
             "trouble": journal.log.failure or self.parts.turns.trouble,
             "settle_seconds": seconds,

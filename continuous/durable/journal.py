@@ -91,11 +91,6 @@ class Journal:
         if self.told is not None:
             self.told(point)
 
-    @property
-    def last(self) -> int:
-        """The number of the newest record."""
-        return self.log.last
-
     def note(self, kind: str, members: dict[str, Any]) -> int:
         """Put a record without quads behind the last one; its number."""
         head = json.dumps({"kind": kind, **members}, ensure_ascii=False, separators=(",", ":"))
@@ -137,14 +132,6 @@ class Journal:
             head.update(members)
         text = json.dumps(head, ensure_ascii=False, separators=(",", ":"))
         return self.log.append(text.encode() + b"\n" + to_lines(quads))
-
-    def wait(self) -> None:
-        """Return when every record is durable.
-
-        Raises:
-            StoreUnwritableError: not now.
-        """
-        self.log.wait(self.log.last)
 
     def read(self) -> Iterator[JournalRecord]:
         """All records, oldest first."""

@@ -94,7 +94,7 @@ class TurnQueue:
         self.number = 0
         self.at = 0
         self.version = 0
-        self.processed = 0 if journal is None else journal.last
+        self.processed = 0 if journal is None else journal.log.last
         self.needed = 0
         self.trouble: str | None = None
         # For a replay: gets the store to the version that the refresh of a query read.

@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,12 +89,6 @@ class View:
             if bool(before) != bool(after):
                 self.changes[quad] = bool(after)
 
-    def replace(self, rows: Sequence[Solution], at_ms: int) -> None:
-        """In a turn: this is the answer."""
-        before, self._weights = self._weights, Counter(self._quads(rows, at_ms))
-        self.changes.update({quad: False for quad in before if quad not in self._weights})
-        self.changes.update({quad: True for quad in self._weights if quad not in before})
-
     def taken(self) -> _Write:
         """What has to be written since the last call."""
         write = _Write(dict.fromkeys(self._weights, True), whole=True) if self.whole else _Write(self.changes)
@@ -126,12 +120,7 @@ class ViewRegistry:
     """The views of one engine, ``by_name`` those by the names of their queries."""
 
     def __init__(self, store: QuadStore, *, threaded: bool) -> None:
-        """Make an empty registry.
-
-        Args:
-            store: whose graphs the views are.
-            threaded: False writes in the caller of `settled`.
-        """
+        """Make an empty registry; not ``threaded`` it writes in the caller of `settled`."""
         self._store = store
         self._threaded = threaded
         self.by_name: dict[str, View] = {}

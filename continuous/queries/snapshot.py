@@ -138,5 +138,5 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot) -> None:
         at, windows = snapshot.last_step.at, running.timeline.windows.contents
         last = running.evaluator.go_on(at, windows, answer.rows, answer.boolean)
         if running.view is not None:
-            running.view.replace(last.rows, at)
+            running.view.take((), last.rows, at)
         running.answered_by(last)

@@ -12,8 +12,6 @@ import struct
 import zlib
 from pathlib import Path
 
-from pyoxigraph import Quad
-
 from quadrill.store.errors import StoreFormatError
 from quadrill.store.folder import sync_folder
 
@@ -85,17 +83,14 @@ def read_state(path: Path) -> EngineSnapshot | None:
     if zlib.crc32(quads, zlib.crc32(packed)) != check:
         raise StoreFormatError(f"the checkpoint {path} cannot be used: its check sum is wrong")
     try:
-        return _state_of(version, packed, from_lines(bytes(quads)))
+        table = from_lines(bytes(quads))
+        if version == FORMAT:
+            state: EngineSnapshot = unpack(packed, table, RECORDS)
+            return state
+        from quadrill.migrations import checkpoint_6
+
+        if version == checkpoint_6.FORMAT:
+            return checkpoint_6.read(packed, table)
+        raise ValueError(f"format {version} where {checkpoint_6.FORMAT} and {FORMAT} are known")
     except Exception as error:
         raise StoreFormatError(f"the checkpoint {path} cannot be used: {error}") from error
-
-
-def _state_of(version: int, packed: memoryview, quads: list[Quad]) -> EngineSnapshot:
-    if version == FORMAT:
-        state: EngineSnapshot = unpack(packed, quads, RECORDS)
-        return state
-    from quadrill.migrations import checkpoint_6
-
-    if version == checkpoint_6.FORMAT:
-        return checkpoint_6.read(packed, quads)
-    raise ValueError(f"format {version} where {checkpoint_6.FORMAT} and {FORMAT} are known")

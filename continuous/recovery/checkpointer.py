@@ -152,7 +152,7 @@ class Checkpointer:
         timelines: dict[QueryTimeline, TimelineSnapshot] = {}
         return EngineSnapshot(
             moment.processed,
-            self._journal.last,
+            self._journal.log.last,
             self._parts.turns.version,
             self._parts.acceptor.receipts.figures(),
             {

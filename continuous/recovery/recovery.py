@@ -105,8 +105,10 @@ class Recovery:
         if not usable:
             log.error("windows begin empty and feeds with a reset: %s", problem)
         processed, last = (0, 0) if state is None else (state.processed, state.last)
-        if journal.last < last:
-            log.error("the journal ends at record %d, the checkpoint was made after %d", journal.last, last)
+        if journal.log.last < last:
+            log.error(
+                "the journal ends at record %d, the checkpoint was made after %d", journal.log.last, last
+            )
             journal.log.restart(last)
         if state is not None:
             self._restore_streams(state)
@@ -118,11 +120,11 @@ class Recovery:
                 replay.take(record, counted=record.number <= last)
         else:
             parts.begin_at(parts.store.logged_version)
-        parts.turns.order = journal.last
+        parts.turns.order = journal.log.last
         journal.silent = False
         replay.take_commits()
         self._finish()
-        if state is not None and not rest and journal.last == last:
+        if state is not None and not rest and journal.log.last == last:
             # What was read is the state: it need not be written again.
             self.checkpoints.is_current()
         self.report = {
@@ -231,7 +233,7 @@ class Recovery:
             # The time that the server was away is no silence of the stream.
             if stream.last_input_ms is not None:
                 stream.heard(parts.clock)
-        parts.turns.processed = journal.last
+        parts.turns.processed = journal.log.last
 
     def reconcile(self) -> None:
         """Let the registry decide: what it has and the journal has not begins, what it has not ends."""

@@ -111,7 +111,7 @@ class Sequencer:
             return None
         result = self.turns.wait(turn, timeout)
         if self.turns.journal is not None:
-            self.turns.journal.wait()
+            self.turns.journal.log.wait(self.turns.journal.log.last)
         return result
 
     def perform(self, work: Callable[[], Any], kind: str, **members: Any) -> Any:
@@ -239,7 +239,7 @@ class Sequencer:
         if not failed and not journal.log.neglected(_NEGLECTED_SECONDS):
             return
         try:
-            journal.wait()
+            journal.log.wait(journal.log.last)
         except StoreUnwritableError as error:
             if not failed:
                 log.error("inputs wait: %s", error.message)

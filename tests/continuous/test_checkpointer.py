@@ -125,7 +125,7 @@ def test_a_copy_writes_the_moment_at_which_it_was_made(server: Server, tmp_path:
     server.points["during-checkpoint"].set()
     server.written(made + 1)
     state = server.state()
-    assert state.processed == state.last == server.journal.last - 1
+    assert state.processed == state.last == server.journal.log.last - 1
     recovered = copy_folder(server, tmp_path / "copy")
     try:
         assert recovered.engine.recovery is not None
@@ -153,7 +153,7 @@ def test_while_one_is_written_no_other_begins(server: Server) -> None:
     server.written(made + 1)
     server.begin()
     server.written(made + 2)
-    assert server.state().processed == server.journal.last
+    assert server.state().processed == server.journal.log.last
 
 
 def test_a_copy_that_dies_leaves_the_old_checkpoint_and_the_next_succeeds(
@@ -181,7 +181,7 @@ def test_a_copy_that_dies_leaves_the_old_checkpoint_and_the_next_succeeds(
     made = server.checkpoints.made
     server.begin()
     server.written(made + 1)
-    assert server.state().processed == server.journal.last
+    assert server.state().processed == server.journal.log.last
 
 
 def test_stopping_gives_up_the_copy_and_writes_the_last_state_itself(
@@ -195,7 +195,7 @@ def test_stopping_gives_up_the_copy_and_writes_the_last_state_itself(
     with caplog.at_level(logging.WARNING):
         server.engine.stop()
     assert "no checkpoint" not in caplog.text
-    assert server.state().processed == server.journal.last
+    assert server.state().processed == server.journal.log.last
     assert list((server.folder / "engine").glob("*.new")) == []
 
 

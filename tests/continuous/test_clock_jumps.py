@@ -129,5 +129,5 @@ def test_a_stream_that_ticks_in_silence_fills_neither_memory_nor_journal(life: L
     book = life.engine.parts.streams
     assert book.get(S).watermark == 10 * HOUR + 3_000
     assert len(book.get(S).inputs) <= 3, "the element, the first and the last movement"
-    assert life.journal.last < 20, "once a second, and when something is due"
+    assert life.journal.log.last < 20, "once a second, and when something is due"
     assert len(life.told()["closes"]) == 1, "the window closed in its time"

@@ -139,7 +139,7 @@ def test_a_replay_waits_in_line_and_repeats_what_was_accepted_before_it(tmp_path
             life.push(at, "a")
         replay = threading.Thread(target=life.engine.replay, args=("counts",))
         replay.start()
-        while life.journal.last < 12:
+        while life.journal.log.last < 12:
             pass
         life.push(1_500, "b")
     replay.join()
@@ -170,7 +170,7 @@ def test_a_crash_in_the_middle_of_a_replay_loses_nothing(
     def dies(self: RunningQuery, *arguments: Any) -> None:
         seen[0] += 1
         if seen[0] == 8:
-            life.journal.wait()
+            life.journal.log.wait(life.journal.log.last)
             raise Killed
         handle(self, *arguments)
 
@@ -272,7 +272,7 @@ def test_a_checkpoint_that_began_before_a_replay_does_not_delete_what_the_replay
     life.checkpoint()
     moment = checkpoints._moment()
     life.engine.replay("counts")
-    life.journal.wait()
+    life.journal.log.wait(life.journal.log.last)
     life.journal.keep_bytes = 12_000
     checkpoints._forget(moment)
     assert life.engine.stream(E + "s")["retained"] == 300
