@@ -148,7 +148,7 @@ class ReferenceEvaluator(Evaluator):
             }
             given.update(contents)
             self._functions.begin(at, self._load(given))
-            found = self._workspace.query(self._text(given), len(self.columns), self._functions)
+            found = self._workspace.query(self._text(list(given)), len(self.columns), self._functions)
         if isinstance(found, bool):
             return Answer((), boolean=found)
         return Answer(self.vars, found, self.ordered, before=self.kept)
@@ -194,7 +194,7 @@ class ReferenceEvaluator(Evaluator):
                     _add_times(times.setdefault(name, {}), content, union=self._union)
         return times
 
-    def _text(self, keys: Iterable[WindowKey]) -> str:
+    def _text(self, keys: Sequence[WindowKey]) -> str:
         """The text over the evaluation store; made again when streams, row shapes or graph names change."""
         tables = {name: table.shapes for name, table in self._tables.items()}
         key = (tuple(keys), tuple(tuple(map(tuple, shapes)) for shapes in tables.values()))

@@ -13,7 +13,8 @@ so that nothing of a window can be seen outside its block and nothing else insid
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count, repeat
 from typing import Any
 
@@ -131,10 +132,9 @@ class WindowGraphs:
 
     def graph_of(self, name: GraphName) -> NamedNode:
         """The graph that holds the quads of one graph name in the window."""
-        known = self._graphs.get(name)
-        if known is None:
-            known = self._graphs[name] = NamedNode(f"{self.graph.value}:graph:{len(self._graphs)}")
-        return known
+        if name not in self._graphs:
+            self._graphs[name] = NamedNode(f"{self.graph.value}:graph:{len(self._graphs)}")
+        return self._graphs[name]
 
     @property
     def graph_names(self) -> list[GraphName]:
@@ -241,50 +241,45 @@ def _shape(row: Solution) -> tuple[int, ...]:
     return tuple(column for column, term in enumerate(row) if term is not None) or (-1,)
 
 
+@dataclass(slots=True)
 class WindowsAsGraphs:
     """Rewrites one query for the windows that are loaded.
 
     Attributes:
+        keys: say to which streams variable windows are bound now.
         reads_names: the text depends on which graph names the contents have.
     """
 
-    def __init__(
-        self,
-        declared: Iterable[WindowDeclaration],
-        keys: Iterable[WindowKey],
-        loaded: Mapping[WindowKey, WindowGraphs],
-    ) -> None:
-        """``keys`` say to which streams variable windows are bound now."""
-        self._declared = {each.name: each for each in declared}
-        self._keys = list(keys)
-        self._loaded = loaded
-        self._fresh = count(1)
-        self.reads_names = False
+    declared: Sequence[WindowDeclaration]
+    keys: Sequence[WindowKey]
+    loaded: Mapping[WindowKey, WindowGraphs]
+    reads_names: bool = False
+    _fresh: Iterator[int] = field(default_factory=lambda: count(1))
 
     def rewrite(self, node: Algebra) -> Algebra:
         """The query with each Window as GRAPH over the evaluation store."""
         if isinstance(node, Window):
             if isinstance(node.name, Var):
-                return union(self._window(name, node, node.name) for name in self._declared)
+                return union(self._window(each.name, node, node.name) for each in self.declared)
             return self._window(node.name, node, None)
         return with_operands(node, [self.rewrite(each) for each in operands(node)])
 
     def _window(self, name: NamedNode, node: Window, variable: Var | None) -> Algebra:
         """One window's dataset; ``variable`` is bound to its name, a variable stream to the stream's."""
         if name == MERGED:
-            return self._inside(self._loaded[MERGED, None], node.input)
-        if name not in self._declared:
+            return self._inside(self.loaded[MERGED, None], node.input)
+        stream = next((each.stream for each in self.declared if each.name == name), None)
+        if stream is None:
             raise QueryTextError(
                 f"the window <{name.value}> is not declared", hint="add FROM NAMED WINDOW ... ON ..."
             )
-        stream = self._declared[name].stream
         return union(
             join(
                 window.named(window.graph, WINDOW_NAME, variable),
                 window.named(window.graph, STREAM_NAME, stream if isinstance(stream, Var) else None),
                 self._inside(window, node.input),
             )
-            for window in [self._loaded[key] for key in self._keys if key[0] == name]
+            for window in [self.loaded[key] for key in self.keys if key[0] == name]
         )
 
     def _inside(self, window: WindowGraphs, node: Algebra) -> Algebra:

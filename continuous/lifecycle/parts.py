@@ -43,17 +43,7 @@ class EngineParts:
 
     Attributes:
         turns: the order of everything that moves a query; its lock guards streams, too.
-        rates: how often each graph of the store changes.
-        statics: the tables of the queries' static parts.
-        sources: what queries read from other servers.
-        views: graphs of the store that are kept equal to answers.
         outbox: what is on its way to subscribers.
-        streams: the streams.
-        acceptor: decides what enters a stream.
-        catalogue: the registered queries.
-        router: gives inputs to the queries that read them.
-        attachments: what turns do that begin and end queries.
-        sequencer: works turns off.
         admin: held while something is registered, dropped or declared: these come one at a time.
     """
 

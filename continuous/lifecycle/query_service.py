@@ -188,14 +188,14 @@ class QueryService:
         return found
 
     def explain(
-        self, name: str, analyze: bool = False, as_json: bool | None = None, *, code: bool = False
+        self, name: str, analyze: bool = False, as_json: bool = False, *, code: bool = False
     ) -> dict[str, Any] | str:
         """The plan of a query: text, or a document.
 
         Args:
             name: the query.
             analyze: with live figures of each operator.
-            as_json: a document rather than text; by default when analyzing.
+            as_json: a document rather than text.
             code: with the generated source of the plan; as text it is all there is.
         """
         document = self.describe(name)
@@ -212,7 +212,7 @@ class QueryService:
         if running is not None:
             algebra, text = show(running.prepared.query.root), write(running.prepared.query)
         generated = describe.code_text(document, source)
-        if analyze if as_json is None else as_json:
+        if as_json:
             found = describe.explain_document(document, algebra, analyze=analyze)
             return found | {"code": generated} if code else found
         return generated if code else describe.explain_text(document, algebra, text)
@@ -251,8 +251,7 @@ class QueryService:
         Raises:
             ConflictError: the query has failed.
         """
-        entry = self._begun(name)
-        running = entry.running
+        running = self._begun(name).running
         if running is None or running.state == "failed":
             raise ConflictError(f"the query {name} has failed", code="query-failed")
         self.parts.sources.refresh(running.prepared.source_specs)

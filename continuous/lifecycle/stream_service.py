@@ -25,8 +25,8 @@ _HURRY_BYTES = 8 * 1024 * 1024
 """A push that does not want to wait for the log does so when this much is not written yet."""
 _WATCHED_LETTERS = 10_000
 """Dead letters that may wait for one who watches them."""
-
 _LOOK_S = 0.01
+"""Between two looks whether static parts are read by now."""
 
 
 class StreamService:
@@ -250,9 +250,9 @@ class StreamService:
             TimeoutError: that takes longer than ``timeout`` seconds.
         """
         pending = self.parts.router.pending
-        until = time.monotonic() + (3600.0 if timeout is None else timeout)
         if not is_awaited(stream, pending):
             return
+        until = time.monotonic() + (3600.0 if timeout is None else timeout)
         while is_awaited(stream, pending):
             if time.monotonic() > until:
                 raise TimeoutError(f"static parts of queries that read it are still read after {timeout} s")

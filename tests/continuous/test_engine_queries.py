@@ -405,7 +405,7 @@ def test_explain_shows_windows_static_parts_and_algebra() -> None:
             "plan\n",
         ):
             assert part in text
-        plan = b.engine.explain("q", analyze=True)
+        plan = b.engine.explain("q", analyze=True, as_json=True)
         assert isinstance(plan, dict) and plan["counters"]["evaluations"] == 0
         assert isinstance(b.engine.explain("q", as_json=True), dict)
 
