@@ -281,7 +281,6 @@ class _Once:
     """A window whose change has been taken from it, for one plan."""
 
     def __init__(self, content: EncodedContent, taken: Taken) -> None:
-        self.inputs = content.inputs
         self._content = content
         self._taken = taken
 

@@ -84,10 +84,6 @@ class PlanFigures:
             place = self.counted_at[place]
         return self.rows[place]
 
-    def microseconds(self, place: int) -> float | None:
-        """The mean of the timed steps; None when there was none yet."""
-        return round(self.spent[place] / self.timed_steps / 1000, 2) if self.timed_steps else None
-
 
 @dataclass(slots=True)
 class Plan:
@@ -143,24 +139,24 @@ class Plan:
         measured at some steps; operators that run as one loop share it under the number ``timed_with``.
         """
         figures = self.figures
-        found = []
-        for place, node in enumerate(self.nodes):
-            head = figures.timed_with[place]
-            found.append(
-                {
-                    "number": place,
-                    "operator": node.label,
-                    "detail": node.detail,
-                    "inputs": list(node.inputs),
-                    "columns": list(node.schema.vars),
-                    "rows_in": sum(map(figures.rows_out, node.inputs)),
-                    "rows_out": figures.rows_out(place),
-                    "state_rows": node.size or 0,
-                    "microseconds": figures.microseconds(place) if head == place else None,
-                    "timed_with": head,
-                }
+        timed = figures.timed_steps
+        return [
+            {
+                "number": place,
+                "operator": node.label,
+                "detail": node.detail,
+                "inputs": list(node.inputs),
+                "columns": list(node.schema.vars),
+                "rows_in": sum(map(figures.rows_out, node.inputs)),
+                "rows_out": figures.rows_out(place),
+                "state_rows": node.size or 0,
+                "microseconds": round(spent / timed / 1000, 2) if timed and head == place else None,
+                "timed_with": head,
+            }
+            for place, (node, head, spent) in enumerate(
+                zip(self.nodes, figures.timed_with, figures.spent, strict=True)
             )
-        return found
+        ]
 
     def explain(self, *, analyze: bool = False) -> str:
         """The operators as an indented tree, the root first; a node used twice is shown once.
@@ -169,6 +165,7 @@ class Plan:
         """
         shown: set[int] = set()
         lines: list[str] = []
+        figures = [_told(each) for each in self.measured()] if analyze else [""] * len(self.nodes)
 
         def visit(place: int, depth: int) -> None:
             node = self.nodes[place]
@@ -177,8 +174,7 @@ class Plan:
             size = "" if node.size is None else f" [{node.size}]"
             text = f"{node.label} {node.detail}".rstrip()
             columns = " ".join(f"?{name}" for name in node.schema.vars)
-            told = self._told(place) if analyze else ""
-            told = " (above)" if again else told
+            told = " (above)" if again else figures[place]
             lines.append(f"{'  ' * depth}#{place} {text}{size} -> ({columns}){told}")
             if not again:
                 for below in node.inputs:
@@ -186,19 +182,6 @@ class Plan:
 
         visit(self.root, 0)
         return "\n".join(lines)
-
-    def _told(self, place: int) -> str:
-        """The figures of one operator, for people."""
-        figures = self.figures
-        rows = f"{figures.rows_out(place)} rows"
-        if self.nodes[place].inputs:
-            taken = sum(map(figures.rows_out, self.nodes[place].inputs))
-            rows = f"{taken} rows in, {figures.rows_out(place)} out"
-        head = figures.timed_with[place]
-        mean = figures.microseconds(place)
-        if head != place:
-            return f"  | {rows}, timed with #{head}"
-        return f"  | {rows}" + ("" if mean is None else f", {mean:.1f} µs")
 
     # --- look-ups -------------------------------------------------------------------------------
 
@@ -258,6 +241,17 @@ class Plan:
             for place, node in enumerate(self.nodes)
             if node.source is not None and not node.is_table
         }
+
+
+def _told(measured: Mapping[str, Any]) -> str:
+    """The figures of one operator, for people."""
+    rows = f"{measured['rows_out']} rows"
+    if measured["inputs"]:
+        rows = f"{measured['rows_in']} rows in, {measured['rows_out']} out"
+    mean = measured["microseconds"]
+    if measured["timed_with"] != measured["number"]:
+        return f"  | {rows}, timed with #{measured['timed_with']}"
+    return f"  | {rows}" + ("" if mean is None else f", {mean:.1f} µs")
 
 
 def _predicates(operator: Operator | None, asked: Predicates) -> Predicates:

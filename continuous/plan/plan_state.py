@@ -70,24 +70,15 @@ class PlanState:
         self.asks_clock = CLOCK_KEY in self.plan.sources
         self._instant: int | None = None
         self._now = 0
-        # By window: the keys of its triples and quads, those of the event times and of the names of variable
-        # streams that are asked for, and the predicates.
-        self._inputs: dict[NamedNode, tuple[str, str]] = {}
-        self._timed: dict[NamedNode, SourceKey] = {}
-        self._streams: dict[NamedNode, SourceKey] = {}
+        # By window: the keys of its triples, its quads, their event times and the names of its streams, and
+        # the predicates that are asked for.
+        self._keys: dict[NamedNode, list[SourceKey]] = {}
         self._wanted: dict[NamedNode, Predicates] = {}
         asked = self.plan.wanted_predicates()
-        for name in (each.name for each in query.windows):
-            triples, quads, times, streams = (
-                source_key(kind, name) for kind in ("triples", "quads", "times", "streams")
-            )
-            self._inputs[name] = triples, quads
-            if times in asked:
-                self._timed[name] = times
-            if streams in asked:
-                self._streams[name] = streams
-            wanted = [asked.get(key, frozenset()) for key in (triples, quads, times)]
-            self._wanted[name] = _union_of(wanted)
+        for window in query.windows:
+            keys = [source_key(kind, window.name) for kind in ("triples", "quads", "times", "streams")]
+            self._keys[window.name] = keys
+            self._wanted[window.name] = _union_of([asked.get(key, frozenset()) for key in keys[:3]])
         self._streams_met: set[WindowKey] = set()
         self._asserts = partial(evaluation.asserts_quoted, windows=query.windows)
         self._pending: dict[SourceKey, Delta] = {}
@@ -152,10 +143,8 @@ class PlanState:
 
     def content_of(self, window: NamedNode) -> EncodedContent:
         """A new content for a window to fill."""
-        kind = TimedContent if window in self._timed else EncodedContent
-        content = kind(self._terms.coder, self._wanted[window], union=self._union)
-        content.inputs = self._inputs[window]
-        return content
+        kind = TimedContent if self._keys[window][2] in self.plan.sources else EncodedContent
+        return kind(self._terms.coder, self._wanted[window], union=self._union)
 
     def copy_of(self, content: HeldWindow) -> EncodedContent:
         """The content of a window when its change was taken last, as the change of an empty one."""
@@ -164,7 +153,6 @@ class PlanState:
             held = timed = TimedContent(self._terms.coder, union=self._union)
             timed.apply_times(content.times_before())
         held.apply(dict.fromkeys(content.before(), 1))
-        held.inputs = content.inputs
         return held
 
     def gather(self, at: int, contents: Encoded) -> dict[SourceKey, Delta]:
@@ -176,24 +164,22 @@ class PlanState:
         if self.asks_clock and at != self._instant:
             self._move_clock(at, given)
         for key, content in contents:
-            if key[0] in self._streams and key not in self._streams_met:
+            for_triples, for_quads, for_times, for_streams = self._keys[key[0]]
+            if key[1] is not None and for_streams in self.plan.sources and key not in self._streams_met:
                 self._streams_met.add(key)
-                met: Delta = {(self._terms.dictionary.encode(key[1]),): 1}
-                given[self._streams[key[0]]] = {**given.get(self._streams[key[0]], {}), **met}
+                given.setdefault(for_streams, {})[(self._terms.dictionary.encode(key[1]),)] = 1
             renames = self._terms.coder.met_reifier
             triples, quads, _ = self._renaming.take(key, content) if renames else content.take()
             if isinstance(content, TimedContent):
-                given[self._timed[key[0]]] = self._times_of(key, content)
+                given[for_times] = self._times_of(key, content)
             if key[1] is not None:
                 # The blocks of a variable stream have it as their last column.
                 last = self._terms.dictionary.ids[key[1]]
                 triples = {(*row, last): weight for row, weight in triples.items()}
                 quads = {(*row, last): weight for row, weight in quads.items()}
-            for_triples, for_quads = content.inputs
-            if triples:
-                given[for_triples] = {**given[for_triples], **triples} if for_triples in given else triples
-            if quads:
-                given[for_quads] = {**given[for_quads], **quads} if for_quads in given else quads
+            for source, change in ((for_triples, triples), (for_quads, quads)):
+                if change:
+                    given[source] = {**given[source], **change} if source in given else change
         return given
 
     def step(self, given: Mapping[SourceKey, Delta]) -> Delta:
@@ -256,12 +242,8 @@ class PlanState:
 
     def measured(self) -> dict[str, Any]:
         """Live figures: ``operators`` as in `Plan.measured`, ``steps`` taken and ``timed_steps`` of them."""
-        figures = self.plan.figures
-        return {
-            "operators": self.plan.measured(),
-            "steps": figures.steps,
-            "timed_steps": figures.timed_steps,
-        }
+        steps, timed_steps = self.plan.figures.steps, self.plan.figures.timed_steps
+        return {"operators": self.plan.measured(), "steps": steps, "timed_steps": timed_steps}
 
     @property
     def code(self) -> str:

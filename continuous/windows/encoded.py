@@ -21,7 +21,7 @@ from ..algebra.reify import REIFIES
 from ..durable.packing import QuadNumbers
 from ..expressions.values import OrderKeys, ValueTable
 from ..inputs import Element
-from ..rows import EMPTY, Delta, IdRow
+from ..rows import EMPTY, Delta, IdRow, add
 from .live import ContentSnapshot
 
 Keys = tuple[IdRow | None, ...]
@@ -185,11 +185,6 @@ NOTHING = Taken(EMPTY, EMPTY, EMPTY)
 class HeldWindow(Protocol):
     """A window's content in term ids."""
 
-    @property
-    def inputs(self) -> tuple[str, str]:
-        """The parts of a plan's input that its change is."""
-        ...
-
     def take(self) -> Taken:
         """The change since the last call."""
         ...
@@ -203,7 +198,7 @@ class EncodedContent:
     """`LiveContent` over keys: a set with the counts of its occurrences.
 
     ``union`` says what triples outside GRAPH match: the union of all graphs, where a triple in two graphs is
-    there once, or the default graph. ``inputs`` names the two parts of a change in a plan.
+    there once, or the default graph.
     Law: the running sum of the changes is the set of the live elements.
     """
 
@@ -218,7 +213,6 @@ class EncodedContent:
         # With the first quad of a named graph: how many live quads each triple has.
         self._named = False
         self._triples: Delta | None = None
-        self.inputs = ("", "")
         self.occurrences = 0
         coder.keep(self)
 
@@ -274,18 +268,14 @@ class EncodedContent:
                 changes[key] = -1
 
     def apply(self, keys: Delta) -> None:
-        """Let keys that are not there enter and others, of one occurrence, leave."""
+        """Let occurrences of keys enter and leave."""
         for key, weight in keys.items():
+            before = key in self._counts
             self.occurrences += weight
-            if weight > 0:
-                self._counts[key] = 1
+            add(self._counts, key, weight)
+            if before != (key in self._counts):
+                add(self._changes, key, -1 if before else 1)
                 self._named = self._named or len(key) == 4
-            else:
-                del self._counts[key]
-            if key in self._changes:
-                del self._changes[key]
-            else:
-                self._changes[key] = weight
 
     # --- its changes ----------------------------------------------------------------------------
 

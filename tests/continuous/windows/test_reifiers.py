@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from quadrill.continuous.algebra.reify import REIFIES, assert_quoted, canonical_content
-from quadrill.continuous.operators.reifiers import CanonicalReifiers
+from quadrill.continuous.windows.encoded import EncodedContent, EngineTerms
+from quadrill.continuous.windows.reifiers import CanonicalReifiers
 
 E = "http://e/"
 NODES = [NamedNode(E + "x"), BlankNode("a"), BlankNode("b"), BlankNode("c")]
@@ -43,15 +44,20 @@ contents = st.sets(st.one_of(statements, uses), max_size=6)
 def test_the_running_sum_is_the_canonical_content(
     first: set[Quad], states: list[set[Quad]], asserts: bool
 ) -> None:
-    names = CanonicalReifiers(asserts, first)
+    names, coder = CanonicalReifiers(asserts, first), EngineTerms().coder
+    content = EncodedContent(coder)
+    content.apply({coder.key(quad): 1 for quad in first})
+    content.take()
     given_out = set(first)
     before = first
     for state in states:
         change = {quad: 1 for quad in state - before} | {quad: -1 for quad in before - state}
-        for quad, weight in names.change(change).items():
+        content.apply({coder.key(quad): weight for quad, weight in names.change(change).items()})
+        for key, weight in content.take().keys.items():
+            quad = coder.quad(key)
             assert (quad in given_out) is (weight < 0)
             given_out ^= {quad}
         raw = dict.fromkeys(state, 0)
         assert given_out == set(canonical_content(assert_quoted(raw) if asserts else raw))
         before = state
-    assert len(names) == len(given_out)
+    assert len(content) == len(given_out)
