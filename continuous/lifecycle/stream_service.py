@@ -63,7 +63,7 @@ class StreamService:
         """
         with self.parts.admin:
             state = self.parts.streams.get(name_or_iri)
-            readers = self._reader_names(state.iri)
+            readers = self.parts.router.readers(state.iri)
             if readers:
                 raise ConflictError(
                     f"stream {state.name} is read by {', '.join(readers)}",
@@ -86,7 +86,7 @@ class StreamService:
         """The description of one stream."""
         state = self.parts.streams.get(name_or_iri)
         with self.parts.turns.lock:
-            return _describe(state, self._reader_names(state.iri), self.parts.clock.now_ms())
+            return _describe(state, self.parts.router.readers(state.iri), self.parts.clock.now_ms())
 
     def streams(self) -> list[dict[str, Any]]:
         """The descriptions of all streams, by name."""
@@ -282,9 +282,6 @@ class StreamService:
         self.parts.turns.wait_durable()
         if wait:
             self.parts.turns.wait(turn, 60.0)
-
-    def _reader_names(self, iri: str) -> list[str]:
-        return [running.name for running in self.parts.router.readers(iri)]
 
 
 def _describe(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:

@@ -131,12 +131,12 @@ class Router:
         self._groups = GroupRegistry(outbox, common_plans=settings.templates)
         self.timetable = Timetable(turns, acceptor, streams, self._readers, self.refresh)
 
-    def readers(self, iri: str) -> list[RunningQuery]:
-        """The queries that read a stream. May be called from any thread."""
+    def readers(self, iri: str) -> list[str]:
+        """The names of the queries that read a stream. May be called from any thread."""
         found: list[RunningQuery] = []
         for reader in list(self._readers.get(iri, ())):
             found += reader.members if isinstance(reader, Group) else [reader]
-        return sorted(found, key=lambda running: self._places.get(running.name, 0))
+        return sorted((running.name for running in found), key=lambda name: self._places.get(name, 0))
 
     # --- queries --------------------------------------------------------------------------------
 

@@ -269,17 +269,15 @@ class StreamRegistry:
 def _since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
     """The inputs without elements and movements of time before ``from_ms``, in order."""
     for record in records:
-        match record.input:
-            case Arrival(elements=elements):
-                kept = tuple(element for element in elements if element.event_time >= from_ms)
-                if kept:
-                    yield LogRecord(record.order, record.input._replace(elements=kept))
-            case Idle():
-                yield record
-            case advance:
-                watermark = advance.after.watermark()
-                if watermark is not None and watermark >= from_ms:
-                    yield record
+        event = record.input
+        if isinstance(event, Arrival):
+            kept = tuple(element for element in event.elements if element.event_time >= from_ms)
+            if kept:
+                yield LogRecord(record.order, event._replace(elements=kept))
+            continue
+        watermark = event.after.watermark()
+        if isinstance(event, Idle) or (watermark is not None and watermark >= from_ms):
+            yield record
 
 
 def check_name(name: str, what: str) -> str:
