@@ -387,7 +387,10 @@ def _derive_time(acceptor: Acceptor, running: RunningQuery, output: StreamState 
 
 def _wait_for_disorder(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:
     """Let streams wait for disordered elements as long as a query asks for."""
+    lateness: dict[str, int] = {}
     for window in prepared.query.windows:
         if isinstance(window.stream, NamedNode):
-            lateness = max(window.lateness_ms or 0, prepared.registration.lateness)
-            streams.wait_for(window.stream.value, name, lateness)
+            iri = window.stream.value
+            before = lateness.get(iri, prepared.registration.lateness)
+            lateness[iri] = max(before, window.lateness_ms or 0)
+    streams.wait_for(name, lateness)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 from urllib.parse import urlsplit
@@ -165,13 +165,14 @@ class StreamRegistry:
                 self.stamp(state, "event")
         return state
 
-    def wait_for(self, iri: str, reader: str, lateness_ms: int) -> None:
-        """A reader waits for disordered elements this long."""
-        state = self.find(iri)
-        if state is not None and lateness_ms:
-            with self._lock:
-                state.reader_lateness[reader] = lateness_ms
-                state.wait_for_readers()
+    def wait_for(self, reader: str, lateness: Mapping[str, int]) -> None:
+        """A reader waits for disordered elements of these streams this long."""
+        with self._lock:
+            for iri, lateness_ms in lateness.items():
+                state = self.find(iri)
+                if state is not None and lateness_ms:
+                    state.reader_lateness[reader] = lateness_ms
+                    state.wait_for_readers()
 
     def release(self, reader: str) -> None:
         """A reader is gone, and what it made is made no more."""

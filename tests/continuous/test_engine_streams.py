@@ -323,6 +323,17 @@ def test_lateness_of_a_text_spares_its_stream_from_dropping() -> None:
         assert b.told("q") == [("insert", 9000, "b"), ("insert", 10_000, "a")]
 
 
+def test_a_stream_waits_as_long_as_the_most_patient_window_of_a_query() -> None:
+    first = "STREAM :s [RANGE 10s LATENESS 5s] { ?x :seen ?v }"
+    second = "STREAM :s [RANGE 20s LATENESS 1s] { ?x :seen ?w }"
+    with bench() as b:
+        b.register("q", f"SELECT ?x WHERE {{ {first} {second} }}")
+        b.push(10_000, "a")
+        assert b.engine.stream(S)["lateness_ms"] == 5000
+        assert b.push(5_000, "b")["late"] == 0
+        assert b.push(4_999, "c")["late"] == 1
+
+
 def test_a_silent_stream_becomes_idle_and_lets_others_go_on() -> None:
     text = "SELECT ?x WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } STREAM :t [RANGE 1h] { ?y :seen ?v } }"
     with bench(idle_timeout_ms=5000) as b:
