@@ -25,7 +25,6 @@ from .catalogue import Entry, Pending
 from .prepare import PreparedQuery
 from .running import RunningQuery
 
-FindStream = Callable[[str], StreamState | None]
 _MOST_NAMES = 20
 """Of queries that are evaluated by one plan at most so many are named."""
 _PART_NOTES = {
@@ -148,22 +147,21 @@ def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) ->
     reads = prepared.reads()
     fetched = {spec.iri for spec in prepared.source_specs}
     keys = ([DEFAULT_GRAPH_KEY] if reads.default_graph else []) + sorted(reads.graphs - fetched)
-    found = []
-    for key in keys:
-        rate = rates.of(key, now_ms)
-        found.append(
-            {
-                "graph": key,
-                "commits_per_hour": None if rate is None else round(rate.commits_per_hour, 3),
-                "quads_per_commit": None if rate is None else round(rate.quads_per_commit, 3),
-                "last_change": None if rate is None else rate.last_ms,
-            }
-        )
-    return found
+    return [
+        {
+            "graph": key,
+            "commits_per_hour": None if rate is None else round(rate.commits_per_hour, 3),
+            "quads_per_commit": None if rate is None else round(rate.quads_per_commit, 3),
+            "last_change": None if rate is None else rate.last_ms,
+        }
+        for key, rate in ((key, rates.of(key, now_ms)) for key in keys)
+    ]
 
 
-def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict[str, Any]:
-    """A registered query as GET /queries/{name} gives it."""
+def describe_running(
+    query: RunningQuery, find: Callable[[str], StreamState | None], now_ms: int
+) -> dict[str, Any]:
+    """A registered query as GET /queries/{name} gives it; ``find`` gives the state of a stream."""
     timeline = query.timeline
     query.settle()
     taken, late, behind = query.counts()
@@ -180,7 +178,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         version=query.static.version,
         instant=timeline.instant,
         watermark=timeline.inputs.watermark,
-        streams=[_stream_of(query, iri, find) for iri in timeline.inputs.streams],
+        streams=[_stream_of(query, iri, find(iri)) for iri in timeline.inputs.streams],
         windows=[_window_of(query, window) for window in query.prepared.query.windows],
         static_parts=parts,
         static_age_ms=max((part["age_ms"] or 0 for part in parts), default=None),
@@ -224,8 +222,7 @@ def _sharing_group(query: RunningQuery) -> list[str] | None:
     return sorted(each.name for each in islice(query.companions, None if query.seat is None else _MOST_NAMES))
 
 
-def _stream_of(query: RunningQuery, iri: str, find: FindStream) -> dict[str, Any]:
-    stream = find(iri)
+def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None) -> dict[str, Any]:
     return {
         "iri": iri,
         "name": None if stream is None else stream.name,

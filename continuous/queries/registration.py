@@ -99,11 +99,9 @@ class Registration:
 
     @classmethod
     def from_json(cls, document: Any, *, name: str | None = None) -> Registration:
-        """A registration from its JSON document, in which null is as good as nothing.
+        """A registration from the members of ``POST /queries``, in which null is as good as nothing.
 
-        Args:
-            document: the members of ``POST /queries``.
-            name: the name in the request's address, if any.
+        ``name`` is that in the request's address, if any.
 
         Raises:
             InputError: an unknown member, a wrong value, two differing names, no query.

@@ -123,10 +123,7 @@ class StaticState:
     def refresh(self, now_ms: int, cause: str, *, held: bool) -> bool:
         """Bring all parts to the newest version; True when a row changed.
 
-        Args:
-            now_ms: when.
-            cause: why, for descriptions.
-            held: from now on steps are taken only when asked for.
+        With ``held`` steps are from now on taken only when asked for.
         """
         self.stale = False
         if self.statics is not None:

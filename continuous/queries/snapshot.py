@@ -76,9 +76,7 @@ RECORDS = TIMELINE_RECORDS | {
 def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSnapshot]) -> QuerySnapshot:
     """What a query has become.
 
-    Args:
-        running: the query.
-        timelines: snapshots that were made of timelines, which queries may share; takes that of this one.
+    ``timelines`` are snapshots that were made of timelines, which queries may share; takes that of this one.
     """
     running.settle()
     static, emission = running.static, running.emission
