@@ -96,11 +96,9 @@ class Feed:
     def publish(
         self, events: Sequence[tuple[EventKind, str]], current: Callable[[], str] | None = None
     ) -> list[int]:
-        """Append events, atomically together with the new current answer; the ids given.
+        """Append events, kinds and lines of JSON, atomically with the new current answer; the ids given.
 
-        Args:
-            events: kinds and lines of JSON.
-            current: makes the line of the current answer from now on; called when somebody asks for it.
+        ``current`` makes the line of the current answer from now on; called when somebody asks for it.
         """
         ids: list[int] = []
         for kind, data in events:

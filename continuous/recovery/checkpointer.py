@@ -110,8 +110,7 @@ class Checkpointer:
     def checkpoint(self, *, at_end: bool = False) -> None:
         """Write the state after the last turn here and now, and let the logs forget what is needless then.
 
-        Args:
-            at_end: nothing comes behind it: the static parts are on disk, too, when this returns.
+        ``at_end``: nothing comes behind it: the static parts are on disk, too, when this returns.
         """
         self.stop()
         self._write(beside=False)

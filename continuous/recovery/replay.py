@@ -114,10 +114,8 @@ class Replay:
     ) -> tuple[PreparedQuery, Evaluator]:
         """A query of a record or checkpoint, and what computes its answers.
 
-        Args:
-            members: those of the record.
-            looked_up: the static parts that were looked up; None of a journal that does not say.
-            pins: the contents of sources that it reflected.
+        ``looked_up`` are the static parts that were looked up, None of a journal that does not say; ``pins``
+        the contents of sources that it reflected.
         """
         prepared = self._prepared(members)
         if looked_up is not None:

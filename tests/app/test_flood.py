@@ -92,9 +92,9 @@ def test_a_push_that_does_not_wait_for_the_log_says_so_and_is_written_soon(
         "stream": "http://localhost/r", "first_seq": 2, "last_seq": 4, "accepted": 3, "late": 0,
         "durable": False,
     }  # fmt: skip
-    log = server.services.engine.parts.turns.journal
-    assert log is not None
-    while log.log.durable < log.last:  # the engine's thread writes it by itself
+    journal = server.services.engine.parts.turns.journal
+    assert journal is not None
+    while journal.log.durable < journal.log.last:  # the engine's thread writes it by itself
         pass
     assert figure(server, "quadrill_input_log_waiting") == 0
     assert figure(server, "quadrill_input_log_waiting_bytes") == 0
