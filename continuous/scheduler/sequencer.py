@@ -24,7 +24,7 @@ from ..durable.turns import CallTurn, InputTurn, Turn, TurnQueue
 from ..output.feed import Outbox
 from ..output.views import ViewRegistry
 from ..remote.fetching import SourceTurn
-from ..static.reading import SwapTurn
+from ..static.reading import Swap
 from ..static.table_registry import TableRegistry
 from .attachments import Attachments
 from .router import Router
@@ -165,8 +165,8 @@ class Sequencer:
 
     def _exchange(self, turn: Turn) -> None:
         """What was read outside of the engine's thread takes the place of what was there."""
-        if isinstance(turn, SwapTurn):
-            self._statics.swap(turn.swap)
+        if isinstance(turn, Swap):
+            self._statics.swap(turn)
             self._step()
         elif isinstance(turn, SourceTurn) and turn.put():
             self._router.sources_changed(turn.source.spec.key)

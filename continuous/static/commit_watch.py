@@ -41,6 +41,7 @@ class CommitWatch:
         order: its lock is held while a commit becomes visible and what it changes is worked out.
         index: the tables for which commits are looked at.
         gone: closes the inputs of queries that are gone; called when nobody walks over tables.
+        due: the tables that commits have changed which have not had their turn, by version.
         replay: where it says so tables fall behind, not where changes are too large; None but in a replay.
     """
 
@@ -55,7 +56,7 @@ class CommitWatch:
         self._observing = threading.Lock()
         self._stop: Callable[[], None] | None = None
         self._loading = False
-        self._due: dict[int, list[Table]] = {}
+        self.due: dict[int, list[Table]] = {}
 
     def start(self) -> None:
         """Watch commits from now on. Not under the lock of the order: writers have their own before that."""
@@ -88,14 +89,6 @@ class CommitWatch:
             active().check()
             time.sleep(_POLL_S)
 
-    def take_due(self, version: int) -> list[Table]:
-        """The tables that the commit of a version has changed; for the engine's thread, once."""
-        return self._due.pop(version, [])
-
-    def forget_due(self) -> None:
-        """Forget what was worked out before the engine started: it takes no turn."""
-        self._due.clear()
-
     # --- as the store calls it (`store.writer.Observer`) ----------------------------------------
 
     @contextmanager
@@ -103,13 +96,9 @@ class CommitWatch:
         """A bulk load is under way: what is looked up is looked up in a copy until it has its turn."""
         with self.order.lock:
             self.let_go()
-            self._loading = True
             looked_up = [table for table in self.index.tables() if not table.is_held]
-            try:
-                frozen = self._store.frozen() if looked_up else None
-            except BaseException:
-                self._loading = False
-                raise
+            frozen = self._store.frozen() if looked_up else None
+            self._loading = True
             for table in looked_up:
                 table.frozen = frozen
         try:
@@ -155,7 +144,7 @@ class CommitWatch:
             table.waiting.append(change)
             for tell in table.lookups:
                 tell(change)
-            self._due.setdefault(commit.version, []).append(table)
+            self.due.setdefault(commit.version, []).append(table)
 
     def _without(self, commit: Commit) -> FrozenReader | None:
         """The dataset without the commit that was just made; None when there is no room for it."""

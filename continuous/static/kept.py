@@ -141,11 +141,8 @@ class KeptTables:
         A restart begins with each query at the version of its last evaluation. Rows that are younger would
         not serve there: those from before stay on disk until the query was evaluated with these.
 
-        Args:
-            tables: all tables.
-            version: the version whose turn came last.
-            evaluated: by the name of the query the version of its last evaluation.
-            at_end: nothing comes after this: everything is written now.
+        ``version`` is that of the last turn, ``evaluated`` that of the last evaluation of each query.
+        ``at_end``: nothing comes after this, everything is written now.
         """
         if self._writing is not None and not self._writing.done() and not at_end:
             return

@@ -165,53 +165,34 @@ class CommitOrder:
     made_at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """The rows of some tables at one version, and when that was made."""
+@dataclass(slots=True, eq=False)
+class Swap(Turn):
+    """All rows of some tables at one version, made at ``at_ms``: in their turn the tables take them."""
 
     version: int
     at_ms: int
     fresh: Sequence[FreshRows]
 
 
-@dataclass(slots=True, eq=False)
-class SwapTurn(Turn):
-    """Rows that were read anew take the place of those that tables have."""
-
-    swap: Swap
-
-
+@dataclass(eq=False)
 class Recomputer:
-    """Reads all rows of tables, one request after the other.
+    """Reads all rows of tables, one request after the other, in a background if ``threaded``.
 
-    Attributes:
-        background: where that is done when nobody waits for it.
+    All ``tables`` together keep to the ``budget``; whether they do is looked at with ``rows_each`` rows more.
+    ``finished`` is told what was asked for, in the thread that read it.
     """
 
-    def __init__(
-        self,
-        store: QuadStore,
-        order: CommitOrder,
-        tables: Mapping[str, Table],
-        budget: StaticBudget,
-        finished: Callable[[Swap], None],
-        *,
-        rows_each: int,
-        threaded: bool,
-    ) -> None:
-        """Make one that has nothing to do.
+    store: QuadStore
+    order: CommitOrder
+    tables: Mapping[str, Table]
+    budget: StaticBudget
+    finished: Callable[[Swap], None]
+    rows_each: int
+    threaded: bool
 
-        All ``tables`` together keep to the ``budget``; whether they do is looked at with so many rows each.
-        ``finished`` is told what was asked for, in the thread that read it, a background if ``threaded``.
-        """
-        self._store = store
-        self._order = order
-        self._tables = tables
-        self._budget = budget
-        self._finished = finished
-        self._rows_each = rows_each
-        self.background = Background("quadrill-static", threaded=threaded)
-        self._rubbish = Background("quadrill-static-rubbish", threaded=threaded)
+    def __post_init__(self) -> None:
+        self.background = Background("quadrill-static", threaded=self.threaded)
+        self._rubbish = Background("quadrill-static-rubbish", threaded=self.threaded)
         self._failures: dict[Table, int] = {}
 
     def ask(self, tables: Sequence[Table]) -> None:
@@ -260,7 +241,7 @@ class Recomputer:
         fresh = FreshRows(table, {}, [] if table.is_ordered else None)
         progress, waiting, number = active(), iter(rows), 0
         try:
-            while piece := list(islice(waiting, self._rows_each)):
+            while piece := list(islice(waiting, self.rows_each)):
                 number += len(piece)
                 progress.rows += len(piece)
                 if table.users <= 1:
@@ -280,19 +261,19 @@ class Recomputer:
 
     def _check(self, table: Table, number: int) -> None:
         table.count = number
-        self._budget.check_query(number)
-        if self._budget.most:
-            self._budget.check_all(sum(each.count for each in list(self._tables.values())))
+        self.budget.check_query(number)
+        if self.budget.most:
+            self.budget.check_all(sum(each.count for each in list(self.tables.values())))
 
     def _rows(
         self, tables: Sequence[Table], evaluators: Sequence[StaticEvaluator]
     ) -> tuple[Sequence[Iterable[Solution]], int, int]:
         """The rows of each table, the version that they are of, and when that was made."""
         if len(tables) == 1:
-            with self._order.lock, self._store.snapshot_read() as snapshot:
+            with self.order.lock, self.store.snapshot_read() as snapshot:
                 asked = evaluators[0].columnar(snapshot, tables[0].part)
                 if asked is not None:
-                    version, at_ms = snapshot.version, self._order.made_at
+                    version, at_ms = snapshot.version, self.order.made_at
                     tables[0].blind = False
             # What was asked keeps its snapshot: commits go on from here.
             found = None if asked is None else asked()
@@ -310,21 +291,21 @@ class Recomputer:
         """
         both = list(zip(tables, evaluators, strict=True))
         for _ in range(_TRIES):
-            with self._order.lock:
-                before = self._store.version
-            found = [evaluator.whole(self._store, table.part) for table, evaluator in both]
-            with self._order.lock:
-                if self._store.version == before:
+            with self.order.lock:
+                before = self.store.version
+            found = [evaluator.whole(self.store, table.part) for table, evaluator in both]
+            with self.order.lock:
+                if self.store.version == before:
                     for table in tables:
                         table.blind = False
-                    return found, before, self._order.made_at
+                    return found, before, self.order.made_at
             for each in found:
                 each.close()
-        with self._order.lock, self._store.snapshot_read() as snapshot:
+        with self.order.lock, self.store.snapshot_read() as snapshot:
             found = [evaluator.whole(snapshot, table.part) for table, evaluator in both]
             for table in tables:
                 table.blind = False
-            return found, snapshot.version, self._order.made_at
+            return found, snapshot.version, self.order.made_at
 
     def _attempt(self, asked: Sequence[Table]) -> None:
         tables = [table for table in asked if table.users]
@@ -336,7 +317,7 @@ class Recomputer:
             for each in swap.fresh:
                 if each.table.behind is not None:
                     each.delta = difference(each.rows, each.table.rows)
-            self._finished(swap)
+            self.finished(swap)
             for table in tables:
                 self._failures.pop(table, None)
         except Exception as error:

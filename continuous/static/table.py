@@ -103,7 +103,6 @@ class Table(SharedRows):
             (``follows``): its query reads it by hand, by a timer, or because of SERVICE.
         background: evaluates the part; used by writers, one at a time. Others use a ``new_background``.
         is_held: its rows are; else they are looked up.
-        version: the version of the store that the rows reflect.
         since: the oldest version of which it is known that the rows were the same from there on.
         from_disk: the version at which the rows were written to disk, None when they were evaluated.
         waiting: changes whose turn has not come, oldest first.
@@ -242,24 +241,16 @@ class Turn(Frontier):
     moved: dict[str, None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StaticStep:
-    """The static parts of a query move to a version, all together.
+    """The static parts of a query move to a version, all together, by the changes since ``before``.
 
-    ``at_ms`` is the wall clock time of its commit; ``before`` a version with the rows as they were.
+    ``before`` is a version with the rows as they were; ``at_ms`` the wall clock time of the commit. While the
+    step waits, ``caught_up`` are the tables whose rows were not known at some version in between.
     """
 
     version: int
     before: int
-    at_ms: int
-    changes: Changes
-
-
-@dataclass(slots=True)
-class _Step:
-    """Changes from the version ``first`` on, among them those of the tables that have ``caught_up``."""
-
-    first: int
     at_ms: int
     changes: dict[int, TableChange] = field(default_factory=dict)
     caught_up: list[Table] = field(default_factory=list)
@@ -278,9 +269,7 @@ class Steps:
     between have become one: no query sees tables at different versions.
 
     Attributes:
-        name: the query's.
-        tables: its tables, by the places of its static parts.
-        turn: the present one.
+        tables: those of the query ``name``, by the places of its static parts.
         frontier: the version that its rows reflect: that of the turn while nothing waits.
         held: steps are taken only when it is told to: refreshed by hand or by a timer.
         ahead: the steps that wait, by version.
@@ -293,7 +282,7 @@ class Steps:
         self.turn = turn
         self.frontier: Frontier = turn
         self.held = False
-        self.ahead: dict[int, _Step] = {}
+        self.ahead: dict[int, StaticStep] = {}
         self.unknown: dict[Table, int] = {}
 
     def begin(self) -> None:
@@ -315,10 +304,10 @@ class Steps:
         """The table is at a version now, by this change: that of a commit, or of all since it fell behind."""
         self._part(version)
         self.turn.moved[self.name] = None
-        step = self.ahead.get(version) or _Step(version, at_ms)
+        step = self.ahead.get(version) or StaticStep(version, version - 1, at_ms)
         start = self.unknown.pop(table, None)
         if start is not None:
-            step = self._gathered(start, version, step)
+            step = self._gathered(start, step)
             step.caught_up.append(table)
         step.add({place: change for place, each in enumerate(self.tables) if each is table})
         self.ahead[version] = step
@@ -333,10 +322,11 @@ class Steps:
         if self.is_quiet:
             self.frontier = Frontier(min(self.turn.version, version - 1))
 
-    def _gathered(self, start: int, version: int, last: _Step) -> _Step:
-        """The steps between two versions as one with the last."""
-        earlier = [self.ahead.pop(each) for each in sorted(self.ahead) if start <= each < version]
-        found = _Step(min(start, *(each.first for each in (*earlier, last))), last.at_ms)
+    def _gathered(self, start: int, last: StaticStep) -> StaticStep:
+        """The steps from a version on as one with the last."""
+        earlier = [self.ahead.pop(each) for each in sorted(self.ahead) if start <= each < last.version]
+        before = min(start - 1, last.before, *(each.before for each in earlier))
+        found = StaticStep(last.version, before, last.at_ms)
         for each in (*earlier, last):
             found.add(each.changes)
             found.caught_up += each.caught_up
@@ -347,7 +337,7 @@ class Steps:
     @property
     def gaps(self) -> frozenset[tuple[int, int | None]]:
         """Versions at which some rows are not known: from one to before another, or to no known end."""
-        late = {(step.first, version) for version, step in self.ahead.items() if step.caught_up}
+        late = {(step.before + 1, step.version) for step in self.ahead.values() if step.caught_up}
         return frozenset(late | {(start, None) for start in self.unknown.values()})
 
     @property
@@ -386,14 +376,15 @@ class Steps:
                 if end is not None and version >= end:
                     break
                 step = self.ahead.pop(version)
+                step.caught_up = []
                 self.frontier.version = version
-                yield StaticStep(version, step.first - 1, step.at_ms, step.changes)
+                yield step
         finally:
             self._rest()
 
     def put_back(self, step: StaticStep) -> None:
         """A step was not taken after all: it is the next one again."""
-        self.ahead[step.version] = _Step(step.before + 1, step.at_ms, dict(step.changes))
+        self.ahead[step.version] = step
         self.frontier = Frontier(step.before)
 
     def _rest(self) -> None:
@@ -401,6 +392,6 @@ class Steps:
         if not (self.held or self.ahead or self.unknown):
             self.frontier = self.turn
         elif not self.is_quiet:
-            waits = [*self.unknown.values(), *(step.first for step in self.ahead.values())]
-            known = min([self.turn.version + 1, *waits]) - 1
-            self.frontier.version = max(self.frontier.version, known)
+            known = [version - 1 for version in self.unknown.values()]
+            known += [step.before for step in self.ahead.values()]
+            self.frontier.version = max(self.frontier.version, min([self.turn.version, *known]))

@@ -23,7 +23,7 @@ from ..windows.encoded import EngineTerms
 from .commit_watch import CommitWatch
 from .kept import KeptTables
 from .lookup import Lookup
-from .reading import Past, Recomputer, StaticBudget, Swap, SwapTurn, TableReplay, active
+from .reading import Past, Recomputer, StaticBudget, Swap, TableReplay, active
 from .static_evaluator import StaticEvaluator
 from .table import Table, Turn
 
@@ -74,8 +74,8 @@ class TableRegistry:
             self._tables,
             self.budget,
             self._finished,
-            rows_each=limits.rows_each,
-            threaded=threaded,
+            limits.rows_each,
+            threaded,
         )
         self.turn = Turn(store.version)
 
@@ -260,13 +260,13 @@ class TableRegistry:
     def begin_at(self, version: int) -> None:
         """The engine starts, its queries reflect a version."""
         self.turn.version = version
-        self.commits.forget_due()
+        self.commits.due.clear()
 
     def advance(self, version: int) -> None:
         """The commit of a version takes its turn: the tables take what it changed, and tell their readers."""
         self.turn.version = max(self.turn.version, version)
         self.commits.let_go()
-        self._catch_up([table for table in self.commits.take_due(version) if table.live])
+        self._catch_up([table for table in self.commits.due.pop(version, ()) if table.live])
 
     def swap(self, swap: Swap) -> None:
         """Rows that were read anew take their turn; then the changes that came meanwhile do."""
@@ -312,7 +312,7 @@ class TableRegistry:
             return
         names = [each.table.name for each in swap.fresh]
         with contextlib.suppress(EngineStoppedError):
-            self._turns.submit(SwapTurn(swap), "swap", tables=names, version=swap.version)
+            self._turns.submit(swap, "swap", tables=names, version=swap.version)
 
     # --- replay ---------------------------------------------------------------------------------
 
