@@ -17,26 +17,16 @@ _STORE_ROWS = 1_000_000.0
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One look-up on the way of a change through the other inputs.
+    """One look-up on the way of a change through the other inputs, in columns of input ``input``.
 
-    ``key`` are columns of input ``input`` and ``key_from`` those of the row under construction that must be
-    equal, all of them surely bound on both sides. ``take`` copies (column of the input, place in the result).
-    ``check`` compares columns that may be unbound on one side: unbound goes with everything.
+    Those of ``key`` must be as in the row under construction, all surely bound on both sides; those of
+    ``take`` are new to it. ``check`` may be unbound on one side: unbound goes with everything.
     """
 
     input: int
     key: tuple[int, ...]
-    key_from: tuple[int, ...]
-    take: tuple[tuple[int, int], ...]
-    check: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """The way of one input's change: where its columns go, then one look-up in each other input."""
-
-    start: tuple[tuple[int, int], ...]
-    probes: tuple[Probe, ...]
+    take: tuple[int, ...]
+    check: tuple[int, ...]
 
 
 class Join(Operator):
@@ -53,6 +43,8 @@ class Join(Operator):
         self.inputs = tuple(inputs)
         names = tuple(dict.fromkeys(name for schema in inputs for name in schema.vars))
         self.schema = Schema(names, frozenset().union(*(schema.certain for schema in inputs)))
+        # Where the columns of each input are in the result.
+        self._places = tuple(self.schema.positions(schema.vars) for schema in inputs)
         self.static = self.pinned = (False,) * len(inputs)
         self.arrangements = tuple(Arrangement() for _ in inputs)
         self.routes = tuple(self._route(start) for start in range(len(inputs)))
@@ -63,7 +55,7 @@ class Join(Operator):
         for place, change in enumerate(changes):
             if not change or self.arrangements[place].renewals:
                 continue
-            self._follow(self.routes[place], change, out)
+            self._follow(place, change, out)
             self.arrangements[place].update(change)
         if self.is_due:
             self._renew(changes, out)
@@ -79,13 +71,13 @@ class Join(Operator):
         held = [place for place, each in enumerate(self.arrangements) if not each.is_lookup]
         start = min(held, key=lambda place: len(self.arrangements[place]))
         rows = dict(self.arrangements[start].rows())
-        self._follow(self.routes[start], {row: -weight for row, weight in rows.items()}, out)
+        self._follow(start, {row: -weight for row, weight in rows.items()}, out)
         for arrangement, change in zip(self.arrangements, changes, strict=True):
             if arrangement.renewals:
                 arrangement.renew()
                 if change:
                     arrangement.update(change)
-        self._follow(self.routes[start], rows, out)
+        self._follow(start, rows, out)
 
     def replan(self) -> bool:
         """Choose the routes again from the sizes there are now; True when one changed.
@@ -127,7 +119,7 @@ class Join(Operator):
 
     def keys_of(self, place: int) -> list[tuple[int, ...]]:
         """The keys by which the routes look an input up."""
-        return [probe.key for route in self.routes for probe in route.probes if probe.input == place]
+        return [probe.key for route in self.routes for probe in route if probe.input == place]
 
     def held(self) -> Iterator[IdRow]:
         """The rows of all inputs but those that are pinned."""
@@ -141,21 +133,22 @@ class Join(Operator):
         """How many rows the inputs hold."""
         return sum(map(len, self.arrangements))
 
-    def _follow(self, route: Route, change: Delta, out: Delta) -> None:
+    def _follow(self, start: int, change: Delta, out: Delta) -> None:
         width = len(self.schema.vars)
         found: list[tuple[list[int], int]] = []
         for row, weight in change.items():
             result = [0] * width
-            for column, place in route.start:
-                result[place] = row[column]
+            for place, cell in zip(self._places[start], row, strict=True):
+                result[place] = cell
             found.append((result, weight))
-        for probe in route.probes:
-            index = self.arrangements[probe.input].index(probe.key)
+        for probe in self.routes[start]:
+            index, places = self.arrangements[probe.input].index(probe.key), self._places[probe.input]
+            key = tuple(places[column] for column in probe.key)
             found = [
                 (merged, weight * other_weight)
                 for result, weight in found
-                for other, other_weight in index.get(key_of(result, probe.key_from), EMPTY).items()
-                if (merged := _merge(result, other, probe)) is not None
+                for other, other_weight in index.get(key_of(result, key), EMPTY).items()
+                if (merged := _merge(result, other, probe, places)) is not None
             ]
             if not found:
                 return
@@ -197,41 +190,29 @@ class Join(Operator):
             sure |= self.inputs[chosen[-1]].certain
         return chosen
 
-    def _route(self, start: int) -> Route:
-        """The way of the changes of one input, in the present `order`."""
-        place_of = {name: place for place, name in enumerate(self.schema.vars)}
-        first = self.inputs[start]
-        seen = set(first.vars)
-        sure = set(first.certain)
+    def _route(self, start: int) -> tuple[Probe, ...]:
+        """The look-ups of one input's change in the other inputs, in the present `order`."""
+        seen, sure = set(self.inputs[start].vars), set(self.inputs[start].certain)
         probes = []
         for chosen in self.order(start):
             schema = self.inputs[chosen]
-            keyed = [name for name in schema.vars if name in sure and name in schema.certain]
-            checked = [name for name in schema.vars if name in seen and name not in keyed]
-            probes.append(
-                Probe(
-                    chosen,
-                    schema.positions(keyed),
-                    tuple(place_of[name] for name in keyed),
-                    tuple(
-                        (schema.position(name), place_of[name]) for name in schema.vars if name not in seen
-                    ),
-                    tuple((schema.position(name), place_of[name]) for name in checked),
-                )
-            )
+            key = schema.positions([name for name in schema.vars if name in sure and name in schema.certain])
+            old = schema.positions([name for name in schema.vars if name in seen])
+            take = tuple(column for column in range(len(schema.vars)) if column not in old)
+            probes.append(Probe(chosen, key, take, tuple(column for column in old if column not in key)))
             seen |= set(schema.vars)
             sure |= schema.certain
-        return Route(tuple((column, place_of[name]) for column, name in enumerate(first.vars)), tuple(probes))
+        return tuple(probes)
 
 
-def _merge(result: list[int], other: IdRow, probe: Probe) -> list[int] | None:
+def _merge(result: list[int], other: IdRow, probe: Probe, places: tuple[int, ...]) -> list[int] | None:
     merged = result.copy()
-    for column, place in probe.check:
-        mine, theirs = merged[place], other[column]
+    for column in probe.check:
+        mine, theirs = merged[places[column]], other[column]
         if not mine:
-            merged[place] = theirs
+            merged[places[column]] = theirs
         elif theirs and theirs != mine:
             return None
-    for column, place in probe.take:
-        merged[place] = other[column]
+    for column in probe.take:
+        merged[places[column]] = other[column]
     return merged

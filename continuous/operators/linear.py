@@ -64,14 +64,7 @@ class Scan(Operator):
         pins: Pins,
         loose: frozenset[str] = frozenset(),
     ) -> None:
-        """Make one.
-
-        Args:
-            positions: patterns for s, p, o and the columns behind them.
-            terms: the dictionary.
-            pins: keeps the ids of constants.
-            loose: variables of columns that may be unbound.
-        """
+        """``positions``: patterns for s, p, o and the columns behind them; ``loose``: may be unbound."""
         self.positions = tuple(positions)
         names = [name for position in self.positions for name in variables(position)]
         unique = tuple(dict.fromkeys(names))

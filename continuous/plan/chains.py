@@ -38,25 +38,20 @@ class RowBody:
         self._out = out
         self._memos = memos
 
-    def behind(self, chain: list[int], slots: dict[str, str], weight: str, remembered: str = "") -> None:
-        """The code for one row that the first operator of the chain gives out."""
-        if len(chain) > 1:
-            self._out.line(f"rows_out[{chain[0]}] += 1")
-        self.body(chain[1:], slots, weight, chain[-1], remembered)
+    def body(self, chain: list[int], slots: dict[str, str], weight: str, remembered: str = "") -> None:
+        """The code for one row, up to the last operator of the chain, which keeps it or gives it on.
 
-    def body(
-        self, chain: list[int], slots: dict[str, str], weight: str, last: int, remembered: str = ""
-    ) -> None:
-        """The code for one row, up to the operator ``last`` that keeps it or gives it on.
-
-        ``remembered`` is the local with the row where it leaves as it came, and may be remembered.
+        A scan or join at its head has given the row out already. ``remembered`` is the local with the row
+        where it leaves as it came, and may be remembered.
         """
-        out = self._out
+        out, last = self._out, chain[-1]
+        if len(chain) > 1 and not takes_rows(self._nodes[chain[0]]):
+            out.line(f"rows_out[{chain[0]}] += 1")
         known = dict(out.known)
-        if remembered and self._pays(chain, last):
-            made = self._remembered(chain, slots, last, remembered)
+        if remembered and self._pays(chain):
+            made = self._remembered(chain, slots, remembered)
         else:
-            self._compute(chain, slots, last)
+            self._compute(chain, slots)
             made = self._made(last, slots)
         operator = self._nodes[last].operator
         if isinstance(operator, Aggregate):
@@ -67,22 +62,21 @@ class RowBody:
             out.line(f"else: del d{last}[{made[0]}]")
         out.known = known
 
-    def _pays(self, chain: list[int], last: int) -> bool:
+    def _pays(self, chain: list[int]) -> bool:
         """True where a row costs more than remembering what was made of it.
 
         Of a row that some filter dropped it is not remembered which, so one filter alone can count its rows.
         """
-        exprs = [expr for place in dict.fromkeys([*chain, last]) for expr in self._nodes[place].exprs if expr]
-        return len(self._counted(chain, last)) < 2 and sum(map(_calls, exprs)) >= _COSTLY_CALLS
+        exprs = [expr for place in chain for expr in self._nodes[place].exprs if expr]
+        return len(self._counted(chain)) < 2 and sum(map(_calls, exprs)) >= _COSTLY_CALLS
 
-    def _counted(self, chain: list[int], last: int) -> list[int]:
+    def _counted(self, chain: list[int]) -> list[int]:
         """The filters on the way, which count the rows that they let pass."""
-        filters = [each for each in chain if isinstance(self._nodes[each].operator, linear.Filter)]
-        return [each for each in filters if each != last]
+        return [each for each in chain[:-1] if isinstance(self._nodes[each].operator, linear.Filter)]
 
-    def _remembered(self, chain: list[int], slots: dict[str, str], last: int, row: str) -> list[str]:
+    def _remembered(self, chain: list[int], slots: dict[str, str], row: str) -> list[str]:
         """The lines of `_compute` for a row that is new; what was made of it then for one that leaves."""
-        out = self._out
+        out, last = self._out, chain[-1]
         memo = out.name_of(self._memos.setdefault(last, {}), "memo")
         operator = self._nodes[last].operator
         width = 1 + len(operator.aggregations) if isinstance(operator, Aggregate) else 1
@@ -93,20 +87,20 @@ class RowBody:
         out.line(f"made = {memo}.pop({row})")
         out.line("if made is None: continue")
         out.line(f"{listed} = made")
-        for place in self._counted(chain, last):
+        for place in self._counted(chain):
             out.line(f"rows_out[{place}] += 1")
         out.depth -= 1
         out.line("else:")
         out.depth += 1
         out.line(f"if w > 0: {memo}[{row}] = None")
-        self._compute(chain, slots, last)
+        self._compute(chain, slots)
         for name, text in zip(names, self._made(last, slots), strict=True):
             out.line(f"{name} = {text}")
         out.line(f"if w > 0: {memo}[{row}] = ({listed})")
         out.depth -= 1
         return names
 
-    def _compute(self, chain: list[int], slots: dict[str, str], last: int) -> None:
+    def _compute(self, chain: list[int], slots: dict[str, str]) -> None:
         """Filters and new columns."""
         out = self._out
         for place in chain:
@@ -115,7 +109,7 @@ class RowBody:
             if isinstance(operator, linear.Filter):
                 for condition in conditions_of(_only(node)):
                     out.line(f"if {out.truth(condition, slots)} is not True: continue")
-                if place != last:
+                if place != chain[-1]:
                     out.line(f"rows_out[{place}] += 1")
             elif isinstance(operator, linear.Extend):
                 self._extend(node, slots)

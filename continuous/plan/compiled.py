@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..expressions.compile import Emitter, ExpressionContext
@@ -69,7 +69,11 @@ class CompiledPlan:
                 self.renew()
         timed = steps % _TIMED_EVERY == 0
         self._special = min(self._replan_at, steps + _TIMED_EVERY - steps % _TIMED_EVERY)
-        step = self._with_times() if timed else self._step
+        if timed and self._timed is None:
+            # With a look at the clock behind each loop.
+            _, self._timed = _Writer(self.plan, self.context, self._memos, timed=True).write()
+        self.plan.figures.timed_steps += timed
+        step = self._timed if timed else self._step
         delta: Delta = step(changes, not self.plan.primed)
         self.plan.primed = True
         return delta
@@ -90,14 +94,6 @@ class CompiledPlan:
             for made in list(memo.values()):
                 if made is not None:
                     yield made[0]
-
-    def _with_times(self) -> Any:
-        """The function with a look at the clock behind each loop, made when it is first needed."""
-        self.plan.figures.timed_steps += 1
-        if self._timed is None:
-            writer = _Writer(self.plan, self.context, self._memos, timed=True)
-            _, self._timed = writer.write()
-        return self._timed
 
 
 class _Writer:
@@ -190,12 +186,12 @@ class _Writer:
                 out.line(f"if {' and '.join(tests)}:")
                 out.depth += 1
             columns = zip(operator.schema.vars, operator.simple, strict=True)
-            self._rows.behind(chain, {name: f"quad[{column}]" for name, column in columns}, "w", "quad")
+            self._rows.body(chain, {name: f"quad[{column}]" for name, column in columns}, "w", "quad")
         else:
             out.line(f"for row, w in d{given}.items():")
             out.depth += 1
             slots = {name: f"row[{column}]" for column, name in enumerate(self._nodes[given].schema.vars)}
-            self._rows.body(chain, slots, "w", chain[-1], "" if self._nodes[given].static else "row")
+            self._rows.body(chain, slots, "w", "" if self._nodes[given].static else "row")
         out.depth = depth
         self._close_sink(chain)
 
@@ -208,7 +204,7 @@ class _Writer:
         often = {
             probe.input
             for route, static in zip(join.routes, join.static, strict=True)
-            for probe in route.probes
+            for probe in route
             if not static
         }
         for number, route in enumerate(join.routes):
@@ -216,16 +212,16 @@ class _Writer:
             out.line(f"if {given}:  # #{place} join: what came from #{self._nodes[place].inputs[number]}")
             out.depth += 1
             inside = out.depth
-            indexes = [self._index(join, probe, probe.input in often) for probe in route.probes]
+            indexes = [self._index(join, probe, probe.input in often) for probe in route]
             out.line(f"for row{number}, w{number} in {given}.items():")
             out.depth += 1
             slots: dict[str, str] = {}
             self._unpack(number, range(len(join.inputs[number].vars)), join, slots)
             weights = [f"w{number}"]
-            for probe, index in zip(route.probes, indexes, strict=True):
+            for probe, index in zip(route, indexes, strict=True):
                 self._probe(probe, index, self._nodes[place], join, slots)
                 weights.append(f"w{probe.input}")
-            self._rows.behind(chain, dict(slots), " * ".join(weights))
+            self._rows.body(chain, dict(slots), " * ".join(weights))
             out.depth = inside
             self._keep(join.arrangements[number], number, given, number in often)
             out.depth = depth
@@ -248,7 +244,7 @@ class _Writer:
         out.line(f"        if {total}: {flat}[row{number}] = {total}")
         out.line(f"        else: del {flat}[row{number}]")
 
-    def _unpack(self, number: int, columns: Any, join: Join, slots: dict[str, str]) -> None:
+    def _unpack(self, number: int, columns: Iterable[int], join: Join, slots: dict[str, str]) -> None:
         for column in columns:
             slots[join.inputs[number].vars[column]] = f"row{number}[{column}]"
 
@@ -277,14 +273,14 @@ class _Writer:
         told = f"look-up in #{node.inputs[number]} by{by}" if by else f"all of #{node.inputs[number]}"
         out.line(f"for row{number}, w{number} in {index}.get({key}, EMPTY).items():  # {told}")
         out.depth += 1
-        for column, _ in probe.check:
+        for column in probe.check:
             name, theirs = names[column], f"row{number}[{column}]"
             mine = slots[name]
             out.line(f"if {mine} and {theirs} and {mine} != {theirs}: continue")
             merged = out.fresh("m")
             out.line(f"{merged} = {mine} or {theirs}")
             slots[name] = merged
-        self._unpack(number, [column for column, _ in probe.take], join, slots)
+        self._unpack(number, probe.take, join, slots)
 
     # --- chains ---------------------------------------------------------------------------------
 

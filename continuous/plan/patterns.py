@@ -31,7 +31,6 @@ from ..algebra.nodes import (
 )
 from ..algebra.nodes import Sequence as PathSequence
 from ..algebra.variables import NO_NAMES, Names, mentioned
-from ..expressions.compile import Condition
 from ..expressions.oxigraph import canonical
 from ..operators import linear
 from ..operators.closure import Closure
@@ -123,9 +122,8 @@ class Patterns:
     ) -> Built:
         """The ends of triples with any other predicate."""
         source = self._triples(scope)
-        select = Select(
-            source.schema, range(len(source.schema.vars)), _excludes({*map(self._builder.pinned, excluded)})
-        )
+        others = {*map(self._builder.pinned, excluded)}
+        select = Select(source.schema, range(len(source.schema.vars)), lambda row: row[1] not in others)
         kept = self._builder.add("except", select, [source], " ".join(map(str, excluded)))
         predicate = self._builder.fresh("path")
         return self._without(self._scan([start, predicate, end, *scope.columns], kept), predicate)
@@ -241,11 +239,6 @@ class Patterns:
             return built
         pairs = self._builder.extend(self.context(scope), name, Var(inside))
         return self._without(self._builder.join(built, pairs), Var(inside))
-
-
-def _excludes(predicates: set[int]) -> Condition:
-    """Accepts triples whose predicate is none of these."""
-    return lambda row: row[1] not in predicates
 
 
 def _canonical(term: TermPattern | NamedNode) -> TermPattern:

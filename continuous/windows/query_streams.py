@@ -232,26 +232,21 @@ class QueryWindows:
         return other
 
 
+@dataclass(slots=True, eq=False)
 class InputOrder:
-    """The streams of one query and the elements of them that wait for its watermark.
+    """The streams of one query, in text order, and the elements of them that wait for its watermark.
 
-    Attributes:
-        views: the query's view of each stream, in text order.
-        late: elements that came too late.
-        behind: elements behind other streams.
-        taken: elements that were taken.
-        first: where the query was when its first elements came.
-        heap: the elements that wait, as (event time, place of the stream, seq, push, element); a push is
-            known by the seq of one of its elements.
+    ``late`` counts elements that came too late, ``behind`` those behind other streams. The ``heap`` has those
+    that wait as (event time, place of the stream, seq, push, element); a push is known by the seq of one of
+    its elements.
     """
 
-    def __init__(self) -> None:
-        self.views: dict[str, View] = {}
-        self.late = 0
-        self.behind = 0
-        self.taken = 0
-        self.first: First | None = None
-        self.heap: list[tuple[int, int, int, int, Element]] = []
+    views: dict[str, View] = field(default_factory=dict)
+    late: int = 0
+    behind: int = 0
+    taken: int = 0
+    first: First | None = None
+    heap: list[tuple[int, int, int, int, Element]] = field(default_factory=list)
 
     @property
     def streams(self) -> tuple[str, ...]:

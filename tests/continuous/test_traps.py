@@ -48,7 +48,7 @@ def localisation(order: Sequence[int] | None = None) -> tuple[Join, list[Delta]]
 
 
 def routed(join: Join, start: int) -> list[int]:
-    return [probe.input for probe in join.routes[start].probes]
+    return [probe.input for probe in join.routes[start]]
 
 
 @pytest.mark.parametrize("order", [None, *itertools.permutations(range(3))])
