@@ -56,11 +56,8 @@ class Attachments:
     ) -> int:
         """A query begins, or waits on for its static parts; how many retained elements came first.
 
-        Args:
-            running: the query.
-            reset: its feed goes on, with a reset.
-            replay_from: the event time from which retained elements come first; by default that of ``start``.
-            kept: what its streams retained at its place in the order.
+        These come from the event time ``replay_from`` on, by default that of ``start``; ``kept`` is what its
+        streams retained at its place in the order. ``reset``: its feed goes on, with a reset.
         """
         self._router.forget_name(running.name)
         if running.view is not None or running.name in self._views.by_name:
