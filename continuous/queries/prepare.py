@@ -121,6 +121,24 @@ class PreparedQuery:
         own_default = found.default and not clause.default and (lenient or not clause.named)
         return Reads(frozenset(self.streams), frozenset(graphs), found.every and all_named, own_default)
 
+    def options(
+        self, quoted_asserted: frozenset[NamedNode], columnar: ColumnarEngine | None = None
+    ) -> EvaluationOptions:
+        """How its evaluator works; ``quoted_asserted`` are the streams with that option."""
+        asked = self.registration
+        return EvaluationOptions(
+            name=self.name or "",
+            window_default_graph=asked.window_default_graph,
+            strict_dataset=asked.strict_dataset,
+            quoted_asserted=quoted_asserted,
+            base_iri=self.query.base_iri,
+            sources=self.sources,
+            columnar=columnar,
+            static_engine=asked.static_engine,
+            static_tables=asked.static_tables,
+            looked_up=self.looked_up,
+        )
+
 
 # --- from text and options -------------------------------------------------------------------------
 
@@ -267,19 +285,8 @@ class EvaluatorChoice:
 
         Raises QueryTextError or UnsupportedError for what neither evaluates.
         """
-        query, sources, asked = prepared.query, prepared.sources, prepared.registration
-        options = EvaluationOptions(
-            name=prepared.name or "",
-            window_default_graph=asked.window_default_graph,
-            strict_dataset=asked.strict_dataset,
-            quoted_asserted=quoted_asserted,
-            base_iri=query.base_iri,
-            sources=sources,
-            columnar=self.columnar,
-            static_engine=asked.static_engine,
-            static_tables=asked.static_tables,
-            looked_up=prepared.looked_up,
-        )
+        query, sources = prepared.query, prepared.sources
+        options = prepared.options(quoted_asserted, self.columnar)
         # Parts that look into fetched graphs and the store at once are read anew when either changes.
         tables = self.statics if sources is None or not sources.remote_graphs else None
         try:
