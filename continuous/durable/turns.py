@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -97,8 +97,8 @@ class TurnQueue:
         self.processed = 0 if journal is None else journal.log.last
         self.needed = 0
         self.trouble: str | None = None
-        # For a replay: gets the store to the version that the refresh of a query read.
-        self.replaying: Callable[[str], None] | None = None
+        # In a replay: the versions that refreshes of static parts read, by turn and query.
+        self.seen: Mapping[tuple[int, str], int] | None = None
         self.waiting: SimpleQueue[Turn] = SimpleQueue()
         # Weights of all turns that came and of those that were taken.
         self._came = 0
@@ -186,10 +186,9 @@ class TurnQueue:
             with self.lock:
                 self.needed = self.note(kind, **members)
 
-    def before_refresh(self, name: str) -> None:
-        """A query is about to read its static parts anew: a replay has them read what was read then."""
-        if self.replaying is not None:
-            self.replaying(name)
+    def version_to_read(self, name: str) -> int | None:
+        """In a replay the version that a query read its static parts at in this turn; else None."""
+        return None if self.seen is None else self.seen.get((self.number, name), self.version)
 
     def after_refresh(self, name: str, version: int) -> None:
         """Note that a query has read its static parts at a version."""

@@ -131,9 +131,8 @@ class StaticState:
             # The other parts are read from other servers, whose answers are inputs themselves.
             changed = (self.statics.has_own and self.evaluator.take(self._parts.refresh())) or changed
         else:
-            if self.turns is not None:
-                self.turns.before_refresh(self.name)
-            changed = self.evaluator.take(self._parts.refresh())
+            version = None if self.turns is None else self.turns.version_to_read(self.name)
+            changed = self.evaluator.take(self._parts.refresh(version))
             if self.turns is not None:
                 self.turns.after_refresh(self.name, self._parts.version)
             self.seen = max(self.seen, self._parts.version)

@@ -155,7 +155,7 @@ class Recovery:
             commits = [record.members["version"] for record in rest if record.kind == "commit"]
             parts.begin_at(commits[0] - 1 if commits else parts.store.logged_version)
             self._rewind_to(turns.version)
-            turns.replaying = self._replay.before_refresh
+            turns.seen = self._replay.seen
             return
         parts.sources.restore(state.sources)
         turns.version = state.version
@@ -172,7 +172,7 @@ class Recovery:
             if running is not None:
                 restored[each.name] = running
         self._forward_to(state.version, restored.values())
-        turns.replaying = self._replay.before_refresh
+        turns.seen = self._replay.seen
         for name in entries:
             if name in restored:
                 parts.router.adopt(restored[name])
@@ -223,7 +223,7 @@ class Recovery:
     def _finish(self) -> None:
         """The store is at its newest version again, and nothing that was published is missing."""
         parts, journal = self._parts, self._journal
-        parts.turns.replaying = None
+        parts.turns.seen = None
         parts.store.forward(parts.store.logged_version)
         for entry in parts.catalogue.entries():
             if not entry.feed.end_of_replay():

@@ -39,8 +39,8 @@ class Replay:
         self._lifecycle = lifecycle
         self._journal = journal
         self.past = Past()
-        # The versions that refreshes of static parts read, by turn and query.
-        self._seen: dict[tuple[int, str], int] = {}
+        # See `TurnQueue.seen`.
+        self.seen: dict[tuple[int, str], int] = {}
 
     def read(self, processed: int, last: int, *, usable: bool) -> list[JournalRecord]:
         """Fill streams with what they retain; the records that have to take their turns again.
@@ -55,7 +55,7 @@ class Replay:
             members = record.members
             match record.kind:
                 case "seen":
-                    self._seen[members["turn"], members["query"]] = members["version"]
+                    self.seen[members["turn"], members["query"]] = members["version"]
                 case "behind":
                     if record.number > processed:
                         self.past.behind.update(_tables_of(members))
@@ -103,11 +103,6 @@ class Replay:
                 at = parts.clock.now_ms()
             number = parts.turns.note("commit", now=at, version=version, at=at)
             self._run(CallTurn(partial(parts.sequencer.commit, Commit(version, at))), number, at)
-
-    def before_refresh(self, name: str) -> None:
-        """A query of the replay is about to refresh its static parts: it reads the version of then."""
-        turns = self._parts.turns
-        self._parts.store.forward(self._seen.get((turns.number, name), turns.version))
 
     def evaluator(
         self, members: Mapping[str, Any], looked_up: dict[Any, Any] | None, pins: Mapping[str, list[Any]]

@@ -125,12 +125,15 @@ class StaticEvaluator:
     # --- at one version -------------------------------------------------------------------------
 
     def evaluate(
-        self, parts: Sequence[StaticPattern], since: int = -1
+        self, parts: Sequence[StaticPattern], since: int = -1, at: int | None = None
     ) -> tuple[int, list[list[Solution] | None]]:
         """The version read and the rows of each part, in ORDER BY order where it has one.
 
-        None stands for a part that no commit after ``since`` can have touched.
+        None stands for a part that no commit after ``since`` can have touched. A replay says the version to
+        read, ``at``, to which a store that was rewound goes forward.
         """
+        if at is not None:
+            self._store.forward(at)
         fetched = self._sources.take()
         with self._store.snapshot_read() as snapshot:
             commits = self._commits(since, snapshot.version)

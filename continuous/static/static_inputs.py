@@ -277,14 +277,14 @@ class StaticInputs:
         self.begun = True
         return changes
 
-    def refresh(self) -> Changes:
-        """Bring the parts that do not follow the store to its newest version."""
+    def refresh(self, at: int | None = None) -> Changes:
+        """Bring the parts that do not follow the store to its newest version, in a replay to that of then."""
         places = [place for place, table in enumerate(self.tables) if not table.follows]
         if not places and self.tables:
             return {}
         own = [self.tables[place] for place in places]
         since = min((table.version for table in own), default=-1)
-        version, results = self._background.evaluate([self.parts[place] for place in places], since)
+        version, results = self._background.evaluate([self.parts[place] for place in places], since, at)
         changes: dict[int, TableChange] = {}
         for place, table, rows in zip(places, own, results, strict=True):
             change = None if rows is None else table.replace(rows)
