@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 from quadrill.store.changes.commit import Commit
@@ -27,7 +26,6 @@ from quadrill.store.registry import Registry
 
 from .clock import Clock
 from .durable.journal import Journal
-from .durable.turns import CallTurn
 from .errors import EngineStoppedError, InputError
 from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator
@@ -37,6 +35,7 @@ from .meters import Stages
 from .queries.catalogue import Entry
 from .queries.registration import Registration
 from .recovery.recovery import Recovery
+from .scheduler.turn_kinds import CommitTurn
 from .settings import EngineSettings
 from .streams.accept import StreamState
 
@@ -130,7 +129,7 @@ class Engine(StreamService, QueryService):
             parts.rates.take(parts.store.commits_after(max(0, parts.store.version - _RATED_COMMITS)))
         self._unsubscribe = parts.store.subscribe(self._on_commit)
         parts.turns.open = True
-        if parts.sequencer.threaded:
+        if parts.threads.beside:
             self._thread = threading.Thread(target=self._run, name="quadrill-engine", daemon=True)
             self._thread.start()
         with parts.admin:
@@ -150,8 +149,7 @@ class Engine(StreamService, QueryService):
         """Called by the store in a writer's thread: the commit takes its turn as an input."""
         self.parts.rates.take([commit])
         with suppress(EngineStoppedError):
-            turn = CallTurn(partial(self.parts.sequencer.commit, commit))
-            self.parts.turns.submit(turn, "commit", version=commit.version, at=commit.at_ms)
+            self.parts.turns.submit(CommitTurn(commit), "commit", version=commit.version, at=commit.at_ms)
             self.parts.sequencer.drain()
 
     def _run(self) -> None:

@@ -2,14 +2,14 @@
 
     accepted --lock--> record in the journal, place in the queue --> the sequencer works turns off
 
-Whoever makes a turn knows what is done in it.
+A turn is a value that says what is to be done; `scheduler/sequencer.py` does it.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -54,13 +54,6 @@ class InputTurn(Turn):
     """An input of a stream is given to its readers."""
 
     event: StreamInput
-
-
-@dataclass(slots=True, eq=False)
-class CallTurn(Turn):
-    """Some work, which gives the turn's result."""
-
-    work: Callable[[], Any]
 
 
 AnyTurn = TypeVar("AnyTurn", bound=Turn)

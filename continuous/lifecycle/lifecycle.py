@@ -15,7 +15,6 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.registry.records import QueryRecord
 
 from ..algebra.rewrites import prepare as rewritten
-from ..durable.turns import CallTurn
 from ..errors import EngineStoppedError
 from ..evaluate.evaluator import Evaluator
 from ..output.feed import Feed
@@ -26,6 +25,7 @@ from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec, remote_graphs_of, services_of, specs_of
+from ..scheduler.turn_kinds import AttachTurn, DetachTurn, GiveUpTurn, ReserveTurn, StreamTurn
 from ..streams.accept import StreamState
 from .parts import EngineParts
 
@@ -133,8 +133,7 @@ class QueryLifecycle:
             members["from"] = replay_from
         with parts.turns.lock:
             kept = {} if start is None else parts.streams.kept_now()
-            turn = CallTurn(partial(parts.attachments.attach, running, reset, replay_from, kept))
-            parts.turns.submit(turn, "attach", **members)
+            turn = parts.turns.submit(AttachTurn(running, reset, replay_from, kept), "attach", **members)
         # A restart comes between two turns: its own comes after those that wait.
         return parts.sequencer.finish(turn) or 0
 
@@ -174,14 +173,13 @@ class QueryLifecycle:
         entry.pending = pending = self.parts.attachments.pending(entry.name, prepared)
         pending.making = making
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
-        begin_waiting = partial(self.parts.attachments.begin_waiting, entry, pending)
-        self.parts.sequencer.perform(begin_waiting, "reserve", **members)
+        self.parts.sequencer.perform(ReserveTurn(entry, pending), "reserve", **members)
         making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
     def make(self, entry: Entry, pending: Pending) -> None:
         """A replay has found a query that still waits: its static parts are read again."""
         maker, reset = self.evaluator_maker(pending.prepared), entry.feed.last_id > 0
-        pending.making = making = Making(maker, threaded=self.parts.settings.threaded)
+        pending.making = making = Making(maker, self.parts.threads)
         making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
     def _made(self, entry: Entry, pending: Pending, made: Future[Evaluator], *, reset: bool) -> None:
@@ -204,8 +202,8 @@ class QueryLifecycle:
         reason = error if pending.problem is None else pending.problem
         log.warning("the query %s cannot begin: %s", entry.name, reason)
         message, code = sentence_of(reason), getattr(reason, "code", "internal")
-        give_up = partial(self.parts.attachments.give_up, entry, message, code)
-        self.parts.sequencer.perform(give_up, "unready", name=entry.name, error=message, code=code)
+        turn = GiveUpTurn(entry, message, code)
+        self.parts.sequencer.perform(turn, "unready", name=entry.name, error=message, code=code)
 
     def open_stream(self, name_or_iri: str) -> StreamState:
         """The stream of a reference; one that is unknown is declared by itself."""
@@ -217,8 +215,8 @@ class QueryLifecycle:
 
     def tell_new_stream(self, state: StreamState) -> None:
         """Queries whose windows read every stream get a new one in its turn."""
-        turn = CallTurn(partial(self.parts.router.new_stream, state.iri))
-        self.parts.turns.submit(turn, "stream", stream=state.iri, created=state.record.created_ms)
+        created = state.record.created_ms
+        self.parts.turns.submit(StreamTurn(state.iri), "stream", stream=state.iri, created=created)
         self.parts.sequencer.drain()
 
     # --- the end --------------------------------------------------------------------------------
@@ -231,8 +229,8 @@ class QueryLifecycle:
         entry.running = entry.pending = None
         if pending is not None:
             pending.call_off()
-        detach = partial(self.parts.attachments.detach, entry, running, dropped)
-        self.parts.sequencer.perform(detach, "detach", name=entry.name, dropped=dropped)
+        turn = DetachTurn(entry, running, dropped)
+        self.parts.sequencer.perform(turn, "detach", name=entry.name, dropped=dropped)
 
     def restore(
         self, record: QueryRecord, before: tuple[int, int, int] | None = None, feed: Feed | None = None

@@ -13,6 +13,7 @@ from quadrill.store.quads.rates import ChangeRates
 from quadrill.store.registry import Registry
 from quadrill.store.remote import RemoteClient
 from quadrill.store.shelf import Shelf
+from quadrill.store.threads import Threads
 
 from ..clock import Clock
 from ..durable.journal import Journal
@@ -29,7 +30,7 @@ from ..scheduler.router import Router
 from ..scheduler.sequencer import Sequencer
 from ..settings import EngineSettings
 from ..static.kept import KeptTables
-from ..static.reading import Background, StaticBudget
+from ..static.reading import StaticBudget
 from ..static.table_registry import TableRegistry
 from ..streams.accept import Acceptor
 from ..streams.registry import StreamRegistry
@@ -44,6 +45,7 @@ class EngineParts:
     Attributes:
         turns: the order of everything that moves a query; its lock guards streams, too.
         outbox: what is on its way to subscribers.
+        threads: where work is done.
         admin: held while something is registered, dropped or declared: these come one at a time.
     """
 
@@ -56,7 +58,8 @@ class EngineParts:
         make_evaluator: MakeEvaluator | None,
         journal: Journal | None,
     ) -> None:
-        threaded, remote = settings.threaded, settings.remote
+        remote = settings.remote
+        self.threads = threads = Threads(beside=settings.threaded)
         self.store = store
         self.clock = clock
         self.settings = settings
@@ -67,12 +70,11 @@ class EngineParts:
         kept: KeptTables | None = None
         if journal is not None and not store.in_memory:
             shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)
-            background = Background("quadrill-kept", threaded=threaded)
-            kept = KeptTables(shelf, store, terms, background, settings.static_limits)
+            kept = KeptTables(
+                shelf, store, terms, threads.background("quadrill-kept"), settings.static_limits
+            )
         budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
-        self.statics = TableRegistry(
-            store, terms, self.turns, budget, kept, settings.static_limits, threaded=threaded
-        )
+        self.statics = TableRegistry(store, terms, self.turns, budget, kept, settings.static_limits, threads)
         self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice(
             self.statics, settings.columnar
         )
@@ -80,8 +82,8 @@ class EngineParts:
             store.allowed_hosts, timeout_s=remote.timeout_ms / 1000, max_bytes=remote.max_bytes
         )
         payloads = Payloads(None if journal is None else journal.folder / "sources")
-        self.sources = SourceRegistry(client, payloads, clock, remote, threaded=threaded, turns=self.turns)
-        self.views = ViewRegistry(store, threaded=threaded)
+        self.sources = SourceRegistry(client, payloads, clock, remote, self.turns, threads)
+        self.views = ViewRegistry(store, threads.background("quadrill-views"))
         self.outbox = Outbox(journal)
         self.streams = StreamRegistry(registry, clock, settings, self.turns.lock)
         self.acceptor = Acceptor(self.turns, settings, self.streams.stamp)
@@ -105,7 +107,7 @@ class EngineParts:
             self.statics,
             self.views,
             self.outbox,
-            threaded=threaded,
+            threads,
         )
 
     def running(self) -> list[RunningQuery]:

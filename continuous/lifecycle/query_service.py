@@ -6,7 +6,6 @@ import json
 import time
 from concurrent.futures import wait
 from contextlib import nullcontext, suppress
-from functools import partial
 from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
@@ -21,6 +20,7 @@ from ..queries.catalogue import Entry, Making
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
+from ..scheduler.turn_kinds import ChangeTurn, RefreshTurn, StateTurn
 from ..static.reading import Progress, entered
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
@@ -88,7 +88,7 @@ class QueryService:
 
     def _begin(self, prepared: PreparedQuery, name: str, existing: Entry | None) -> None:
         maker = self.lifecycle.evaluator_maker(prepared)
-        making = Making(maker, threaded=self.parts.settings.threaded, limited=True)
+        making = Making(maker, self.parts.threads, limited=True)
         # The graph of a view is claimed until its query begins, so that it is waited for.
         wait_s = None if prepared.into_graph else self.parts.settings.registration_wait_ms / 1000
         evaluator = making.result() if wait([making], wait_s).done else None
@@ -232,17 +232,15 @@ class QueryService:
                 self.parts.catalogue.update(entry)
                 running = entry.running
                 if running is not None:
-                    change = partial(self.parts.attachments.change, running, registration)
-                    options = registration.options()
-                    self.parts.sequencer.perform(change, "registration", name=name, options=options)
+                    turn, options = ChangeTurn(running, registration), registration.options()
+                    self.parts.sequencer.perform(turn, "registration", name=name, options=options)
             running = entry.running
             if running is None or running.state == "failed":
                 if state == "running":
                     self.lifecycle.begin_anew(entry)
             elif state is not None and state != running.state:
                 self.parts.catalogue.set_state(entry, state, None)
-                set_state = partial(self.parts.router.set_state, running, state)
-                self.parts.sequencer.perform(set_state, "state", name=name, state=state)
+                self.parts.sequencer.perform(StateTurn(running, state), "state", name=name, state=state)
             return self.describe(name)
 
     def refresh(self, name: str) -> dict[str, Any]:
@@ -256,8 +254,7 @@ class QueryService:
             raise ConflictError(f"the query {name} has failed", code="query-failed")
         self.parts.sources.refresh(running.prepared.source_specs)
         self.parts.turns.require_writable()
-        refresh = partial(self.parts.router.refresh, name, "request")
-        self.parts.sequencer.perform(refresh, "refresh", name=name, cause="request")
+        self.parts.sequencer.perform(RefreshTurn(name, "request"), "refresh", name=name, cause="request")
         return self.describe(name)
 
     def replay(self, name: str, from_ms: int | None = None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 from quadrill.store.changes.commit import Commit, graph_key
 from quadrill.store.errors import ConflictError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.threads import Background
 
 from ..rows import Solution
 from ..streams.decode import store_form
@@ -33,6 +35,8 @@ from .emission import Construct
 log = logging.getLogger("quadrill.continuous")
 
 _RETRY_S = 1.0
+_LAST_S = 10.0
+"""How long a stop waits for the last commit."""
 
 
 @dataclass(slots=True)
@@ -119,15 +123,16 @@ class View:
 class ViewRegistry:
     """The views of one engine, ``by_name`` those by the names of their queries."""
 
-    def __init__(self, store: QuadStore, *, threaded: bool) -> None:
-        """Make an empty registry; not ``threaded`` it writes in the caller of `settled`."""
+    def __init__(self, store: QuadStore, background: Background) -> None:
+        """Make an empty registry, which writes in the background."""
         self._store = store
-        self._threaded = threaded
+        self._background = background
         self.by_name: dict[str, View] = {}
         self._outbox: dict[str, _Write] = {}
         self._lock = threading.Condition(threading.RLock())
-        self._thread: threading.Thread | None = None
         self._started = False
+        # The background has been asked to write, or will be in a while; it does.
+        self._asked = False
         self._writing = False
 
     # --- ownership ------------------------------------------------------------------------------
@@ -211,10 +216,10 @@ class ViewRegistry:
             for name, view in self.by_name.items():
                 if view.whole or view.changes:
                     self._outbox[name] = self._outbox.get(name, _Write()).then(view.taken())
-            if self._outbox and self._threaded:
-                self._lock.notify_all()
-        if not self._threaded:
-            self._write_all()
+            if not self._outbox or self._asked:
+                return
+            self._asked = True
+        self._background.do(self._write_all)
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -222,18 +227,15 @@ class ViewRegistry:
         """Begin to write: first every view as a whole, as none has been written before."""
         with self._lock:
             self._started = True
-        if self._threaded and self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="quadrill-views", daemon=True)
-            self._thread.start()
 
     def stop(self) -> None:
         """Write what waits, then no more."""
         with self._lock:
             self._started = False
-            self._lock.notify_all()
-        if self._thread is not None:
-            self._thread.join(10.0)
-            self._thread = None
+        last = self._background.do(self._write_all)
+        if last is not None:
+            wait([last], _LAST_S)
+        self._background.close()
 
     @property
     def idle(self) -> bool:
@@ -242,29 +244,18 @@ class ViewRegistry:
             return not self._outbox and not self._writing
 
     def wait(self, deadline_s: float) -> bool:
-        """True once everything that was settled is written; False at a time of the monotonic clock."""
+        """True once the background has no more to do; False at a time of the monotonic clock."""
         with self._lock:
             left = deadline_s - time.monotonic()
-            return not self._threaded or self._lock.wait_for(lambda: self.idle, max(0.0, left))
+            return self._lock.wait_for(lambda: self.idle or not self._asked, max(0.0, left))
 
-    def _run(self) -> None:
+    def _write_all(self) -> None:
+        """Make the commits that wait, as far as they can be made now."""
         while True:
             with self._lock:
-                self._lock.wait_for(lambda: self._outbox or not self._started)
                 if not self._outbox:
+                    self._asked = False
                     return
-            if not self._write_all():
-                with self._lock:
-                    if not self._started:
-                        return
-                    self._lock.wait(_RETRY_S)
-
-    def _write_all(self) -> bool:
-        """Make the commits that wait; False when one could not be made and waits on."""
-        while True:
-            with self._lock:
-                if not self._outbox:
-                    return True
                 name, write = next(iter(self._outbox.items()))
                 del self._outbox[name]
                 view = self.by_name[name]
@@ -272,8 +263,8 @@ class ViewRegistry:
             commit, error = None, None
             try:
                 commit = self._write(view, write)
-            except QuadrillError as failed:
-                error = failed.message
+            except Exception as failed:
+                error = failed.message if isinstance(failed, QuadrillError) else str(failed)
                 log.warning("the view of %s could not be written: %s", name, error)
             finally:
                 with self._lock:
@@ -284,9 +275,11 @@ class ViewRegistry:
                     if error is not None and self.by_name.get(name) is view:
                         # What could not be written goes before what came meanwhile.
                         self._outbox[name] = write.then(self._outbox.get(name, _Write()))
+                    if error is not None:
+                        self._asked = self._background.do_later(_RETRY_S, self._write_all)
                     self._lock.notify_all()
             if error is not None:
-                return False
+                return
 
     def _write(self, view: View, write: _Write) -> Commit | None:
         if self.by_name.get(view.name) is not view:

@@ -25,7 +25,7 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import ConflictError, LimitError, NotFoundError, QuadrillError, QueryTextError
 from quadrill.store.registry import Registry
 from quadrill.store.registry.records import QueryRecord, QueryState
-from quadrill.store.sparql.big_stack import start_with_big_stack
+from quadrill.store.threads import Threads
 
 from ..clock import Clock
 from ..errors import InputError
@@ -47,13 +47,13 @@ class Making(Future[Evaluator]):
         progress: how far the tables of these are.
     """
 
-    def __init__(self, make: Callable[[], Evaluator], *, threaded: bool, limited: bool = False) -> None:
-        """Begin: in a thread of its own, or here and now; ``limited``: within the limits, see `Progress`."""
+    def __init__(self, make: Callable[[], Evaluator], threads: Threads, *, limited: bool = False) -> None:
+        """Begin, in a thread where there are any; ``limited``: within the limits, see `Progress`."""
         super().__init__()
         self.progress = Progress(limited=limited)
         self._make = make
-        if threaded:
-            start_with_big_stack(self._run, "quadrill-materialise")
+        if threads.beside:
+            threads.start(self._run, "quadrill-materialise")
         else:
             self._run()
 

@@ -22,13 +22,13 @@ from quadrill.store.errors import StoreUnwritableError
 
 from ..durable.journal import Journal
 from ..durable.process_copy import COPIES, Copy
-from ..durable.turns import CallTurn
 from ..errors import EngineStoppedError
 from ..lifecycle.lifecycle import members_of
 from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.snapshot import snapshot_of
 from ..remote.source_registry import SourceMoment
+from ..scheduler.turn_kinds import BetweenTurns
 from ..streams.accept import StreamState
 from ..windows.query_streams import TimelineSnapshot
 from ..windows.timeline import QueryTimeline
@@ -175,7 +175,7 @@ class Checkpointer:
             log.info("no checkpoint while rows of static parts are read")
             return
         large = parts.catalogue.state_size() >= self._journal.copy_from
-        beside = beside and large and COPIES and parts.sequencer.threaded
+        beside = beside and large and COPIES and parts.threads.beside
         draft = self.path.with_name(f"checkpoint.{os.getpid()}.new")
         began = time.monotonic()
         try:
@@ -217,7 +217,7 @@ class Checkpointer:
             self._journal.reached("during-checkpoint")
             self.size = copy.wait(_LONGEST_S)
             self._publish(moment, draft, began)
-            self._parts.turns.put(CallTurn(lambda: self._forget(moment)))
+            self._parts.turns.put(BetweenTurns(lambda: self._forget(moment)))
         except (OSError, StoreUnwritableError) as error:
             if not self._stopping:
                 log.warning("no checkpoint: %s", _reason(error))

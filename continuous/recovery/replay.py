@@ -7,16 +7,15 @@ later ones are new and written.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError, QuadrillError
 
 from ..durable.journal import Journal, JournalRecord, input_of
-from ..durable.turns import CallTurn, InputTurn, Turn
+from ..durable.turns import InputTurn, Turn
 from ..evaluate.evaluator import Evaluator
 from ..inputs import StreamInput
 from ..lifecycle.lifecycle import QueryLifecycle, sentence_of
@@ -25,6 +24,7 @@ from ..queries.catalogue import Entry
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..remote.spec import SourceSpec
+from ..scheduler import turn_kinds as kinds
 from ..static.reading import Past
 from ..streams.dead_letters import DeadLetter
 
@@ -80,13 +80,7 @@ class Replay:
         members = record.members
         self._journal.reached("in-replay")
         try:
-            turn: Turn | None = None
-            if record.kind == "input":
-                event = self._input(record, counted=counted)
-                if event is not None:
-                    turn = InputTurn(event)
-            elif (work := self._work_of(record, members)) is not None:
-                turn = CallTurn(work)
+            turn = self._turn_of(record, members, counted=counted)
             if turn is not None:
                 self._run(turn, record.number, members.get("now", 0))
         except QuadrillError as error:
@@ -102,7 +96,7 @@ class Replay:
             except (GoneError, StopIteration):
                 at = parts.clock.now_ms()
             number = parts.turns.note("commit", now=at, version=version, at=at)
-            self._run(CallTurn(partial(parts.sequencer.commit, Commit(version, at))), number, at)
+            self._run(kinds.CommitTurn(Commit(version, at)), number, at)
 
     def evaluator(
         self, members: Mapping[str, Any], looked_up: dict[Any, Any] | None, pins: Mapping[str, list[Any]]
@@ -132,49 +126,50 @@ class Replay:
         if turn.error is not None:
             raise turn.error
 
-    def _work_of(self, record: JournalRecord, members: dict[str, Any]) -> Callable[[], Any] | None:
-        """What is done in the turn of a record; None where nothing has to be done again."""
+    def _turn_of(self, record: JournalRecord, members: dict[str, Any], *, counted: bool) -> Turn | None:
+        """The turn of a record; None where nothing has to be done again."""
         parts = self._parts
-        router, attachments, sequencer = parts.router, parts.attachments, parts.sequencer
         entry = parts.catalogue.find(members.get("name", ""))
         running = None if entry is None else entry.running
         match record.kind:
+            case "input":
+                event = self._input(record, counted=counted)
+                return None if event is None else InputTurn(event)
             case "commit":
                 parts.store.forward(members["version"])
-                return partial(sequencer.commit, Commit(members["version"], members["at"]))
+                return kinds.CommitTurn(Commit(members["version"], members["at"]))
             case "stream":
-                return partial(router.new_stream, members["stream"])
+                return kinds.StreamTurn(members["stream"])
             case "unstream":
                 self._drop_stream(members)
             case "source":
-                key, changed = parts.sources.replay(members)
-                return partial(router.sources_changed, key) if changed else None
+                return parts.sources.replay(members)
             case "swap":
                 names = [name for name, _ in _tables_of(members)]
-                return partial(sequencer.swap_again, names, members["version"])
+                return parts.statics.swap_again(names, members["version"])
             case "reserve":
                 begun = self._entry_of(record)
-                begun.pending = pending = attachments.pending(begun.name, self._prepared(members))
-                return partial(attachments.begin_waiting, begun, pending)
+                begun.pending = pending = parts.attachments.pending(begun.name, self._prepared(members))
+                return kinds.ReserveTurn(begun, pending)
             case "attach":
                 return self._attach(record)
             case "detach" if entry is not None:
                 entry.running = None
                 if members["dropped"]:
                     parts.catalogue.discard(entry)
-                return partial(attachments.detach, entry, running, members["dropped"])
+                return kinds.DetachTurn(entry, running, members["dropped"])
             case "unready" if entry is not None:
-                return partial(attachments.give_up, entry, members["error"], members["code"])
+                return kinds.GiveUpTurn(entry, members["error"], members["code"])
             case "refresh" if entry is not None:
-                return partial(router.refresh, entry.name, members["cause"])
+                return kinds.RefreshTurn(entry.name, members["cause"])
             case "state" if entry is not None and running is not None:
                 entry.state = members["state"]
-                return partial(router.set_state, running, members["state"])
+                return kinds.StateTurn(running, members["state"])
             case "registration" if entry is not None and running is not None:
                 before = entry.registration
                 text = {"query": before.query, "dialect": before.dialect}
                 entry.registration = Registration.from_json(text | members["options"], name=entry.name)
-                return partial(attachments.change, running, entry.registration)
+                return kinds.ChangeTurn(running, entry.registration)
         return None
 
     def _input(self, record: JournalRecord, *, counted: bool) -> StreamInput | None:
@@ -218,7 +213,7 @@ class Replay:
         parts.catalogue.add(entry)
         return entry
 
-    def _attach(self, record: JournalRecord) -> Callable[[], Any] | None:
+    def _attach(self, record: JournalRecord) -> kinds.AttachTurn | None:
         parts, members = self._parts, record.members
         entry = self._entry_of(record)
         try:
@@ -229,7 +224,7 @@ class Replay:
             parts.catalogue.set_state(entry, "failed", sentence_of(error))
             return None
         running = self._lifecycle.make_running(entry, *made, paused=members["paused"])
-        return partial(parts.attachments.attach, running, members["reset"], members.get("from"))
+        return kinds.AttachTurn(running, members["reset"], members.get("from"))
 
     def _drop_stream(self, members: Mapping[str, Any]) -> None:
         """A stream was dropped; the one of that IRI now, if any, was declared later."""

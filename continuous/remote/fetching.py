@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.payloads import Payloads
 from quadrill.store.remote import RemoteClient, rdf_of, rows_of
+from quadrill.store.threads import Threads
 
 from ..clock import Clock
 from ..durable.turns import Turn, TurnQueue
@@ -78,15 +79,14 @@ class Fetcher:
         clock: Clock,
         settings: RemoteSettings,
         turns: TurnQueue,
-        *,
-        threaded: bool,
+        threads: Threads,
     ) -> None:
         self._client = client
         self._contents = contents
         self._clock = clock
         self._settings = settings
         self._turns = turns
-        self._threaded = threaded
+        self._threads = threads
 
     def fetch(self, source: Source) -> QuadrillError | None:
         """Fetch one source and tell the engine what is new; the failure, if any."""
@@ -168,6 +168,6 @@ class Fetcher:
         }
         self._turns.require_writable()
         turn = self._turns.submit(SourceTurn(source, value, stale, since), "source", **members)
-        if self._threaded:
+        if self._threads.beside:
             self._turns.wait(turn)
         self._turns.wait_durable()

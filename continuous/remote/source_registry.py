@@ -20,11 +20,12 @@ from typing import Any
 from quadrill.store.errors import QuadrillError
 from quadrill.store.payloads import Payloads
 from quadrill.store.remote import RemoteClient
+from quadrill.store.threads import Threads
 
 from ..clock import Clock
 from ..durable.turns import TurnQueue
 from ..errors import InputError
-from .fetching import Contents, Fetcher
+from .fetching import Contents, Fetcher, SourceTurn
 from .periods import Period
 from .settings import RemoteSettings
 from .source import Source, value_of
@@ -53,9 +54,8 @@ class SourceRegistry:
         payloads: Payloads,
         clock: Clock,
         settings: RemoteSettings,
-        *,
-        threaded: bool,
         turns: TurnQueue,
+        threads: Threads,
     ) -> None:
         """Make an empty book.
 
@@ -64,23 +64,23 @@ class SourceRegistry:
             payloads: keeps contents for the journal.
             clock: for ages and timers.
             settings: limits and defaults.
-            threaded: False fetches in the thread of `run_due`.
             turns: where what was fetched takes its turn.
+            threads: where it is fetched; without any by whoever calls `run_due`.
         """
         self._client = client
         self._payloads = payloads
         self._clock = clock
         self.settings = settings
-        self._threaded = threaded
+        self._threads = threads
         self._sources: dict[str, Source] = {}
         self._held: dict[str, int] = {}
         self._lock = threading.RLock()
         # The names of queries that read a source.
         self.readers: set[str] = set()
         self._contents = Contents(payloads, self._lock)
-        self._fetcher = Fetcher(client, self._contents, clock, settings, turns, threaded=threaded)
+        self._fetcher = Fetcher(client, self._contents, clock, settings, turns, threads)
         self._started = False
-        self._timers = Timers(clock, self._refresh_timed, threaded=threaded)
+        self._timers = Timers(clock, self._refresh_timed, threads)
         # For a recovery: the contents that a query's static parts reflected.
         self._pinned: Mapping[str, SourceValue] = {}
 
@@ -138,7 +138,7 @@ class SourceRegistry:
         """
         self.check_allowed(specs)
         with self.held(specs):
-            for error in _side_by_side([partial(self._acquire, spec) for spec in specs], self._threaded):
+            for error in _side_by_side(self._threads, [partial(self._acquire, spec) for spec in specs]):
                 if error is not None:
                     raise error
             yield
@@ -206,7 +206,7 @@ class SourceRegistry:
         """Fetch sources now; those that fail are stale afterwards and keep their contents."""
         found = [self._sources.get(spec.key) for spec in specs]
         fetches = [partial(self._fetch_now, each) for each in found if each is not None]
-        _side_by_side(fetches, self._threaded)
+        _side_by_side(self._threads, fetches)
 
     def _fetch_now(self, source: Source) -> QuadrillError | None:
         with source.fetching:
@@ -285,23 +285,20 @@ class SourceRegistry:
     def restore(self, state: Iterable[dict[str, Any]]) -> None:
         """The sources of a checkpoint."""
         for members in state:
-            self.replay(members)
+            self.replay(members).put()
 
-    def replay(self, members: dict[str, Any]) -> tuple[str, bool]:
-        """Take a record of the journal again; the key of its source, and whether its content changed."""
+    def replay(self, members: dict[str, Any]) -> SourceTurn:
+        """The turn of a record of the journal, which comes again."""
         spec = SourceSpec.from_json(members["spec"])
         source = self._enter(spec)
         value = value_of(spec, members, self._payloads)
-        source.stale, source.stale_since = members["stale"], members["since"]
         source.checked_ms = members["checked"]
         source.etag, source.last_modified = members["etag"], members["modified"]
         if value is None:
-            source.stale, source.stale_since = "what was fetched is lost", members["at"]
             source.etag = source.last_modified = None
-        elif (value.number, value.digest) != (source.value.number, source.value.digest):
-            source.value = value
-            return spec.key, True
-        return spec.key, False
+            return SourceTurn(source, source.value, "what was fetched is lost", members["at"])
+        known = (value.number, value.digest) == (source.value.number, source.value.digest)
+        return SourceTurn(source, source.value if known else value, members["stale"], members["since"])
 
     @contextmanager
     def pinned(self, pins: Mapping[str, list[Any]]) -> Iterator[None]:
@@ -320,19 +317,7 @@ class SourceRegistry:
             self._pinned = {}
 
 
-def _side_by_side(fetches: Sequence[Fetch], threaded: bool) -> list[QuadrillError | None]:
+def _side_by_side(threads: Threads, fetches: Iterable[Fetch]) -> list[QuadrillError | None]:
     """Fetch several sources in the time of the slowest one; their failures, in the order given."""
-    if not threaded or len(fetches) < 2:
-        return [fetch() for fetch in fetches]
-    failures: list[QuadrillError | None] = [None] * len(fetches)
-
-    def work(place: int) -> None:
-        failures[place] = fetches[place]()
-
-    # Daemons: a process that stops does not wait for an endpoint that hangs.
-    threads = [threading.Thread(target=work, args=(place,), daemon=True) for place in range(len(fetches))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return failures
+    begun = [threads.start(fetch, "quadrill-fetch") for fetch in fetches]
+    return [each.result() for each in begun]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from apscheduler.executors.debug import DebugExecutor
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
+
+from quadrill.store.threads import Threads
 
 from ..clock import Clock
 
@@ -19,17 +22,17 @@ _AT_ONCE = 32
 class Timers:
     """One date per key. The scheduler's own pool is not used: a process waits for the threads of a pool."""
 
-    def __init__(self, clock: Clock, run: Callable[[str], None], *, threaded: bool) -> None:
+    def __init__(self, clock: Clock, run: Callable[[str], None], threads: Threads) -> None:
         """Make timers that do not run yet.
 
         Args:
             clock: whose milliseconds the dates are.
             run: called with a key when its date has come.
-            threaded: False runs what is due in the caller of `run_due`.
+            threads: where it is called; without any by whoever calls `run_due`.
         """
         self._clock = clock
         self._run = run
-        self._threaded = threaded
+        self._threads = threads
         self._due: dict[str, int] = {}
         self._room = threading.BoundedSemaphore(_AT_ONCE)
         self._scheduler: BackgroundScheduler | None = None
@@ -38,7 +41,7 @@ class Timers:
     def start(self) -> None:
         """Dates that are set, and those set later, are kept from now on."""
         with self._lock:
-            if not self._threaded or self._scheduler is not None:
+            if not self._threads.beside or self._scheduler is not None:
                 return
             self._scheduler = BackgroundScheduler(
                 timezone=UTC,
@@ -99,7 +102,7 @@ class Timers:
     def _begin(self, key: str) -> None:
         """Called by the scheduler, which must go on at once: it holds a lock that `set` waits for."""
         self._due.pop(key, None)
-        threading.Thread(target=self._work, args=(key,), name="quadrill-fetch", daemon=True).start()
+        self._threads.start(partial(self._work, key), "quadrill-fetch")
 
     def _work(self, key: str) -> None:
         with self._room:

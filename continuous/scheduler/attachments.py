@@ -21,9 +21,9 @@ from ..remote.source_registry import SourceRegistry
 from ..remote.spec import SourceSpec
 from ..results import one_line
 from ..settings import EngineSettings
-from ..streams.accept import LogRecord
 from ..streams.registry import StreamRegistry
 from .router import Router
+from .turn_kinds import AttachTurn
 
 
 @dataclass(slots=True, eq=False)
@@ -47,23 +47,14 @@ class Attachments:
 
     # --- beginning ------------------------------------------------------------------------------
 
-    def attach(
-        self,
-        running: RunningQuery,
-        reset: bool,
-        replay_from: int | None = None,
-        kept: dict[str, list[LogRecord]] | None = None,
-    ) -> int:
-        """A query begins, or waits on for its static parts; how many retained elements came first.
-
-        These come from the event time ``replay_from`` on, by default that of ``start``; ``kept`` is what its
-        streams retained at its place in the order. ``reset``: its feed goes on, with a reset.
-        """
+    def attach(self, turn: AttachTurn) -> int:
+        """A query begins, or waits on for its static parts; how many retained elements came first."""
+        running, replay_from = turn.running, turn.replay_from
         self._router.forget_name(running.name)
         if running.view is not None or running.name in self._views.by_name:
             self._views.adopt(running.name, running.view)
         self._outbox.name(running.feed, self._turns.number)
-        if reset:
+        if turn.reset:
             running.feed.reset()
         start = running.prepared.registration.start_from if replay_from is None else replay_from
         pending = self.end_waiting(running.name)
@@ -71,7 +62,7 @@ class Attachments:
             pending = self.pending(running.name, running.prepared)
             if start is not None:
                 self.repeated = self._turns.number
-                pending.kept = self._streams.kept_now() if kept is None else kept
+                pending.kept = self._streams.kept_now() if turn.kept is None else turn.kept
         pending.running, pending.start, pending.repeats = running, start, replay_from is not None
         if replay_from is not None:
             self._streams.forget_failed(running.name, replay_from)

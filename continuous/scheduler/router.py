@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 
 from pyoxigraph import NamedNode
@@ -14,7 +13,7 @@ from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.registry.records import QueryState
 
-from ..durable.turns import CallTurn, TurnQueue
+from ..durable.turns import TurnQueue
 from ..groups.group import Group
 from ..groups.registry import GroupRegistry
 from ..inputs import Arrival, StreamInput
@@ -25,6 +24,7 @@ from ..queries.running import RunningQuery
 from ..settings import EngineSettings
 from ..streams.accept import Acceptor, StreamState
 from ..streams.registry import StreamRegistry
+from .turn_kinds import RefreshTurn
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -35,7 +35,6 @@ class Timetable:
 
     Attributes:
         _readers: who takes the inputs of a stream.
-        _refresh: refreshes a query by its name, for a cause, in its turn.
         _timers: queries whose static parts are refreshed by timer: when next, and how often.
         _due: when something is due for a stream, as of the last look.
     """
@@ -44,7 +43,6 @@ class Timetable:
     _acceptor: Acceptor
     _streams: StreamRegistry
     _readers: Mapping[str, Iterable[RunningQuery | Group]]
-    _refresh: Callable[[str, str], None]
     _timers: dict[str, tuple[int, int]] = field(default_factory=dict)
     _due: dict[str, int] = field(default_factory=dict)
 
@@ -75,8 +73,7 @@ class Timetable:
         for name, (at, every) in list(self._timers.items()):
             if at <= steady:
                 self._timers[name] = self._turns.clock.steady_ms() + every, every
-                turn = CallTurn(partial(self._refresh, name, "timer"))
-                self._turns.submit(turn, "refresh", name=name, cause="timer")
+                self._turns.submit(RefreshTurn(name, "timer"), "refresh", name=name, cause="timer")
 
     def wait_ms(self, at_most: int) -> int:
         """Milliseconds until something is due."""
@@ -129,7 +126,7 @@ class Router:
         # Those that take inputs by themselves, and groups that do for their members.
         self._readers: dict[str, dict[RunningQuery | Group, None]] = {}
         self._groups = GroupRegistry(outbox, common_plans=settings.templates)
-        self.timetable = Timetable(turns, acceptor, streams, self._readers, self.refresh)
+        self.timetable = Timetable(turns, acceptor, streams, self._readers)
 
     def readers(self, iri: str) -> list[str]:
         """The names of the queries that read a stream. May be called from any thread."""

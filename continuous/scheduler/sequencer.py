@@ -13,19 +13,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.threads import Threads
 
-from ..durable.turns import CallTurn, InputTurn, Turn, TurnQueue
+from ..durable.turns import InputTurn, Turn, TurnQueue
 from ..output.feed import Outbox
 from ..output.views import ViewRegistry
 from ..remote.fetching import SourceTurn
 from ..static.reading import Swap
 from ..static.table_registry import TableRegistry
+from . import turn_kinds as kinds
 from .attachments import Attachments
 from .router import Router
 
@@ -45,7 +46,7 @@ class Sequencer:
     """Works turns off, in the engine's thread or, without one, in the thread of whoever queues them.
 
     Attributes:
-        threaded: the engine has a thread.
+        threads: the engine's; without any whoever queues turns works them off.
         paused: nothing is worked off while somebody holds it to look at a settled state.
         _worker: the thread that works turns off.
     """
@@ -56,7 +57,7 @@ class Sequencer:
     _statics: TableRegistry
     _views: ViewRegistry
     _outbox: Outbox
-    threaded: bool
+    threads: Threads
     paused: threading.RLock = field(default_factory=threading.RLock)
     _worker: int | None = None
 
@@ -85,7 +86,7 @@ class Sequencer:
 
     def drain(self) -> None:
         """Without a thread of its own: work off everything that waits; with one nothing is to be done."""
-        if self.threaded:
+        if self.threads.beside:
             return
         with self.paused:
             if self._worker is not None:
@@ -114,9 +115,9 @@ class Sequencer:
             self.turns.journal.log.wait(self.turns.journal.log.last)
         return result
 
-    def perform(self, work: Callable[[], Any], kind: str, **members: Any) -> Any:
-        """Note some work in the journal and see to it that it is done in its turn, see `finish`."""
-        return self.finish(self.turns.submit(CallTurn(work), kind, **members))
+    def perform(self, turn: Turn, kind: str, **members: Any) -> Any:
+        """Note a turn in the journal and see to it that it is worked off, see `finish`."""
+        return self.finish(self.turns.submit(turn, kind, **members))
 
     def call(self, work: Callable[[], Any], timeout: float | None = None) -> Any:
         """Do some work between two turns and return what it gives.
@@ -124,7 +125,9 @@ class Sequencer:
         Raises:
             TimeoutError: it took longer than ``timeout`` seconds.
         """
-        turn = CallTurn(work)
+        return self._queue(kinds.BetweenTurns(work), timeout)
+
+    def _queue(self, turn: Turn, timeout: float | None) -> Any:
         self.turns.put(turn)
         self.drain()
         return self.turns.wait(turn, timeout)
@@ -132,7 +135,7 @@ class Sequencer:
     def wait_for_all(self, timeout: float | None = None) -> None:
         """Return when everything accepted so far is worked off; TimeoutError as from `call`."""
         if not self.inside:
-            self.call(lambda: None, timeout)
+            self._queue(Turn(), timeout)
 
     def run(self, turn: Turn) -> None:
         """Work off a turn; what it raises is kept in it. One of a replay is not measured."""
@@ -146,10 +149,8 @@ class Sequencer:
         try:
             if type(turn) is InputTurn:
                 self._router.dispatch(turn.event, turn.at)
-            elif type(turn) is CallTurn:
-                turn.result = turn.work()
             else:
-                self._exchange(turn)
+                turn.result = self._do(turn)
         except Exception as error:
             turn.error = error
         finally:
@@ -163,29 +164,41 @@ class Sequencer:
             if len(stages.process.noted) >= _NOTED:
                 stages.count_noted()
 
-    def _exchange(self, turn: Turn) -> None:
-        """What was read outside of the engine's thread takes the place of what was there."""
-        if isinstance(turn, Swap):
-            self._statics.swap(turn)
-            self._step()
-        elif isinstance(turn, SourceTurn) and turn.put():
-            self._router.sources_changed(turn.source.spec.key)
-
-    def swap_again(self, names: Sequence[str], version: int) -> None:
-        """In a turn of a replay: rows of tables were read anew at a version."""
-        self._statics.swap_again(names, version)
-        self._step()
-
-    def _step(self) -> None:
-        self._router.step(self._statics.take_moved())
-        self._attachments.begin_ready()
-
-    def commit(self, commit: Commit) -> None:
-        """In a turn: the store has a new version."""
-        self.turns.version = max(self.turns.version, commit.version)
-        self._views.committed(commit)
-        self._statics.advance(commit.version)
-        self._router.commit(commit, self._statics.take_moved())
+    def _do(self, turn: Turn) -> Any:
+        """Do what a turn that is no input says."""
+        router, attachments, statics = self._router, self._attachments, self._statics
+        match turn:
+            case kinds.CommitTurn(commit=commit):
+                self.turns.version = max(self.turns.version, commit.version)
+                self._views.committed(commit)
+                statics.advance(commit.version)
+                router.commit(commit, statics.take_moved())
+            case Swap():
+                statics.swap(turn)
+                router.step(statics.take_moved())
+                attachments.begin_ready()
+            case SourceTurn():
+                if turn.put():
+                    router.sources_changed(turn.source.spec.key)
+            case kinds.RefreshTurn():
+                router.refresh(turn.name, turn.cause)
+            case kinds.StreamTurn():
+                router.new_stream(turn.stream)
+            case kinds.StateTurn():
+                router.set_state(turn.running, turn.state)
+            case kinds.ChangeTurn():
+                attachments.change(turn.running, turn.registration)
+            case kinds.AttachTurn():
+                return attachments.attach(turn)
+            case kinds.ReserveTurn():
+                attachments.begin_waiting(turn.entry, turn.pending)
+            case kinds.GiveUpTurn():
+                attachments.give_up(turn.entry, turn.reason, turn.code)
+            case kinds.DetachTurn():
+                attachments.detach(turn.entry, turn.running, turn.dropped)
+            case kinds.BetweenTurns():
+                return turn.work()
+        return None
 
     # --- settling -------------------------------------------------------------------------------
 
@@ -220,7 +233,7 @@ class Sequencer:
                 if turns.trouble is None:
                     log.error("results wait: %s", error.message)
                 turns.trouble = error.message
-                if turns.closed or not self.threaded:
+                if turns.closed or not self.threads.beside:
                     raise
                 time.sleep(_RETRY_SECONDS)
             else:

@@ -36,13 +36,13 @@ from quadrill.store.errors import GoneError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.shelf import Shelf
 from quadrill.store.terms import Term
+from quadrill.store.threads import Background
 
 from ..algebra.columnar import Choice
 from ..durable.journal import from_lines, to_lines
 from ..rows import Delta, Solution
 from ..settings import StaticLimits
 from ..windows.encoded import EngineTerms
-from .reading import Background
 from .table import Table
 from .trigger_index import TriggerIndex
 

@@ -12,14 +12,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 from quadrill.store.errors import ConflictError, LimitError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.threads import Threads
 
 from ..durable.turns import Turn
 from ..rows import Delta, Solution, difference
@@ -34,39 +33,6 @@ _RETRY_FIRST_S = 1.0
 _RETRY_MOST_S = 60.0
 _TRIES = 3
 """Beginnings of a read that commits may spoil."""
-
-
-class Background:
-    """Does what nobody waits for in a thread of its own; an engine without threads does it at once."""
-
-    def __init__(self, name: str, *, threaded: bool) -> None:
-        self._pool = ThreadPoolExecutor(1, name) if threaded else None
-
-    @property
-    def is_thread(self) -> bool:
-        """True when work goes on after it was given."""
-        return self._pool is not None
-
-    def do(self, work: Callable[..., None], *arguments: Any) -> Future[None] | None:
-        """Begin some work; nothing once it is closed. None where it is done already."""
-        if self._pool is None:
-            work(*arguments)
-            return None
-        with contextlib.suppress(RuntimeError):
-            return self._pool.submit(work, *arguments)
-        return None
-
-    def do_later(self, seconds: float, work: Callable[..., None], *arguments: Any) -> None:
-        """Begin some work after a while; never without a thread."""
-        if self._pool is not None:
-            timer = threading.Timer(seconds, self.do, (work, *arguments))
-            timer.daemon = True
-            timer.start()
-
-    def close(self) -> None:
-        """Finish what was begun, and begin nothing more."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
 
 
 # --- progress and limits ------------------------------------------------------------------------
@@ -176,7 +142,7 @@ class Swap(Turn):
 
 @dataclass(eq=False)
 class Recomputer:
-    """Reads all rows of tables, one request after the other, in a background if ``threaded``.
+    """Reads all rows of tables, one request after the other, in the background.
 
     All ``tables`` together keep to the ``budget``; whether they do is looked at with ``rows_each`` rows more.
     ``finished`` is told what was asked for, in the thread that read it.
@@ -188,16 +154,16 @@ class Recomputer:
     budget: StaticBudget
     finished: Callable[[Swap], None]
     rows_each: int
-    threaded: bool
+    threads: Threads
 
     def __post_init__(self) -> None:
-        self.background = Background("quadrill-static", threaded=self.threaded)
-        self._rubbish = Background("quadrill-static-rubbish", threaded=self.threaded)
+        self._background = self.threads.background("quadrill-static")
+        self._rubbish = self.threads.background("quadrill-static-rubbish")
         self._failures: dict[Table, int] = {}
 
     def ask(self, tables: Sequence[Table]) -> None:
         """Read tables anew, all at one version; their commits since are taken up again from there."""
-        self.background.do(self._attempt, tables)
+        self._background.do(self._attempt, tables)
 
     def dispose(self, table: Table, rows: Delta) -> None:
         """Give the terms of rows back that nobody has any more."""
@@ -208,7 +174,7 @@ class Recomputer:
 
     def close(self) -> None:
         """Finish what is being read."""
-        self.background.close()
+        self._background.close()
         self._rubbish.close()
 
     def read(self, tables: Sequence[Table], *, limited: bool = False) -> Swap:
@@ -334,7 +300,7 @@ class Recomputer:
         log.warning("the static part %s keeps its rows: %s", table.name, table.problem)
         failures = self._failures[table] = self._failures.get(table, 0) + 1
         wait_s = min(_RETRY_MOST_S, _RETRY_FIRST_S * 2 ** (failures - 1))
-        self.background.do_later(wait_s, self._attempt, [table])
+        self._background.do_later(wait_s, self._attempt, [table])
 
 
 # --- again, after a crash -----------------------------------------------------------------------
@@ -372,10 +338,10 @@ class TableReplay:
                 swap = self._recomputer.read([table])
                 self._fresh[table.name, version] = swap.fresh[0], swap.at_ms
 
-    def swap(self, names: Sequence[str], version: int) -> Swap | None:
-        """The rows of tables that were read at a version; None when none of them was."""
+    def swap(self, names: Sequence[str], version: int) -> Swap:
+        """The rows of those tables that were read at a version."""
         found = [each for name in names if (each := self._fresh.pop((name, version), None)) is not None]
-        return Swap(version, found[0][1], [fresh for fresh, _ in found]) if found else None
+        return Swap(version, found[0][1] if found else 0, [fresh for fresh, _ in found])
 
     def close(self) -> None:
         """Give back what was read for turns that are not in the journal."""

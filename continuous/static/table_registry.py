@@ -11,6 +11,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadrill.store.errors import ConflictError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.terms import in_store_form
+from quadrill.store.threads import Threads
 
 from ..algebra.canonical import Canonical, lifted
 from ..algebra.nodes import Term
@@ -51,14 +52,9 @@ class TableRegistry:
         budget: StaticBudget | None = None,
         kept: KeptTables | None = None,
         limits: StaticLimits | None = None,
-        *,
-        threaded: bool = True,
+        threads: Threads | None = None,
     ) -> None:
-        """Make an empty one.
-
-        Without ``turns`` rows that were read anew take their place at once, ``threaded`` reads them in the
-        background.
-        """
+        """Make an empty one; without ``turns`` rows that were read anew take their place at once."""
         self._store = store
         self.terms = terms
         self.budget = budget or StaticBudget()
@@ -68,6 +64,7 @@ class TableRegistry:
         self._limits = limits = limits or StaticLimits()
         self.commits = CommitWatch(store, limits)
         self._lock = self.commits.order.lock
+        self._threads = threads or Threads(beside=True)
         self.recomputer = Recomputer(
             store,
             self.commits.order,
@@ -75,7 +72,7 @@ class TableRegistry:
             self.budget,
             self._finished,
             limits.rows_each,
-            threaded,
+            self._threads,
         )
         self.turn = Turn(store.version)
 
@@ -101,7 +98,7 @@ class TableRegistry:
     def settle(self, seconds: float) -> None:
         """Wait until rows that are read anew have taken their turn, for so long at most."""
         until = time.monotonic() + seconds
-        while self.recomputer.background.is_thread and self.is_behind and time.monotonic() < until:
+        while self._threads.beside and self.is_behind and time.monotonic() < until:
             time.sleep(_POLL_S)
 
     def close(self) -> None:
@@ -304,7 +301,7 @@ class TableRegistry:
                 self.recomputer.ask(together)
 
     def _finished(self, swap: Swap) -> None:
-        if self.recomputer.background.is_thread:
+        if self._threads.beside:
             # The turn of the version that was read comes before that of the swap.
             self._store.wait_delivered(swap.version, _READY_S)
         if self._turns is None:
@@ -320,12 +317,10 @@ class TableRegistry:
         """From now on tables fall behind and are read anew where they did so the first time."""
         self.commits.replay = TableReplay(past, self.recomputer)
 
-    def swap_again(self, names: Sequence[str], version: int) -> None:
-        """The turn of a swap comes again."""
-        replay = self.commits.replay
-        swap = None if replay is None else replay.swap(names, version)
-        if swap is not None:
-            self.swap(swap)
+    def swap_again(self, names: Sequence[str], version: int) -> Swap:
+        """The turn of a swap that comes again."""
+        assert self.commits.replay is not None
+        return self.commits.replay.swap(names, version)
 
     def end_replay(self) -> None:
         """End a replay: tables that fell behind and were not read anew before its end are read now."""

@@ -15,11 +15,11 @@ from ..errors import NotFoundError, StoreUnwritableError
 from ..formats import RdfType, parse_rdf, rdf_error
 from ..hosts import AllowedHosts
 from ..remote import Fetcher, fetch_rdf
-from ..sparql.big_stack import with_big_stack
 from ..sparql.guard import TextLimits
 from ..sparql.update import derive_update
 from ..sparql.update_plan import UpdateRequest, check_syntax, plan_update
 from ..terms import in_store_form
+from ..threads import with_big_stack
 from .reading import StoreReads
 from .writer import Writer
 

@@ -33,7 +33,7 @@ from pyoxigraph import (
 from ..errors import QueryTextError, StoreError, UnsupportedError
 from ..hosts import AllowedHosts
 from ..terms import Solution, Term
-from .big_stack import with_big_stack
+from ..threads import with_big_stack
 from .guard import TextFacts, TextLimits, check_services, inspect_text
 from .text_errors import text_error
 from .update_text import query_prologue

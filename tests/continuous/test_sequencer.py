@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from quadrill.continuous.durable.turns import CallTurn, TurnQueue
+from quadrill.continuous.durable.turns import TurnQueue
 from quadrill.continuous.output.views import ViewRegistry
+from quadrill.continuous.scheduler.turn_kinds import BetweenTurns
 
 from .engines import bench
 
@@ -28,8 +29,8 @@ def test_a_backlog_is_settled_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
         turns: TurnQueue = b.engine.parts.turns
         go = threading.Event()
         order: list[int] = []
-        turns.put(CallTurn(lambda: go.wait(30)))
-        waiting = [CallTurn(lambda number=number: order.append(number)) for number in range(500)]
+        turns.put(BetweenTurns(lambda: go.wait(30)))
+        waiting = [BetweenTurns(lambda number=number: order.append(number)) for number in range(500)]
         for turn in waiting:
             turns.put(turn)
         before = len(settled)
@@ -49,9 +50,9 @@ def test_several_may_wait_for_one_turn() -> None:
             turns: TurnQueue = b.engine.parts.turns
             for number in range(200):
                 go, ready = threading.Event(), threading.Barrier(9)
-                turn = CallTurn(lambda go=go, number=number: go.wait(30) and number)
+                turn = BetweenTurns(lambda go=go, number=number: go.wait(30) and number)
 
-                def waits(turn: CallTurn = turn, ready: threading.Barrier = ready) -> int:
+                def waits(turn: BetweenTurns = turn, ready: threading.Barrier = ready) -> int:
                     ready.wait(30)
                     found: int = turns.wait(turn, 30)
                     return found

@@ -9,6 +9,7 @@ from apscheduler.schedulers.base import STATE_RUNNING
 
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.remote.timers import Timers
+from quadrill.store.threads import Threads
 
 
 def test_timers_that_stop_while_a_fetch_begins_end_it_in_order() -> None:
@@ -22,7 +23,7 @@ def test_timers_that_stop_while_a_fetch_begins_end_it_in_order() -> None:
             super()._begin(key)
 
     clock = Clock()
-    timers = Held(clock, lambda _: fetched.set(), threaded=True)
+    timers = Held(clock, lambda _: fetched.set(), Threads(beside=True))
     timers.start()
     scheduler = timers._scheduler
     assert scheduler is not None

@@ -28,6 +28,7 @@ from quadrill.continuous.static.trigger_index import TableGroup
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.threads import Threads
 
 from ..engines import PREFIX, Bench, E, bench
 from ..plan.random_queries import (
@@ -118,7 +119,7 @@ class Members:
     """Parts of queries of their own over one catalogue."""
 
     def __init__(self, store: QuadStore, parts: list[StaticPattern]) -> None:
-        self.catalogue = TableRegistry(store, EngineTerms(), threaded=False)
+        self.catalogue = TableRegistry(store, EngineTerms(), threads=Threads(beside=False))
         self.store, self.rows, self.held = store, [], []
         for place, part in enumerate(parts):
             self.add(part, f"q{place}")

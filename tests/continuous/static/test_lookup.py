@@ -28,6 +28,7 @@ from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import LimitError, QueryTextError, StoreUnwritableError, UnsupportedError
 from quadrill.store.formats import rdf_format
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.threads import Threads
 from tests.continuous.whole_contents import move_to, recomputed, refresh
 
 from ..engines import PREFIX, Bench, E, bench
@@ -79,7 +80,7 @@ class Follower:
         is_compiled: bool = True,
     ) -> None:
         terms = EngineTerms()
-        self.catalogue = TableRegistry(store, terms, limits=limits, threaded=False)
+        self.catalogue = TableRegistry(store, terms, limits=limits, threads=Threads(beside=False))
         options = EvaluationOptions(name="q", static_tables=how)  # type: ignore[arg-type]
         self.native = NativeEvaluator(query, store, options, terms, statics=self.catalogue)
         replanned(self.native) if is_compiled else by_operators(self.native)

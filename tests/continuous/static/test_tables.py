@@ -26,6 +26,7 @@ from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.threads import Threads
 
 from ..plan.random_queries import (
     GRAPHS,
@@ -81,7 +82,7 @@ def background(store: QuadStore) -> StaticEvaluator:
 
 
 def follow(store: QuadStore, *parts: StaticPattern) -> tuple[TableRegistry, StaticInputs]:
-    catalogue = TableRegistry(store, EngineTerms(), threaded=False)
+    catalogue = TableRegistry(store, EngineTerms(), threads=Threads(beside=False))
     options = EvaluationOptions(name="q")
     rows = StaticInputs(options, parts, lambda: background(store), catalogue.terms, catalogue)
     rows.open()

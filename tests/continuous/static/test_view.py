@@ -19,6 +19,7 @@ from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.threads import Threads
 from tests.continuous.whole_contents import move_to
 
 from ..engines import Bench, bench
@@ -48,7 +49,7 @@ def step(evaluator: NativeEvaluator, at: int, contents: Any) -> tuple[Any, Any, 
 def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
     assume(not has_zero_steps(query.root))
     store = QuadStore.open(None)
-    shared, apart = [TableRegistry(store, EngineTerms(), threaded=False) for _ in range(2)]
+    shared, apart = [TableRegistry(store, EngineTerms(), threads=Threads(beside=False)) for _ in range(2)]
     try:
         looking = [replanned(evaluator(query, store, shared)), by_operators(evaluator(query, store, shared))]
         with pytest.MonkeyPatch.context() as patch:

@@ -1,0 +1,103 @@
+"""The kinds of turns besides inputs, fetches and swaps, as values: what is to be done, and to what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from quadrill.store.changes.commit import Commit
+from quadrill.store.registry.records import QueryState
+
+from ..durable.turns import Turn
+from ..queries.catalogue import Entry, Pending
+from ..queries.registration import Registration
+from ..queries.running import RunningQuery
+from ..streams.accept import LogRecord
+
+
+@dataclass(slots=True, eq=False)
+class CommitTurn(Turn):
+    """The store has a new version."""
+
+    commit: Commit
+
+
+@dataclass(slots=True, eq=False)
+class StreamTurn(Turn):
+    """A stream was declared."""
+
+    stream: str
+
+
+@dataclass(slots=True, eq=False)
+class RefreshTurn(Turn):
+    """The static parts of a query, by its name, are refreshed."""
+
+    name: str
+    cause: str
+
+
+@dataclass(slots=True, eq=False)
+class StateTurn(Turn):
+    """A query pauses or goes on."""
+
+    running: RunningQuery
+    state: QueryState
+
+
+@dataclass(slots=True, eq=False)
+class ChangeTurn(Turn):
+    """A query gets other settings."""
+
+    running: RunningQuery
+    registration: Registration
+
+
+@dataclass(slots=True, eq=False)
+class AttachTurn(Turn):
+    """A query begins.
+
+    Attributes:
+        reset: its feed goes on, with a reset.
+        replay_from: the event time from which retained elements come first; by default that of ``start``.
+        kept: what its streams retained at its place in the order; by default what they do in the turn.
+    """
+
+    running: RunningQuery
+    reset: bool
+    replay_from: int | None = None
+    kept: dict[str, list[LogRecord]] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ReserveTurn(Turn):
+    """What arrives for a query is kept until it can begin."""
+
+    entry: Entry
+    pending: Pending
+
+
+@dataclass(slots=True, eq=False)
+class GiveUpTurn(Turn):
+    """The static parts of a query cannot be read."""
+
+    entry: Entry
+    reason: str
+    code: str
+
+
+@dataclass(slots=True, eq=False)
+class DetachTurn(Turn):
+    """A query ends."""
+
+    entry: Entry
+    running: RunningQuery | None
+    dropped: bool
+
+
+@dataclass(slots=True, eq=False)
+class BetweenTurns(Turn):
+    """Some work that moves no query and finds a settled state; it gives the turn's result."""
+
+    work: Callable[[], Any]
