@@ -2,14 +2,34 @@
 
 import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 
 # Spark's processes live for seconds here: compiling their code well costs more than it gains.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# Python would look for cyclic garbage after every 700 objects; generating examples makes millions.
+gc.set_threshold(20_000, 10, 10)
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """What collecting thousands of tests made stays: no search for garbage looks through it again."""
+
+def set_aside() -> None:
+    """Let garbage go, and spare later collections what stays: modules, grammars, caches.
+
+    Closing a store collects all garbage, and one test may close many.
+    """
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Set aside what collecting thousands of tests made."""
+    set_aside()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Set aside after the last test of each file what the file leaves behind."""
+    yield
+    if nextitem is not None and nextitem.path != item.path:
+        set_aside()
