@@ -44,7 +44,3 @@ class ManualClock(Clock):
         """Time passes until then; the wall clock is set back to what lies behind it."""
         self._passed_ms += max(0, now_ms - self._wall_ms)
         self._wall_ms = now_ms
-
-    def jump(self, by_ms: int) -> None:
-        """Somebody sets the wall clock, back or forth, and no time passes."""
-        self._wall_ms += by_ms

@@ -92,7 +92,10 @@ class Attachments:
         if pending.start is None:
             return self._router.attach(running, pending.inputs)
         running.repeats = pending.repeats
-        return self._router.attach(running, self._kept(running, pending, pending.start))
+        try:
+            return self._router.attach(running, self._kept(running, pending, pending.start))
+        finally:
+            running.repeats = False
 
     def _kept(self, running: RunningQuery, pending: Pending, start: int) -> Iterator[StreamInput]:
         yield from self._streams.retained(running.timeline.inputs.streams, start, pending.kept)

@@ -16,9 +16,22 @@ S, HOUR = E + "s", 3_600_000
 TWO = "SELECT ?x ?y WHERE { STREAM :s [RANGE 9s] { ?x :seen ?v } STREAM :t [RANGE 9s] { ?y :seen ?w } }"
 
 
+class SetClock(ManualClock):
+    """A clock whose wall clock somebody may set."""
+
+    def jump(self, by_ms: int) -> None:
+        """So far back or forth, and no time passes."""
+        self._wall_ms += by_ms
+
+
 @pytest.fixture
-def life(tmp_path: Path) -> Iterator[Life]:
-    life = Life(tmp_path / "d", ManualClock(10 * HOUR), idle_timeout_ms=5_000)
+def clock() -> SetClock:
+    return SetClock(10 * HOUR)
+
+
+@pytest.fixture
+def life(tmp_path: Path, clock: SetClock) -> Iterator[Life]:
+    life = Life(tmp_path / "d", clock, idle_timeout_ms=5_000)
     yield life
     life.stop()
 
@@ -36,10 +49,10 @@ def stamps(life: Life) -> list[int]:
     ]
 
 
-def test_arrival_stamps_never_run_back(life: Life) -> None:
+def test_arrival_stamps_never_run_back(life: Life, clock: SetClock) -> None:
     arrive(life, "a")
     watermark = life.engine.stream(S)["watermark"]
-    life.clock.jump(-HOUR)
+    clock.jump(-HOUR)
     arrive(life, "b")
     tick(life.engine)
     life.clock.advance(1_000)
@@ -51,24 +64,26 @@ def test_arrival_stamps_never_run_back(life: Life) -> None:
     assert stamps(life)[-1] == 10 * HOUR + 1_000
 
 
-def test_a_jump_forward_is_followed_and_one_back_again_waits(life: Life) -> None:
+def test_a_jump_forward_is_followed_and_one_back_again_waits(life: Life, clock: SetClock) -> None:
     arrive(life, "a")
-    life.clock.jump(HOUR)
+    clock.jump(HOUR)
     tick(life.engine)
     arrive(life, "b")
-    life.clock.jump(-HOUR)
+    clock.jump(-HOUR)
     arrive(life, "c")
     assert stamps(life) == [10 * HOUR, 11 * HOUR, 11 * HOUR]
     assert life.engine.stream(S)["late_count"] == 0, "nobody is late by the fault of the clock"
 
 
 @pytest.mark.parametrize("jump", [-HOUR, HOUR])
-def test_a_stream_becomes_idle_after_its_silence_and_not_by_a_jump(life: Life, jump: int) -> None:
+def test_a_stream_becomes_idle_after_its_silence_and_not_by_a_jump(
+    life: Life, clock: SetClock, jump: int
+) -> None:
     life.register("two", TWO)
     life.push(1_000, "a")
     life.engine.push(E + "t", f'<{E}b> <{E}seen> "1" .'.encode(), "application/n-triples", at=1_000)
     life.push(3_000, "c")
-    life.clock.jump(jump)
+    clock.jump(jump)
     life.clock.advance(4_000)
     tick(life.engine)
     assert not life.engine.stream(E + "t")["idle"]
@@ -80,10 +95,10 @@ def test_a_stream_becomes_idle_after_its_silence_and_not_by_a_jump(life: Life, j
 
 
 @pytest.mark.parametrize("jump", [-HOUR, HOUR])
-def test_a_timer_fires_after_its_time_and_not_by_a_jump(life: Life, jump: int) -> None:
+def test_a_timer_fires_after_its_time_and_not_by_a_jump(life: Life, clock: SetClock, jump: int) -> None:
     life.register("named", refresh={"every": "30s"}, output="istream")
     refreshes = life.engine.describe("named")["counters"]["refreshes"]
-    life.clock.jump(jump)
+    clock.jump(jump)
     life.clock.advance(29_000)
     tick(life.engine)
     assert life.engine.describe("named")["counters"]["refreshes"] == refreshes
@@ -93,13 +108,15 @@ def test_a_timer_fires_after_its_time_and_not_by_a_jump(life: Life, jump: int) -
 
 
 @pytest.mark.parametrize("jump", [-HOUR, HOUR])
-def test_a_clock_that_was_set_while_the_server_was_away_changes_nothing(tmp_path: Path, jump: int) -> None:
-    life = Life(tmp_path / "d", ManualClock(10 * HOUR), idle_timeout_ms=5_000)
+def test_a_clock_that_was_set_while_the_server_was_away_changes_nothing(
+    tmp_path: Path, clock: SetClock, jump: int
+) -> None:
+    life = Life(tmp_path / "d", clock, idle_timeout_ms=5_000)
     life.register("seen")
     life.push(1_000, "a")
     life.push(2_000, "b")
     before = life.told()
-    life.clock.jump(jump)
+    clock.jump(jump)
     life = life.crash()
     tick(life.engine)
     assert life.told() == before and not life.engine.stream(S)["idle"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import pytest
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.inputs import StreamInput
 from quadrill.continuous.lifecycle.lifecycle import QueryLifecycle
 from quadrill.continuous.queries.running import RunningQuery
+from quadrill.continuous.streams.registry import StreamRegistry
+from quadrill.store.errors import QuadrillError
 from tests.continuous.test_recovery import QUERIES, E, Life, comparable, ordered
 
 
@@ -110,6 +114,29 @@ def test_a_stream_that_a_replayed_query_makes_gets_nothing_twice(life: Life) -> 
     assert life.engine.stream("http://example.org/made")["accepted"] == stream["accepted"]
     life.push(10_000, "b")
     assert len(life.told()["reads"]) > len(told), "later instants are told"
+
+
+def test_a_replay_that_breaks_off_repeats_the_past_no_more(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life.register("made", "CONSTRUCT { ?x :again ?v } WHERE { STREAM :s [RANGE 3s] { ?x :seen ?v } }")
+    made = life.engine.describe("made")["result_stream"]
+    life.register("reads", f"SELECT ?x ?v WHERE {{ STREAM <{made}> [RANGE 6s] {{ ?x :again ?v }} }}")
+    for at in (1_000, 4_000):
+        life.push(at, "a")
+    told = life.told()["reads"]
+    retained = StreamRegistry.retained
+
+    def broken(*arguments: Any) -> Iterator[StreamInput]:
+        yield next(retained(*arguments))
+        raise QuadrillError("it cannot be read")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StreamRegistry, "retained", broken)
+        with pytest.raises(QuadrillError):
+            life.engine.replay("made")
+    life.push(4_000, "b")
+    assert len(life.told()["reads"]) > len(told), "what is new is told, at an instant that was told, too"
 
 
 def test_a_paused_query_runs_after_a_replay_and_a_paused_one_stays_so_over_a_restart(tmp_path: Path) -> None:
