@@ -174,11 +174,11 @@ class Broadcaster:
     def _send(self, client: _Client, data: bytes) -> None:
         """Write to a client what it takes at once and keep the rest.
 
-        A client is too slow when something new meets a buffer that is over its limit already: what is larger
-        than the limit by itself still gets through.
+        A client is too slow when something new meets more than the limit behind the message that it is just
+        taking: one that is larger than the limit by itself still gets through.
         """
         if client.frames:
-            if client.buffered > self._buffer_bytes:
+            if client.buffered - len(client.frames[0]) > self._buffer_bytes:
                 self._drop(client, TOO_SLOW)
                 return
             client.frames.append(data)

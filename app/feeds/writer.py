@@ -96,17 +96,18 @@ class StreamWriter:
         news: float | None = None,
     ) -> None:
         """Send a message, in the order of the calls; a socket goes along and is closed here."""
-        head = MESSAGE.pack(kind, number, len(data), time.monotonic() if news is None else news)
+        message = MESSAGE.pack(kind, number, len(data), time.monotonic() if news is None else news) + data
         with self._lock:
             if self._broken:
                 if sock is not None:
                     sock.close()
                 return
-            self._backlog.append((memoryview(head + data), sock))
-            self._backlog_bytes += len(data)
+            self._backlog.append((memoryview(message), sock))
+            self._backlog_bytes += len(message)
             if len(self._backlog) == 1:
                 self._flush()
-            if self._backlog_bytes > _BACKLOG_BYTES:
+            # What it is just taking does not count: a client that resumes would get the same again.
+            if self._backlog and self._backlog_bytes - len(self._backlog[0][0]) > _BACKLOG_BYTES:
                 log.error("the writer of event streams is %d bytes behind and is ended", self._backlog_bytes)
                 self._break()
             waiting = bool(self._backlog)

@@ -44,26 +44,30 @@ class Subscription:
     """One subscriber's bounded queue of events.
 
     Give `listen` a callback that wakes your thread or loop, and drain with `take`. ``closed`` says that no
-    event will be added; ``overflowed`` that the subscriber was too slow.
+    event will be added, as when the subscriber was too slow.
     """
 
     members = 1
 
     def __init__(self, leave: Callable[[Subscription], None], limit: int) -> None:
-        """Begin empty; ``leave`` detaches it from its feed, ``limit`` is how many events may wait."""
+        """Begin empty; ``leave`` detaches it from its feed, ``limit`` is how many events may wait.
+
+        What is read next does not count, however much it is: what was asked for at first, or came at once.
+        """
         self._leave = leave
         self._limit = limit
         self._events: deque[FeedEvent] = deque()
         self._lock = threading.Lock()
         self._wake: Callable[[], None] = lambda: None
+        self._uncounted = 0
         self.closed = False
-        self.overflowed = False
 
     def take(self) -> list[FeedEvent]:
         """All waiting events, without waiting."""
         with self._lock:
             events = list(self._events)
             self._events.clear()
+            self._uncounted = 0
             return events
 
     def listen(self, callback: Callable[[], None]) -> None:
@@ -94,17 +98,17 @@ class Subscription:
         """Add what the subscriber asked for at first, whatever its limit."""
         with self._lock:
             self._events.extend(first)
+            self._uncounted = len(first)
             self.closed = ended
         return True
 
     def offer(self, events: Sequence[FeedEvent]) -> bool:
-        """Add events; False when they do not fit."""
+        """Add events; False when so many wait already that the subscriber is too slow."""
         with self._lock:
-            if self.closed:
+            if self.closed or len(self._events) - self._uncounted >= self._limit:
                 return False
-            if len(self._events) + len(events) > self._limit:
-                self.overflowed = True
-                return False
+            if not self._events:
+                self._uncounted = len(events) - 1
             self._events.extend(events)
         self._wake()
         return True

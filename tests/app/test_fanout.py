@@ -28,6 +28,10 @@ class Source:
         self._frames.extend(frames)
         self._wake()
 
+    @property
+    def waits(self) -> bool:
+        return bool(self._frames)
+
     def finish(self) -> None:
         self.finished = True
         self._wake()
@@ -122,6 +126,31 @@ def test_an_event_larger_than_the_buffer_still_arrives(fanout: Fanout) -> None:
         large = b"x" * 3_000_000
         source.put(large)
         assert read(client, 5 + len(large)) == b"HEAD;" + large
+
+
+def test_what_follows_an_event_larger_than_the_buffer_arrives_too(fanout: Fanout) -> None:
+    source = Source()
+    with connect(fanout, source) as client:
+        large = b"x" * 3_000_000
+        for each in (large, b"one;", b"two;"):
+            source.put(each)
+            while source.waits:
+                time.sleep(0.001)
+        assert read(client, 5 + len(large) + 8) == b"HEAD;" + large + b"one;two;"
+        assert fanout.dropped == 0
+
+
+def test_an_event_larger_than_what_may_wait_for_the_writer_arrives() -> None:
+    fanout, source = Fanout(process=False), Source()
+    with connect(fanout, source) as client:
+        large = b"x" * (70 << 20)
+        source.put(large, b"end;")
+        left = len(large) + 9
+        while left and (piece := client.recv(min(left, 1 << 20))):
+            left -= len(piece)
+        assert not left and piece.endswith(b"end;")
+        assert fanout.restarts == 0
+    fanout.stop()
 
 
 def test_a_finished_source_ends_the_connection_after_its_last_frame(fanout: Fanout) -> None:

@@ -158,6 +158,24 @@ def test_a_subscriber_that_is_too_slow_leaves_alone() -> None:
     fanout.stop()
 
 
+def test_a_quick_subscriber_gets_what_comes_at_once_and_is_larger_than_its_buffer() -> None:
+    fanout = Fanout(buffer_bytes=10_000)
+    feed = Feed("f")
+    with connect(fanout, feed) as quick, connect(fanout, feed) as slow:
+        for number in range(1, 5):
+            feed.publish([("insert", "x" * 20_000)] * 100)
+            feed.publish([("insert", "y")])
+            last = number * 101
+            assert ids(quick, last) == list(range(last - 100, last + 1))
+        until(lambda: feed.subscribers == 1)
+        assert fanout.dropped == 1, "who reads nothing is too slow"
+        got = b""
+        while piece := slow.recv(1 << 16):
+            got += piece
+        assert b"id: 1\n" in got and b"id: 404\n" not in got
+    fanout.stop()
+
+
 def test_a_writer_that_is_killed_is_replaced_and_clients_resume_without_gap(start_server: Start) -> None:
     server = start_server()
     text = "PREFIX : <http://e/> SELECT ?v WHERE { STREAM :s [NOW] { ?x :p ?v } }"

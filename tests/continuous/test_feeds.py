@@ -71,10 +71,31 @@ def test_a_slow_subscriber_is_disconnected_and_never_skipped() -> None:
     for index in range(5):
         feed.publish([("insert", str(index))])
         quick.take()
-    assert slow.closed and slow.overflowed
+    assert slow.closed
     assert ids(slow.take()) == [1, 2, 3]
     assert not quick.closed and feed.subscribers == 1
     assert ids(feed.subscribe(3).take()) == [4, 5]
+
+
+def test_what_comes_at_once_is_for_a_quick_subscriber_whatever_its_buffer() -> None:
+    feed = Feed("q", subscriber_buffer=3)
+    slow, quick = feed.subscribe(), feed.subscribe()
+    for number in range(3):
+        feed.publish([("insert", str(each)) for each in range(10)])
+        feed.publish([("insert", "one more"), ("insert", "and another")])
+        first = number * 12
+        assert ids(quick.take()) == list(range(first + 1, first + 13))
+    assert not quick.closed and feed.subscribers == 1
+    assert slow.closed, "it has not read what came at first when there is too much behind that"
+    last = ids(slow.take())
+    assert last == list(range(1, len(last) + 1)), "nothing is skipped"
+
+
+def test_what_a_subscriber_asks_for_does_not_make_it_slow() -> None:
+    feed = filled(10, subscriber_buffer=3)
+    subscription = feed.subscribe(0)
+    feed.publish([("insert", "x")])
+    assert ids(subscription.take()) == list(range(1, 12))
 
 
 def test_a_closed_feed_ends_its_subscribers_after_what_waits() -> None:
