@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ from quadrill.continuous.operators.star import Star
 from quadrill.continuous.rows import Delta, IdRow, Schema, add
 from quadrill.store.dictionary import Pins, TermDictionary
 
-from .laws import bags, histories, obeys_its_law, rows, sets, z_sets
+from .laws import bags, histories, obeys_its_law, rows, sets, weighted, z_sets
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 AB = Schema(("a", "b"), frozenset("a"))
@@ -285,7 +286,6 @@ SCANS: dict[str, tuple[tuple[TermPattern | NamedNode, ...], Callable[[IdRow], Id
         lambda q: (1, q[1], 2) if q[0] == 1 and q[2] == 5 else None,
     ),
 }
-quads = st.tuples(*[st.integers(1, 5)] * 4)
 
 
 @pytest.mark.parametrize("name", SCANS)
@@ -302,9 +302,7 @@ def test_scan(name: str) -> None:
         return out
 
     @settings(deadline=None, max_examples=40)
-    @given(
-        histories(st.sets(quads, max_size=12).map(lambda found: dict.fromkeys({q[:width] for q in found}, 1)))
-    )
+    @given(histories(weighted(list(product(range(1, 6), repeat=width)), (1,), most_rows=12)))
     def law(states: list[tuple[Delta, ...]]) -> None:
         terms = _terms()
         obeys_its_law(lambda: Scan(positions, terms, Pins(terms)), whole, states)
@@ -518,6 +516,7 @@ def test_aggregate(function: AggregateNode, grouped: bool) -> None:
     terms = TermDictionary()
     values, keys = ValueTable(terms), OrderKeys(terms)
     ids = [0, *map(terms.encode, TERMS)]
+    cells = [[*map(terms.encode, pool), *unbound] for pool in POOLS for unbound in ([], [0])]
 
     def value_of_group(cells: list[int]) -> int:
         bound = [terms.decode(cell) for cell in cells if cell]
@@ -548,14 +547,8 @@ def test_aggregate(function: AggregateNode, grouped: bool) -> None:
         return Aggregate(schema, (0,) if grouped else (), [Aggregation(new, column=1)], values)
 
     @settings(deadline=None, max_examples=40)
-    @given(st.data())
-    def law(data: st.DataObject) -> None:
-        pool = data.draw(st.sampled_from(POOLS))
-        choices = [terms.encode(term) for term in pool] + ([0] if data.draw(st.booleans()) else [])
-        relation = st.dictionaries(
-            st.tuples(st.integers(1, 2), st.sampled_from(choices)), st.integers(1, 2), max_size=6
-        )
-        states = data.draw(st.lists(st.tuples(relation), min_size=1, max_size=5))
+    @given(st.one_of([histories(weighted(list(product((1, 2), each)), (1, 2))) for each in cells]))
+    def law(states: list[tuple[Delta, ...]]) -> None:
         obeys_its_law(make, whole, states)
 
     law()
