@@ -5,8 +5,10 @@
       (the socket itself goes along)
       PUBLISH channel, frames                one message a result, however many subscribers
       FRAMES client, frames
+      PAGE client, frames            as FRAMES, and more waits until it has taken them
       FINISH client / END channel            close when everything is written
     <-- GONE client                          it has left, was too slow or got everything
+    <-- TAKEN client                         a page
     <-- FIGURES
 
 It shares no interpreter lock with the engine, so that subscribers are served while that computes. Run as a
@@ -27,8 +29,8 @@ import sys
 import time
 from collections import deque
 
-ADOPT, PUBLISH, FRAMES, FINISH, END, STOP = range(6)
-GONE, FIGURES = range(2)
+ADOPT, PUBLISH, FRAMES, FINISH, END, STOP, PAGE = range(7)
+GONE, FIGURES, TAKEN = range(3)
 MESSAGE = struct.Struct("<BIId")
 """Kind, number of a client or channel, length of what follows, and when it was news (monotonic clock)."""
 NUMBER = struct.Struct("<I")
@@ -45,7 +47,17 @@ _MAX_FDS = 64
 class _Client:
     """A socket with what it has not taken yet."""
 
-    __slots__ = ("buffered", "channel", "closing", "frames", "last_write", "number", "sock", "writing")
+    __slots__ = (
+        "buffered",
+        "channel",
+        "closing",
+        "frames",
+        "last_write",
+        "number",
+        "paged",
+        "sock",
+        "writing",
+    )
 
     def __init__(self, number: int, sock: socket.socket, channel: int, now: float) -> None:
         self.number = number
@@ -56,6 +68,7 @@ class _Client:
         self.last_write = now
         self.writing = False
         self.closing = False
+        self.paged = False
 
 
 class Broadcaster:
@@ -131,9 +144,11 @@ class Broadcaster:
             self._deliveries.append(time.monotonic() - news)
         elif kind == ADOPT:
             self._adopt(number, data)
-        elif kind == FRAMES:
+        elif kind in (FRAMES, PAGE):
             if number in self._clients:
-                self._send(self._clients[number], data)
+                client = self._clients[number]
+                client.paged = client.paged or kind == PAGE
+                self._send(client, data)
                 self._deliveries.append(time.monotonic() - news)
         elif kind == FINISH:
             if number in self._clients:
@@ -195,6 +210,7 @@ class Broadcaster:
             client.last_write = time.monotonic()
         if sent == len(data):
             self._written += 1
+            self._tell_taken(client)
             return
         client.frames.append(memoryview(data)[sent:])
         client.buffered += len(data) - sent
@@ -226,6 +242,12 @@ class Broadcaster:
             self._drop(client)
         else:
             self._watch(client)
+            self._tell_taken(client)
+
+    def _tell_taken(self, client: _Client) -> None:
+        if client.paged and not client.frames:
+            client.paged = False
+            self._answers.append(MESSAGE.pack(TAKEN, client.number, 0, 0.0))
 
     def _watch(self, client: _Client) -> None:
         """Ask for writability while something waits."""

@@ -90,7 +90,7 @@ class ChangeSource:
     """One reader's place in the change feed. ``after`` None: from the next commit on."""
 
     def __init__(self, feed: ChangeFeed, after: int | None, selection: Selection) -> None:
-        self.finished = False
+        self.finished = self.more = False
         self._feed = feed
         self._selection = selection
         self._wake: Callable[[], None] = lambda: None
@@ -110,6 +110,7 @@ class ChangeSource:
                 frames.append(self._reset(int(error.details.get("earliest", current)), current))
                 continue
             if not commits:
+                self.more = False
                 break
             for commit in commits:
                 self._version = commit.version
@@ -117,7 +118,7 @@ class ChangeSource:
                 if event is not None:
                     frames.append(event)
         else:
-            self._wake()
+            self.more = True
         self.finished = self._feed.closed
         return frames
 

@@ -99,6 +99,8 @@ class Fanout:
         self._shared: dict[Hashable, Channel] = {}
         self._ready: deque[int] = deque()
         self._waiting: set[int] = set()
+        # Sources that have more as soon as their client has taken a page.
+        self._paging: set[int] = set()
         self._stopped = False
         self._short_lives = 0
 
@@ -215,7 +217,7 @@ class Fanout:
             number = self._ready.popleft()
             self._waiting.discard(number)
             source = self._sources.get(number)
-            if source is None:
+            if source is None or number in self._paging:
                 continue
             news = time.monotonic()
             try:
@@ -225,7 +227,10 @@ class Fanout:
                 log.exception("a feed failed while it was read")
                 frames, finished = [], True
             if frames:
-                writer.send(broadcast.FRAMES, number, b"".join(frames), news=news)
+                if source.more:
+                    self._paging.add(number)
+                kind = broadcast.PAGE if source.more else broadcast.FRAMES
+                writer.send(kind, number, b"".join(frames), news=news)
             if finished:
                 writer.send(broadcast.FINISH, number)
 
@@ -257,6 +262,10 @@ class Fanout:
             for seconds in struct.unpack_from(f"<{count}d", data, FIGURES_HEAD.size):
                 self.latency.observe(seconds)
             return
+        self._paging.discard(number)
+        if kind == broadcast.TAKEN:
+            self._mark(number)
+            return
         with self._lock:
             source = self._sources.pop(number, None)
             channel = self._members.pop(number, None)
@@ -279,6 +288,7 @@ class Fanout:
             channels, self._channels = self._channels, {}
             self._ready.clear()
             self._waiting.clear()
+            self._paging.clear()
             self.buffered = 0
             if not self._stopped:
                 self.restarts += 1

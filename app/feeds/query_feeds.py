@@ -23,6 +23,8 @@ def encode(event: FeedEvent) -> bytes:
 class FeedSource:
     """One subscriber of a feed. It attaches when it is listened to or handed over, not before."""
 
+    more = False
+
     def __init__(self, feed: Feed, after_id: int | None, *, snapshot: bool) -> None:
         """See `Feed.subscribe`."""
         self._feed = feed

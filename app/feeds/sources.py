@@ -12,11 +12,13 @@ from .broadcast import HEARTBEAT_FRAME
 class EventSource(Protocol):
     """A subscriber's place in a feed, drained without waiting.
 
-    ``take`` gives the frames that are ready, in order; ``finished`` is True when none will follow;
-    ``listen`` registers the function to call, from any thread, when there may be something to take.
+    ``take`` gives the frames that are ready, in order; then ``more`` is True when others are ready as well,
+    which are taken when the client has got these, and ``finished`` when none will follow. ``listen``
+    registers the function to call, from any thread, when there may be something to take.
     """
 
     finished: bool
+    more: bool
 
     def take(self) -> list[bytes]: ...  # noqa: D102
 

@@ -70,6 +70,8 @@ def make_backup() -> Response:
 class JobSource:
     """A job's progress as frames; a thread of its own waits, since jobs are few."""
 
+    more = False
+
     def __init__(self, jobs: JobQueue, job_id: str) -> None:
         self.finished = False
         self._jobs = jobs

@@ -63,6 +63,8 @@ def get_dead_letters(name: str) -> Response:
 class _Letters:
     """Dead letters as frames."""
 
+    more = False
+
     def __init__(self, watcher: Subscription) -> None:
         self._watcher = watcher
         self.listen = watcher.listen

@@ -19,7 +19,7 @@ class Source:
     """A source that tests fill by hand."""
 
     def __init__(self) -> None:
-        self.finished = False
+        self.finished = self.more = False
         self.closed = threading.Event()
         self._frames: list[bytes] = []
         self._wake: Callable[[], None] = lambda: None
@@ -137,6 +137,33 @@ def test_what_follows_an_event_larger_than_the_buffer_arrives_too(fanout: Fanout
             while source.waits:
                 time.sleep(0.001)
         assert read(client, 5 + len(large) + 8) == b"HEAD;" + large + b"one;two;"
+        assert fanout.dropped == 0
+
+
+class Pages(Source):
+    """A source that has many frames ready, which it gives one by one."""
+
+    def take(self) -> list[bytes]:
+        self.more = len(self._frames) > 1
+        return [self._frames.pop(0)] if self._frames else []
+
+    @property
+    def left(self) -> int:
+        return len(self._frames)
+
+
+def test_a_source_with_much_to_give_goes_as_fast_as_its_client(fanout: Fanout) -> None:
+    pages = [b"%04d" % number * 25_000 for number in range(60)]
+    quick, slow = Pages(), Pages()
+    with connect(fanout, quick) as client, connect(fanout, slow) as stuck:
+        quick.put(*pages)
+        slow.put(*pages)
+        assert read(client, 5 + 60 * 100_000) == b"HEAD;" + b"".join(pages)
+        quick.put(b"new")
+        assert read(client, 3) == b"new"
+        assert slow.left > 40, "nothing is taken for a client that does not read"
+        slow.put(b"new;")
+        assert read(stuck, 9 + 60 * 100_000) == b"HEAD;" + b"".join(pages) + b"new;"
         assert fanout.dropped == 0
 
 
