@@ -85,7 +85,7 @@ class Background:
             timer.start()
         return self._pool is not None
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:
         """Finish what was begun, and begin nothing more."""
         if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+            self._pool.shutdown(wait, cancel_futures=True)

@@ -235,7 +235,7 @@ class ViewRegistry:
         last = self._background.do(self._write_all)
         if last is not None:
             wait([last], _LAST_S)
-        self._background.close()
+        self._background.close(wait=False)
 
     @property
     def idle(self) -> bool:
