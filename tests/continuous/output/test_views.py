@@ -14,11 +14,12 @@ from pyoxigraph import NamedNode
 from quadrill.continuous.clock import Clock, ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import InputError
-from quadrill.store.errors import ConflictError, UnsupportedError
+from quadrill.store.errors import ConflictError, StoreUnwritableError, UnsupportedError
 from quadrill.store.formats import rdf_format
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import Bench, E
+from ..engines import bench as make_bench
 from ..test_recovery import Life
 
 VIEW = "CONSTRUCT { ?x :now ?v } INTO GRAPH :view WHERE { STREAM :s [RANGE 10s] { ?x :seen ?v } }"
@@ -334,8 +335,6 @@ def test_an_empty_answer_makes_no_graph(bench: Bench) -> None:
 
 
 def test_a_failed_write_is_told_and_made_up_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from quadrill.store.errors import StoreUnwritableError
-
     bench.register("v", VIEW)
     bench.push(1_000, "a")
     with monkeypatch.context() as patched:
@@ -350,6 +349,29 @@ def test_a_failed_write_is_told_and_made_up_for(bench: Bench, monkeypatch: pytes
     bench.push(12_000, "c")
     assert held(bench.store) == ["b now x", "c now x"]
     assert bench.engine.describe("v")["view"]["error"] is None
+
+
+@pytest.mark.parametrize("error", [StoreUnwritableError("the disk is full"), ValueError("a fault")])
+def test_what_could_not_be_written_is_written_later_by_itself(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    with make_bench(threaded=True) as one:
+        one.register("v", VIEW)
+        one.push(1_000, "a")
+        one.engine.sync()
+        failed, apply = threading.Event(), one.store.apply
+
+        def fails_once(**options: Any) -> Any:
+            if not failed.is_set():
+                failed.set()
+                raise error
+            return apply(**options)
+
+        monkeypatch.setattr(one.store, "apply", fails_once)
+        one.push(2_000, "b", wait=True)
+        assert failed.wait(5)
+        one.engine.sync()
+        assert held(one.store) == ["a now x", "b now x"]
 
 
 # --- crashes ------------------------------------------------------------------------------------------------
