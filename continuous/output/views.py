@@ -26,10 +26,10 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 from quadrill.store.changes.commit import Commit, graph_key
 from quadrill.store.errors import ConflictError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.terms import store_form
 from quadrill.store.threads import Background
 
 from ..rows import Solution
-from ..streams.decode import store_form
 from .emission import Construct
 
 log = logging.getLogger("quadrill.continuous")

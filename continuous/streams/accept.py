@@ -19,8 +19,9 @@ from ..inputs import Advance, Arrival, Element, Idle, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .checks import checked
 from .dead_letters import DeadLetter, DeadLetters
-from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement, with_own_blank_nodes
+from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
 from .receipts import PushReceipt, Receipts
+from .terms import with_own_blank_nodes
 from .times import format_instant
 
 

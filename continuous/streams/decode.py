@@ -15,22 +15,23 @@ stream's timestamp property in the element, also on the graph name; None when th
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from itertools import accumulate, repeat
+from typing import Any, NamedTuple
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
 
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.formats import advice
-from quadrill.store.terms import in_store_form
+from quadrill.store.terms import STORED_STATEMENTS
 
 from ..errors import InputError, MediaTypeError
-from .messages import MessageText, split_messages
+from .messages import split_messages
+from .terms import as_stored
 from .times import INSTANT_HINT, instant_ms, parse_instant
 
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"
@@ -50,33 +51,19 @@ _FORMATS = {
 _NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
 """Formats without graphs."""
+_LINES = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
+"""Formats of a statement a line."""
 _MEMBERS = {"at", "data", "jsonld"}
 _MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
 _VERSION = re.compile(
     r"""\A(?:\s|\#[^\n]*\n)*(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
 )
 _NESTING = re.compile(
-    r"""\"\"\".*?\"\"\"|'''.*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|<(?!<)[^<>\s]*>|<<|>>|[\[{]|[\]}]""",
+    r"""\"\"\".*?\"\"\"|'''.*?'''|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*'"""
+    r"""|<(?!<)[^<>\s]*>|<<|>>|[\[{]|[\]}]""",
     re.DOTALL,
 )
-# Most values of a stream are in the store's form already; asking it costs twenty times such a match.
-_CANONICAL: dict[str, Callable[[str], object]] = {
-    "http://www.w3.org/2001/XMLSchema#string": str,
-    "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString": str,
-    "http://www.w3.org/1999/02/22-rdf-syntax-ns#dirLangString": str,
-    "http://www.w3.org/2001/XMLSchema#integer": re.compile(r"(?:0|-?[1-9][0-9]{0,17})\Z").match,
-    "http://www.w3.org/2001/XMLSchema#decimal": re.compile(
-        r"(?:0|(?!-0\Z)-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{0,8}[1-9])?)\Z"
-    ).match,
-    "http://www.w3.org/2001/XMLSchema#dateTime": re.compile(
-        r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-        r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{0,5}[1-9])?Z\Z"
-    ).match,
-}
-_DECIMAL = NamedNode("http://www.w3.org/2001/XMLSchema#decimal")
-# Prices and coordinates end with zeros again and again: these need not be asked for either.
-_PLAIN_DECIMAL = re.compile(r"(-?)0*([0-9]{1,9})(?:\.([0-9]{1,9}))?\Z").match
-_PROBE = NamedNode("urn:quadrill:probe")
+_DEPTH = {"<<": 1, "[": 1, "{": 1, ">>": -1, "]": -1, "}": -1}
 
 GraphName = NamedNode | BlankNode | DefaultGraph
 
@@ -141,51 +128,28 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
     """
     name, rdf_format = media_type, _FORMATS.get(media_type)
     parameters: dict[str, str] = {}
-    if rdf_format is None:
+    if rdf_format is None and media_type not in _NDJSON:
         name, parameters = _media_type(media_type)
         rdf_format = _FORMATS.get(name)
     text = _text(body, parameters.get("charset", "utf-8").lower())
-    at = options.at
-    # The parts of a body of which a bad one leaves the others good: place, line, elements.
-    parts: Iterable[tuple[str, int | None, Iterator[DecodedElement]]]
     if rdf_format is None:
         if name not in _NDJSON:
             known = ", ".join(sorted({*_FORMATS, _NDJSON[0]}))
             given = name or "(none)"
             raise MediaTypeError(f"media type {given} is not one of a push", hint=f"Send one of {known}")
-        parts = (
-            (f"line {number}", number, _of_line(number, line, options))
-            for number, line in enumerate(text.split("\n"), start=1)
-            if line.strip()
-        )
-    elif rdf_format is not RdfFormat.JSON_LD and (
+        return _of_lines(text, options)
+    if rdf_format is not RdfFormat.JSON_LD and (
         (not text.startswith("<") and _VERSION.match(text) is not None)
         or _MESSAGES.match(parameters.get("version", "")) is not None
     ):
-        parts = (
-            (f"message {number}", message.line, _of_message(number, message, rdf_format, options))
-            for number, message in enumerate(split_messages(text), start=1)
-        )
-    else:
-        quads = _parse(text, rdf_format, options)
-        if not quads:
-            return Decoded()
-        if options.each_triple:
-            return Decoded(list(_elements(quads, "the body", None, at, options)))
-        if rdf_format in _FLAT or all(type(quad.graph_name) is DefaultGraph for quad in quads):
-            return Decoded([_element(quads, "the body", None, at, options)])
-        parts = _by_graph(quads, options)
-    result = Decoded()
-    for place, line, elements in parts:
-        try:
-            for element in elements:
-                result.elements.append(element)
-        except QuadrillError as error:
-            if not options.partial:
-                raise
-            where, column = (error.line, error.column) if isinstance(error, RdfSyntaxError) else (None, None)
-            result.bad.append(BadElement(place, error.message, where or line, column))
-    return result
+        return _of_messages(text, rdf_format, options)
+    quads, stored = _parse(text, rdf_format, options)
+    if options.each_triple or rdf_format in _FLAT:
+        result = Decoded()
+        if quads:
+            _add(result, quads, stored, options.at, "the body", None, options)
+        return result
+    return _of_graphs(quads, stored, options)
 
 
 def _media_type(header: str) -> tuple[str, dict[str, str]]:
@@ -210,21 +174,37 @@ def _text(body: bytes, charset: str) -> str:
         ) from None
 
 
-# --- the parts of a body ------------------------------------------------------------------------
+# --- the elements of a body ---------------------------------------------------------------------
 
 
-def _of_message(
-    number: int, message: MessageText, rdf_format: RdfFormat, options: DecodeOptions
-) -> Iterator[DecodedElement]:
-    """The element of one of the RDF Messages, which may be empty."""
-    quads = _parse(message.text, rdf_format, options, first_line=message.line, lead=message.lead)
-    yield from _elements(quads, f"message {number}", message.line, options.at, options)
+def _of_lines(text: str, options: DecodeOptions) -> Decoded:
+    """The elements of JSON objects, one on each line that is not blank."""
+    result = Decoded()
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line or line.isspace():
+            continue
+        place = f"line {number}"
+        try:
+            document = _json_object(line, number, place, options)
+            at = document.get("at")
+            at = options.at if at is None else instant_ms(at, f"at of {place}")
+            if "jsonld" in document:
+                content, rdf_format = json.dumps(document["jsonld"]), RdfFormat.JSON_LD
+            else:
+                content, rdf_format = document["data"], RdfFormat.N_QUADS
+                if not isinstance(content, str):
+                    raise InputError(f"data of {place} is not a string of N-Quads")
+            quads, stored = _parse(content, rdf_format, options, within=number)
+            _add(result, quads, stored, at, place, number, options)
+        except QuadrillError as error:
+            _refuse(result, error, place, number, options)
+    return result
 
 
-def _of_line(number: int, line: str, options: DecodeOptions) -> Iterator[DecodedElement]:
-    """The element of a JSON object on a line."""
-    place = f"line {number}"
-    _guard_nesting(line, options.max_nesting)
+def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> dict[str, Any]:
+    """The members of the JSON object on a line, which are those of an element."""
+    if line.find("{", 1) >= 0 or "[" in line:
+        _guard_nesting(line, options.max_nesting)
     try:
         document = json.loads(line)
     except ValueError as error:
@@ -237,91 +217,91 @@ def _of_line(number: int, line: str, options: DecodeOptions) -> Iterator[Decoded
     if unknown or ("data" in document) == ("jsonld" in document):
         found = f"has the unknown member {unknown[0]!r}" if unknown else "needs one of data and jsonld"
         raise InputError(f"{place} {found}", hint='Write {"at": ..., "data": "<N-Quads>"}')
-    at = options.at if document.get("at") is None else instant_ms(document["at"], f"at of {place}")
-    if "jsonld" in document:
-        quads = _parse(json.dumps(document["jsonld"]), RdfFormat.JSON_LD, options, within=number)
-    elif isinstance(document["data"], str):
-        quads = _parse(document["data"], RdfFormat.N_QUADS, options, within=number)
-    else:
-        raise InputError(f"data of {place} is not a string of N-Quads")
-    yield from _elements(quads, place, number, at, options)
+    return document
 
 
-def _by_graph(
-    quads: Sequence[Quad], options: DecodeOptions
-) -> Iterator[tuple[str, int | None, Iterator[DecodedElement]]]:
+def _of_messages(text: str, rdf_format: RdfFormat, options: DecodeOptions) -> Decoded:
+    """The elements of RDF Messages, which may be empty."""
+    result = Decoded()
+    for number, (message, line, lead) in enumerate(split_messages(text), start=1):
+        place = f"message {number}"
+        try:
+            quads, stored = _parse(message, rdf_format, options, first_line=line, lead=lead)
+            _add(result, quads, stored, options.at, place, line, options)
+        except QuadrillError as error:
+            _refuse(result, error, place, line, options)
+    return result
+
+
+def _of_graphs(quads: Sequence[Quad], stored: bool, options: DecodeOptions) -> Decoded:
     """One element per named graph, the rest of the default graph one more."""
-    names = {quad.graph_name for quad in quads}
-    groups: dict[GraphName, list[Quad]] = {}
+    result = Decoded()
+    groups: dict[GraphName, list[Quad]] = defaultdict(list)
     for quad in quads:
-        name = quad.graph_name
-        if type(name) is DefaultGraph and quad.subject in names:
-            assert isinstance(quad.subject, NamedNode | BlankNode)
-            name = quad.subject
-        groups.setdefault(name, []).append(quad)
+        groups[quad.graph_name].append(quad)
+    default = DefaultGraph()
+    if default in groups:
+        if len(groups) == 1:
+            _add(result, quads, stored, options.at, "the body", None, options)
+            return result
+        names, groups = set(groups), defaultdict(list)
+        for quad in quads:
+            key: Any = quad.graph_name
+            if key == default and quad.subject in names:
+                key = quad.subject
+            groups[key].append(quad)
     for name, group in groups.items():
-        place = "the default graph" if type(name) is DefaultGraph else f"graph {name}"
-        yield place, None, _elements(group, place, None, options.at, options, name)
+        place = "the default graph" if name == default else f"graph {name}"
+        try:
+            _add(result, group, stored, options.at, place, None, options, name)
+        except QuadrillError as error:
+            _refuse(result, error, place, None, options)
+    return result
 
 
-# --- elements -----------------------------------------------------------------------------------
-
-
-def _elements(
+def _add(
+    result: Decoded,
     quads: Sequence[Quad],
+    stored: bool,
+    at: int | None,
     place: str,
     line: int | None,
-    at: int | None,
     options: DecodeOptions,
     name: GraphName | None = None,
-) -> Iterator[DecodedElement]:
-    """One element, or one per triple."""
-    if not options.each_triple:
-        yield _element(quads, place, line, at, options, name)
-        return
-    for number, quad in enumerate(quads, start=1):
-        yield _element((quad,), f"triple {number} of {place}", line, at, options)
+) -> None:
+    """Add quads of `_parse`, in a graph of this name, as one element or as one per triple."""
+    parts: Iterable[tuple[Sequence[Quad], str]] = ((quads, place),)
+    if options.each_triple:
+        name = None
+        parts = (((quad,), f"triple {number} of {place}") for number, quad in enumerate(quads, start=1))
+    for part, where in parts:
+        time = _own_time(part, where, name, options.timestamp_property) if at is None else at
+        part, blank = (part, False) if stored else as_stored(part)
+        # An element is a dataset: each quad once.
+        unique = tuple(part if len(part) == 1 else dict.fromkeys(part))
+        result.elements.append(DecodedElement(unique, time, where, line, blank))
 
 
-def _element(
-    quads: Sequence[Quad],
-    place: str,
-    line: int | None,
-    at: int | None,
-    options: DecodeOptions,
-    name: GraphName | None = None,
-) -> DecodedElement:
-    """An element of a graph of this name: a dataset, so each quad once."""
-    if at is None:
-        at = _own_time(quads, place, name, options.timestamp_property)
-    blank = False
-    found: dict[Quad, None] = {}
-    for quad in quads:
-        subject, predicate, value, graph = quad
-        kind = type(value)
-        if kind is Literal or kind is Triple:
-            form = store_form(value)
-            if form is not value:
-                quad = Quad(subject, predicate, form, graph)
-        if (
-            type(subject) is not NamedNode
-            or (kind is not Literal and kind is not NamedNode)
-            or type(graph) is BlankNode
-        ):
-            blank = True
-        found[quad] = None
-    return DecodedElement(tuple(found), at, place, line, blank)
+def _refuse(
+    result: Decoded, error: QuadrillError, place: str, line: int | None, options: DecodeOptions
+) -> None:
+    """List what could not be read, if the push is a partial one; raise the error if not."""
+    if not options.partial:
+        raise error
+    where, column = (error.line, error.column) if isinstance(error, RdfSyntaxError) else (None, None)
+    result.bad.append(BadElement(place, error.message, where or line, column))
 
 
 def _own_time(quads: Sequence[Quad], place: str, name: GraphName | None, by: str) -> int | None:
     """The element's time by the stream's timestamp property; one on the graph name goes first."""
     stamp = NamedNode(by)
+    stamped = [quad for quad in quads if quad.predicate == stamp]
+    if not stamped:
+        return None
     found: set[int] = set()
     on_name: set[int] = set()
     names = {quad.graph_name for quad in quads} if name is None else {name}
-    for quad in quads:
-        if quad.predicate != stamp:
-            continue
+    for quad in stamped:
         value = parse_instant(quad.object.value.strip()) if isinstance(quad.object, Literal) else None
         if value is None:
             raise InputError(
@@ -335,7 +315,7 @@ def _own_time(quads: Sequence[Quad], place: str, name: GraphName | None, by: str
             f"{place} has {len(times)} different times by {stamp}; an element has one",
             hint="Send one named graph or one line per event, or give the time with at",
         )
-    return next(iter(times), None)
+    return next(iter(times))
 
 
 # --- parsing ------------------------------------------------------------------------------------
@@ -349,17 +329,21 @@ def _parse(
     first_line: int = 1,
     lead: int = 0,
     within: int | None = None,
-) -> list[Quad]:
-    """The quads of a text; errors speak of the document that it is part of.
+) -> tuple[list[Quad], bool]:
+    """The quads of a text; True when they are known to be as the store has them, without blank nodes.
 
-    It begins in ``first_line``, with ``lead`` characters put before it, or is a string in line ``within``.
+    Errors speak of the document that the text is part of: it begins in ``first_line``, with ``lead``
+    characters put before it, or is a string in line ``within``.
     """
-    if "<<" in text or rdf_format == RdfFormat.JSON_LD:
+    lines = rdf_format in _LINES
+    read = 0
+    while lines and (match := STORED_STATEMENTS.match(text, read)) is not None:
+        read = match.end()
+    stored = lines and read == len(text)
+    if not stored and ("<<" in text or rdf_format is RdfFormat.JSON_LD):
         _guard_nesting(text, options.max_nesting)
-    lines = rdf_format is RdfFormat.N_TRIPLES or rdf_format is RdfFormat.N_QUADS
-    base = None if lines else options.base_iri
     try:
-        return list(parse(input=text, format=rdf_format, base_iri=base))
+        quads = list(parse(text, rdf_format, base_iri=None if lines else options.base_iri))
     except SyntaxError as error:
         line, column = error.lineno, error.offset
         message, hint = advice(re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error)))
@@ -375,73 +359,24 @@ def _parse(
         raise RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint) from None
     except ValueError as error:
         raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=within) from None
+    return quads, stored
 
 
 def _guard_nesting(text: str, limit: int) -> None:
     """Refuse texts so deeply nested that a recursive parser would exhaust the stack."""
     if text.count("<<") + text.count("{") + text.count("[") <= limit:
         return
+    depths = accumulate(map(_DEPTH.get, _NESTING.findall(text), repeat(0)))
+    if max(depths, default=0) <= limit:
+        return
     depth = 0
     for match in _NESTING.finditer(text):
-        token = match[0]
-        if token in ("<<", "[", "{"):
-            depth += 1
-            if depth > limit:
-                line = text.count("\n", 0, match.start()) + 1
-                raise LimitError(
-                    f"nesting at line {line} is deeper than {limit}",
-                    code="nesting-too-deep",
-                    limit=limit,
-                    line=line,
-                )
-        elif token in (">>", "]", "}"):
-            depth -= 1
-
-
-# --- terms --------------------------------------------------------------------------------------
-
-
-def store_form(term: Literal | Triple) -> Literal | Triple:
-    """A term as the store gives it back: elements must join static data, and there ``010`` is ``10``."""
-    if type(term) is Literal:
-        canonical = _CANONICAL.get(term.datatype.value)
-        if canonical is not None and canonical(term.value) is not None:
-            return term
-    return _asked(term)
-
-
-@lru_cache(100_000)
-def _asked(term: Literal | Triple) -> Literal | Triple:
-    """The store's form of a term that is hardly in it already."""
-    form = _decimal(term.value) if isinstance(term, Literal) and term.datatype == _DECIMAL else None
-    return cast(Literal | Triple, form or in_store_form([Quad(_PROBE, _PROBE, term)])[0].object)
-
-
-def _decimal(text: str) -> Literal | None:
-    """The store's form of a decimal of a few digits: no zeros in front or behind, no negative zero."""
-    match = _PLAIN_DECIMAL(text)
-    if match is None:
-        return None
-    sign, whole, fraction = match.groups("")
-    fraction = fraction.rstrip("0")
-    number = f"{whole}.{fraction}" if fraction else whole
-    return Literal(number if number == "0" else sign + number, datatype=_DECIMAL)
-
-
-def with_own_blank_nodes(quads: Iterable[Quad], stream: str, seq: int) -> tuple[Quad, ...]:
-    """The quads of an element with blank nodes that are renamed for this element alone.
-
-    The new label is a function of the stream, the element's seq and the place of the label in the element,
-    so that a replay gives the same terms.
-    """
-    digest = hashlib.sha256(stream.encode()).hexdigest()[:12]
-    labels: dict[BlankNode, BlankNode] = {}
-
-    def renamed(term: Any) -> Any:
-        if isinstance(term, BlankNode):
-            return labels.setdefault(term, BlankNode(f"e{digest}x{seq}x{len(labels)}"))
-        if isinstance(term, Triple):
-            return Triple(renamed(term.subject), term.predicate, renamed(term.object))
-        return term
-
-    return tuple(Quad(*map(renamed, quad)) for quad in quads)
+        depth += _DEPTH.get(match[0], 0)
+        if depth > limit:
+            line = text.count("\n", 0, match.start()) + 1
+            raise LimitError(
+                f"nesting at line {line} is deeper than {limit}",
+                code="nesting-too-deep",
+                limit=limit,
+                line=line,
+            )

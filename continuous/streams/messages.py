@@ -12,16 +12,17 @@ from typing import NamedTuple
 
 from quadrill.store.errors import RdfSyntaxError
 
+_IRI_CHARACTER = r"""[^\x00-\x20<>"{}|^`\\]"""
 # What may hold the word MESSAGE, a brace or a dot without meaning it; in this order.
 _TOKEN = re.compile(
-    r"""
+    rf"""
       (?P<comment>\#[^\n\r]*)
-    | (?P<long>\"\"\"(?:\"{0,2}(?:[^\"\\]|\\.))*\"\"\"|'''(?:'{0,2}(?:[^'\\]|\\.))*''')
-    | (?P<string>\"(?:[^\"\\\n\r]|\\.)*\"|'(?:[^'\\\n\r]|\\.)*')
-    | (?P<iri><[^<>\"{}|^`\\\s]*(?:\\u[0-9A-Fa-f]{4}[^<>\"{}|^`\\\s]*)*>)
+    | (?P<long>\"\"\"(?:\"{{0,2}}(?:[^\"\\]|\\.))*\"\"\"|'''(?:'{{0,2}}(?:[^'\\]|\\.))*''')
+    | (?P<string>\"[^\"\\\n\r]*+(?:\\.[^\"\\\n\r]*+)*\"|'[^'\\\n\r]*+(?:\\.[^'\\\n\r]*+)*')
+    | (?P<iri><{_IRI_CHARACTER}*(?:\\u[0-9A-Fa-f]{{4}}{_IRI_CHARACTER}*)*>)
     | (?P<old>@(?:message|version|prefix|base)\b)
     | (?P<word>(?:[^\W\d]|:)(?:[\w.:%-]*[\w:%-])?)
-    | (?P<brace>[{}()\[\]])
+    | (?P<brace>[{{}}()\[\]])
     | (?P<dot>\.)
     | (?P<space>\s+)
     | (?P<other>.)
@@ -29,10 +30,11 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 # Whole statements, a line each, as N-Triples and N-Quads are written: skipped without a look at their tokens.
+_IRI = rf"<{_IRI_CHARACTER}*+>"
 _LINES = re.compile(
-    r"""(?:<[^<>\"{}|^`\\\s]*>[ ]<[^<>\"{}|^`\\\s]*>[ ]
-        (?:<[^<>\"{}|^`\\\s]*>|\"(?:[^\"\\\n\r]|\\.)*\"(?:\^\^<[^<>\"{}|^`\\\s]*>|@[a-zA-Z0-9-]+)?)
-        (?:[ ]<[^<>\"{}|^`\\\s]*>)?[ ]?\.\r?\n)+""",
+    rf"""\s*+(?:{_IRI}[ ]{_IRI}[ ]
+        (?:{_IRI}|\"[^\"\\\n\r]*+(?:\\.[^\"\\\n\r]*+){{0,100}}\"(?:\^\^{_IRI}|@[a-zA-Z0-9-]++|))
+        (?:[ ]{_IRI}|)[ ]?\.\r?\n){{1,500}}""",
     re.VERBOSE,
 )
 _VALUES = {
@@ -69,13 +71,12 @@ def split_messages(text: str) -> list[MessageText]:
 class _Splitter:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._directives: list[str] = []
         self._messages: list[MessageText] = []
         self._start = 0
         self._pieces: list[str] = []
         self._busy = False
-        # Directives of earlier messages, to be put before the message being read.
-        self._earlier = ""
+        # Directives so far, and those of earlier messages, to be put before the message being read.
+        self._directives = self._earlier = ""
         # A place and the line that it is in, from which the lines of later places are counted.
         self._counted = (0, 1)
 
@@ -133,7 +134,7 @@ class _Splitter:
             self._pieces.append(self._text[self._start : start] + blank)
             self._start = match.end()
         else:
-            self._directives.append(self._text[start : match.end()].replace("\n", " ").replace("\r", " "))
+            self._directives += re.sub(r"[\n\r]", " ", self._text[start : match.end()]) + " "
         return match.end()
 
     def _close(self, end: int) -> None:
@@ -143,7 +144,7 @@ class _Splitter:
         line += self._text.count("\n", counted, begin)
         self._counted = (begin, line)
         self._messages.append(MessageText(self._earlier + body, line, len(self._earlier)))
-        self._earlier = "".join(directive + " " for directive in self._directives)
+        self._earlier = self._directives
 
     def _error(self, message: str, position: int, hint: str) -> RdfSyntaxError:
         line = self._text.count("\n", 0, position) + 1

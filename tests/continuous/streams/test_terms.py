@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Store, Triple, serialize
+from pyoxigraph import (
+    BlankNode,
+    DefaultGraph,
+    Literal,
+    NamedNode,
+    Quad,
+    RdfFormat,
+    Store,
+    Triple,
+    parse,
+    serialize,
+)
 
-from quadrill.continuous.streams import decode as decode_module
-from quadrill.continuous.streams.decode import DecodeOptions, decode, store_form, with_own_blank_nodes
+from quadrill.continuous.streams.decode import DecodeOptions, decode
+from quadrill.continuous.streams.terms import with_own_blank_nodes
+from quadrill.store import terms as store_terms
 
 P = NamedNode("http://e.org/p")
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -63,9 +77,8 @@ def test_the_default_graph_stays() -> None:
 
 def test_the_memory_of_forms_is_bounded() -> None:
     for number in range(100):
-        assert store_form(integer(f"0{number}")) == integer(str(number))
-    most = decode_module._asked.cache_parameters()["maxsize"]
-    assert most is not None and most <= 100_000
+        assert store_terms.store_form(integer(f"0{number}"), most=10) == integer(str(number))
+        assert len(store_terms._forms) <= 10
 
 
 @given(st.from_regex(r"\A[+-]?0{0,2}\d{0,20}\Z"))
@@ -77,7 +90,68 @@ def test_integers_come_in_the_form_that_the_store_gives_back(text: str) -> None:
 def agrees_with_the_store(literal: Literal) -> None:
     store = Store()
     store.add(Quad(P, P, literal))
-    assert store_form(literal) == next(iter(store)).object
+    assert store_terms.store_form(literal) == next(iter(store)).object
+
+
+@given(
+    st.sampled_from(["double", "float", "boolean", "date", "string", "duration"]),
+    st.from_regex(r"\A([+-]?0{0,2}\d{0,11}(\.\d{0,10})?(E[+-]?\d{1,3})?|true|false|TRUE|-?INF|NaN)\Z"),
+)
+@example("double", "-0")
+@example("double", "999999999.999999")
+@example("double", "0.000001")
+@example("boolean", "1")
+def test_other_values_come_in_the_form_that_the_store_gives_back(datatype: str, text: str) -> None:
+    agrees_with_the_store(Literal(text, datatype=NamedNode(XSD + datatype)))
+
+
+def test_values_of_other_vocabularies_stay() -> None:
+    agrees_with_the_store(Literal(" POINT( 01 2.50 )", datatype=NamedNode("http://e.org/wktLiteral")))
+    agrees_with_the_store(Literal("010", language="en"))
+
+
+STATEMENTS = st.sampled_from(
+    [
+        f'<{P.value}> <{P.value}> "1.5"^^<{XSD}decimal> .\n',
+        f'<{P.value}> <{P.value}> "1.50"^^<{XSD}decimal> .\n',
+        f'<{P.value}> <{P.value}> "1.50" ^^ <{XSD}decimal> <{P.value}>.\n',
+        f'<{P.value}> <{P.value}> "07"^^<{XSD}integer><{P.value}> .\r\n',
+        f'<{P.value}> <{P.value}> "07"^^<{XSD}\\u0069nteger> .\n',
+        f'<{P.value}> <{P.value}> "7"^^<{XSD}integer> <{P.value}> . \n',
+        f'<{P.value}> <{P.value}> "\\"07\\"^^<{XSD}integer> . "@en-GB .\n',
+        f"<{P.value}> <{P.value}> <{P.value}> _:g .\n",
+        f"<{P.value}> <{P.value}> _:o .\n",
+        f"_:s <{P.value}> <{P.value}> .\n",
+        f'<{P.value}> <{P.value}> <<( <{P.value}> <{P.value}> "07"^^<{XSD}integer> )>> .\n',
+        f"<{P.value}> <{P.value}> <<(<{P.value}> <{P.value}> _:o)>> <{P.value}> .\n",
+        f'# "" <{P.value}> <{P.value}> "7" .\n',
+        '# "\r',
+        "\n",
+        "  ",
+    ]
+)
+
+
+@given(st.lists(STATEMENTS, max_size=6).map("".join))
+def test_lines_come_in_the_form_that_the_store_gives_back(text: str) -> None:
+    """What is told by the text of a push agrees with what its terms tell."""
+    line = json.dumps({"at": 1, "data": text}).encode()
+    (element,) = decode(line, "application/x-ndjson", DecodeOptions()).elements
+    parsed = list(parse(text, RdfFormat.N_QUADS))
+    rename = {str(node): str(number) for number, node in enumerate(blank_nodes(element.quads))}
+    names = {str(node): str(number) for number, node in enumerate(blank_nodes(parsed))}
+    assert element.blank >= bool(names)
+    assert [same(quad, rename) for quad in element.quads] == [
+        same(quad, names) for quad in store_terms.in_store_form(parsed)
+    ]
+
+
+def blank_nodes(quads: Iterable[Quad]) -> list[str]:
+    return list(dict.fromkeys(re.findall(r"_:\w+", " ".join(map(str, quads)))))
+
+
+def same(quad: Quad, names: dict[str, str]) -> str:
+    return re.sub(r"_:\w+", lambda match: names[match[0]], str(quad)) + str(type(quad.graph_name))
 
 
 @given(st.from_regex(r"\A[+-]?0{0,2}\d{0,11}(\.\d{0,10})?\Z"))
