@@ -1,5 +1,7 @@
 """Hypothesis strategies: algebra over two windows and a static dataset, contents and commits."""
 
+from functools import cache
+from itertools import product
 from typing import Any
 
 from hypothesis import strategies as st
@@ -48,6 +50,7 @@ triples = st.builds(n.TriplePattern, subjects, predicates, objects)
 basic = st.lists(triples, min_size=1, max_size=3).map(lambda each: n.Bgp(tuple(each)))
 
 
+@cache
 def paths(depth: int = 2) -> st.SearchStrategy[Any]:
     links = st.sampled_from(PREDICATES).map(n.Link)
     negated = st.builds(
@@ -87,6 +90,7 @@ values = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True).f
 )
 
 
+@cache
 def expressions(patterns: st.SearchStrategy[Algebra] | None) -> st.SearchStrategy[Expr]:
     leaves: st.SearchStrategy[Expr] = st.one_of(
         variables, st.sampled_from([each for each in VALUES if isinstance(each, Literal)]).map(n.Constant)
@@ -110,6 +114,7 @@ def expressions(patterns: st.SearchStrategy[Algebra] | None) -> st.SearchStrateg
     )
 
 
+@cache
 def blocks(depth: int) -> st.SearchStrategy[Algebra]:
     """What stands inside a window."""
     leaves: st.SearchStrategy[Algebra] = st.one_of(basic, basic, path_patterns, values)
@@ -130,22 +135,28 @@ def blocks(depth: int) -> st.SearchStrategy[Algebra]:
     )
 
 
+@cache
 def windows(depth: int) -> st.SearchStrategy[Algebra]:
     name = st.one_of(st.sampled_from([W1, W1, W2]), st.sampled_from([W1, W2]), st.just(Var("w")))
     return st.builds(n.Window, name, blocks(depth))
 
 
-def extended(node: Algebra, exprs: st.SearchStrategy[Expr]) -> st.SearchStrategy[Algebra]:
-    free = [name for name in (*NAMES, "e") if name not in in_scope(node)]
-    return (
-        st.builds(n.Extend, st.just(node), st.sampled_from(free).map(Var), exprs) if free else st.just(node)
-    )
+@cache
+def some_of(names: tuple[str, ...], least: int, most: int | None = None) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(names), min_size=least, max_size=most, unique=True)
 
 
-def grouped(node: Algebra) -> st.SearchStrategy[Algebra]:
-    names = sorted(name for name in in_scope(node) if not name.startswith("_:"))
-    keys = st.lists(st.sampled_from(names), max_size=2, unique=True) if names else st.just([])
-    aggregate = st.one_of(
+@cache
+def one_of(names: tuple[str, ...]) -> st.SearchStrategy[Var]:
+    return st.sampled_from(names).map(Var)
+
+
+def visible(node: Algebra) -> tuple[str, ...]:
+    return tuple(sorted(name for name in in_scope(node) if not name.startswith("_:")))
+
+
+aggregates = st.lists(
+    st.one_of(
         st.builds(n.Aggregate, st.just("COUNT"), st.none(), st.booleans()),
         st.builds(
             n.Aggregate,
@@ -153,44 +164,62 @@ def grouped(node: Algebra) -> st.SearchStrategy[Algebra]:
             variables,
             st.booleans(),
         ),
-    )
+    ),
+    min_size=1,
+    max_size=2,
+)
+
+
+def extended(node: Algebra, exprs: st.SearchStrategy[Expr]) -> st.SearchStrategy[Algebra]:
+    free = tuple(name for name in (*NAMES, "e") if name not in in_scope(node))
+    return st.builds(n.Extend, st.just(node), one_of(free), exprs) if free else st.just(node)
+
+
+def grouped(node: Algebra) -> st.SearchStrategy[Algebra]:
+    names = visible(node)
     fresh = [name for name in ("n0", "n1", "n2", "n3", "n4", "n5") if name not in names]
     return st.builds(
         lambda keys, each: n.Group(
             node, tuple(map(Var, keys)), tuple((Var(name), a) for name, a in zip(fresh, each, strict=False))
         ),
-        keys,
-        st.lists(aggregate, min_size=1, max_size=2),
+        some_of(names, 0, 2) if names else st.just([]),
+        aggregates,
     )
 
 
 def projected(node: Algebra) -> st.SearchStrategy[Algebra]:
-    names = sorted(name for name in in_scope(node) if not name.startswith("_:"))
+    names = visible(node)
     if not names:
         return st.just(node)
-    return st.lists(st.sampled_from(names), min_size=1, unique=True).map(
-        lambda kept: n.Project(node, tuple(map(Var, kept)))
-    )
+    return some_of(names, 1).map(lambda kept: n.Project(node, tuple(map(Var, kept))))
+
+
+@cache
+def orders(names: tuple[str, ...], exists: st.SearchStrategy[Expr] | None) -> st.SearchStrategy[Any]:
+    keys = one_of(names)
+    order = keys if exists is None else st.one_of(keys, keys, keys, exists)
+    return st.lists(st.builds(n.OrderCondition, order, st.booleans()), max_size=2)
+
+
+offsets = st.integers(0, 2)
+limits = st.one_of(st.none(), st.integers(0, 3))
 
 
 def sliced(node: Algebra, exists: st.SearchStrategy[Expr] | None = None) -> st.SearchStrategy[Algebra]:
-    names = sorted(name for name in in_scope(node) if not name.startswith("_:"))
+    names = visible(node)
     if not names:
         return st.just(node)
-    keys = st.sampled_from(names).map(Var)
-    order = keys if exists is None else st.one_of(keys, keys, keys, exists)
-    condition = st.builds(n.OrderCondition, order, st.booleans())
     return st.builds(
         lambda conditions, kept, distinct, offset, limit: n.Slice(
             n.Distinct(project(node, kept, conditions)) if distinct else project(node, kept, conditions),
             offset,
             limit,
         ),
-        st.lists(condition, max_size=2),
-        st.lists(st.sampled_from(names), min_size=1, unique=True),
+        orders(names, exists),
+        some_of(names, 1),
         st.booleans(),
-        st.integers(0, 2),
-        st.one_of(st.none(), st.integers(0, 3)),
+        offsets,
+        limits,
     )
 
 
@@ -199,6 +228,7 @@ def project(node: Algebra, kept: list[str], conditions: list[n.OrderCondition]) 
     return n.Project(inner, tuple(map(Var, kept)))
 
 
+@cache
 def patterns(depth: int) -> st.SearchStrategy[Algebra]:
     """A group graph pattern with windows and static parts."""
     leaves: st.SearchStrategy[Algebra] = st.one_of(windows(1), windows(1), windows(0), basic, values)
@@ -235,32 +265,30 @@ def query_of(root: Algebra) -> ContinuousQuery:
     while isinstance(inner, n.Slice | n.Distinct | n.Reduced | n.OrderBy):
         inner = inner.input
     if not isinstance(inner, n.Project):
-        visible = tuple(Var(name) for name in sorted(in_scope(root)) if not name.startswith("_:"))
-        root = n.Project(root, visible)
-        columns = visible
+        columns = tuple(map(Var, visible(root)))
+        root = n.Project(root, columns)
     else:
         columns = inner.vars
     return ContinuousQuery("", "rspql", "select", root, columns, windows=WINDOWS)
 
 
-quads = st.builds(
-    Quad,
-    st.sampled_from([*NODES, BlankNode("b1")]),
-    st.sampled_from(PREDICATES),
-    st.sampled_from([*VALUES, NODES[2], BlankNode("b1")]),
-    st.sampled_from([DefaultGraph(), DefaultGraph(), *GRAPHS]),
+# All quads there are to choose from: one choice is drawn much faster than one for each place.
+quads = st.sampled_from(
+    [
+        Quad(*each)
+        for each in product(
+            [*NODES, BlankNode("b1")],
+            PREDICATES,
+            [*VALUES, NODES[2], BlankNode("b1")],
+            [DefaultGraph(), DefaultGraph(), *GRAPHS],
+        )
+    ]
 )
 contents = st.sets(quads, max_size=7)
 """What a window holds at an instant."""
 
 static_quads = st.sets(
-    st.builds(
-        Quad,
-        st.sampled_from(NODES),
-        st.sampled_from(PREDICATES),
-        st.sampled_from(VALUES),
-        st.just(DefaultGraph()),
-    ),
+    st.sampled_from([Quad(*each) for each in product(NODES, PREDICATES, VALUES, [DefaultGraph()])]),
     max_size=5,
 )
 histories = st.lists(
