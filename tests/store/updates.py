@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import count
 
 from hypothesis import strategies as st
@@ -71,65 +72,94 @@ wheres = st.one_of(
 )
 
 
+kinds = st.sampled_from(
+    ("insert data", "delete data", "delete where", "modify", "modify", "modify", "graph", "graph")
+)
+silences = st.sampled_from(("", "SILENT "))
+deleted_data = _in_graphs(ground_triples, graphs)
+templates = _in_graphs(template_triples, st.one_of(graphs, st.just("?g")))
+templates_or_none = st.one_of(st.none(), templates)
+withs = st.one_of(st.just(""), graphs.map(lambda g: f"WITH {g} "))
+usings = st.one_of(
+    st.just(""),
+    graphs.map(lambda g: f" USING {g}"),
+    st.builds(lambda g, h: f" USING {g} USING NAMED {h}", graphs, graphs),
+)
+targets = st.one_of(st.sampled_from(("DEFAULT", "NAMED")), graphs.map(lambda g: f"GRAPH {g}"))
+sources = st.one_of(st.just("DEFAULT"), graphs)
+graph_operations = st.sampled_from(
+    (
+        "CLEAR {silent}{target}",
+        "DROP {silent}{target}",
+        "CREATE {silent}GRAPH {graph}",
+        "COPY {silent}{one} TO {two}",
+        "MOVE {silent}{one} TO {two}",
+        "ADD {silent}{one} TO {two}",
+        "DROP ALL",
+    )
+)
+
+
+@cache
+def _inserted_data(number: int) -> st.SearchStrategy[str]:
+    blank = _blank(f"b{number}")
+    return _in_graphs(_triples(st.one_of(iris, blank), predicates, st.one_of(ground_terms, blank)), graphs)
+
+
+@cache
+def _inserted(number: int) -> st.SearchStrategy[str]:
+    blank = _blank(f"b{number}")
+    new = _triples(st.one_of(iris, variables, blank), predicates, st.one_of(ground_terms, variables, blank))
+    return _in_graphs(new, st.one_of(graphs, st.just("?g")))
+
+
+@cache
+def _inserted_or_none(number: int) -> st.SearchStrategy[str | None]:
+    return st.one_of(st.none(), _inserted(number))
+
+
 @st.composite
 def operations(draw: st.DrawFn, number: int) -> str:
     """One operation; ``number`` keeps the blank node labels of operations apart."""
-    kinds = ("insert data", "delete data", "delete where", "modify", "modify", "modify", "graph", "graph")
-    kind = draw(st.sampled_from(kinds))
-    silent = draw(st.sampled_from(("", "SILENT ")))
-    blank = _blank(f"b{number}")
-    with_blanks = _triples(st.one_of(iris, blank), predicates, st.one_of(ground_terms, blank))
+    kind = draw(kinds)
+    silent = draw(silences)
     match kind:
         case "insert data":
-            return f"INSERT DATA {{ {draw(_in_graphs(with_blanks, graphs))} }}"
+            return f"INSERT DATA {{ {draw(_inserted_data(number))} }}"
         case "delete data":
-            return f"DELETE DATA {{ {draw(_in_graphs(ground_triples, graphs))} }}"
+            return f"DELETE DATA {{ {draw(deleted_data)} }}"
         case "delete where":
-            return (
-                f"DELETE WHERE {{ {draw(_in_graphs(template_triples, st.one_of(graphs, st.just('?g'))))} }}"
-            )
+            return f"DELETE WHERE {{ {draw(templates)} }}"
         case "modify":
-            names = st.one_of(graphs, st.just("?g"))
-            new = _triples(
-                st.one_of(iris, variables, blank), predicates, st.one_of(ground_terms, variables, blank)
-            )
-            delete = draw(st.one_of(st.none(), _in_graphs(template_triples, names)))
-            insert = draw(st.one_of(st.none(), _in_graphs(new, names)) if delete else _in_graphs(new, names))
-            with_graph = draw(st.one_of(st.just(""), graphs.map(lambda g: f"WITH {g} ")))
-            using = draw(
-                st.one_of(
-                    st.just(""),
-                    graphs.map(lambda g: f" USING {g}"),
-                    st.builds(lambda g, h: f" USING {g} USING NAMED {h}", graphs, graphs),
-                )
-            )
+            delete = draw(templates_or_none)
+            insert = draw(_inserted_or_none(number) if delete else _inserted(number))
+            with_graph = draw(withs)
+            using = draw(usings)
             # A label may not stand in two basic graph patterns: each place gets its own.
             places = count()
             where = re.sub("_:w", lambda _: f"_:w{number}x{next(places)}", draw(wheres))
             parts = (f"DELETE {{ {delete} }}" if delete else "", f"INSERT {{ {insert} }}" if insert else "")
             return f"{with_graph}{' '.join(parts)}{using} WHERE {{ {where} }}"
         case _:
-            target = draw(
-                st.one_of(st.sampled_from(("DEFAULT", "NAMED")), graphs.map(lambda g: f"GRAPH {g}"))
+            return draw(graph_operations).format(
+                silent=silent,
+                target=draw(targets),
+                graph=draw(graphs),
+                one=draw(sources),
+                two=draw(sources),
             )
-            one, two = (draw(st.one_of(st.just("DEFAULT"), graphs)) for _ in range(2))
-            return draw(
-                st.sampled_from(
-                    (
-                        f"CLEAR {silent}{target}",
-                        f"DROP {silent}{target}",
-                        f"CREATE {silent}GRAPH {draw(graphs)}",
-                        f"COPY {silent}{one} TO {two}",
-                        f"MOVE {silent}{one} TO {two}",
-                        f"ADD {silent}{one} TO {two}",
-                        "DROP ALL",
-                    )
-                )
-            )
+
+
+_operation = cache(operations)
+
+
+@cache
+def _lengths(most: int) -> st.SearchStrategy[int]:
+    return st.integers(1, most)
 
 
 @st.composite
 def requests(draw: st.DrawFn, max_operations: int = 4) -> str:
     """A request of one or several operations."""
-    length = draw(st.integers(1, max_operations))
-    return PROLOGUE + " ;\n".join(draw(operations(number)) for number in range(length))
+    length = draw(_lengths(max_operations))
+    return PROLOGUE + " ;\n".join(draw(_operation(number)) for number in range(length))
