@@ -21,6 +21,8 @@ from .sources import frame
 
 RECENT_COMMITS = 256
 COMMITS_AT_A_TIME = 256
+PAGE_BYTES = 1 << 20
+"""A reader is sent so much at a time, and what the last commit of it has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +100,13 @@ class ChangeSource:
         feed.join(self)
 
     def take(self) -> list[bytes]:
-        """The events that are ready."""
+        """The events that are ready, as many as make a page."""
         frames: list[bytes] = []
+        size = 0
         current = self._feed.store.version
         if self._version > current:
             frames.append(self._reset(current, current))
-        while len(frames) < COMMITS_AT_A_TIME:
+        while len(frames) < COMMITS_AT_A_TIME and size < PAGE_BYTES:
             try:
                 commits = self._feed.commits_after(self._version)
             except GoneError as error:
@@ -117,6 +120,9 @@ class ChangeSource:
                 event = self._feed.frame_of(commit, self._selection)
                 if event is not None:
                     frames.append(event)
+                    size += len(event)
+                    if size >= PAGE_BYTES:
+                        break
         else:
             self.more = True
         self.finished = self._feed.closed

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from quadrill.app.feeds.change_feed import ChangeFeed, ChangeSource, Selection
+from quadrill.store.quads.quad_store import QuadStore
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.events import EventReader
 
@@ -43,6 +46,23 @@ def test_the_patch_holds_exactly_what_changed_and_graphs_filter(server: LiveServ
         (event,) = feed.take(1)
     assert event.id == str(start + 2)
     assert 'A <urn:s> <urn:p> "x" <urn:g> .' in json.loads(event.data)["patch"]
+
+
+def test_what_a_reader_is_sent_at_a_time_is_bounded_and_all_of_it_comes(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path) as store:
+        for number in range(8):
+            store.update(f"INSERT DATA {{ <http://e/s> <http://e/p> '{number}{'x' * 400_000}' }}")
+        feed = ChangeFeed(store)
+        source = ChangeSource(feed, 0, Selection(frozenset(), patch=True))
+        pages = [source.take()]
+        while source.more:
+            pages.append(source.take())
+        assert [len(page) for page in pages] == [3, 3, 2]
+        found = [
+            line for page in pages for frame in page for line in frame.split(b"\n") if line[:3] == b"id:"
+        ]
+        assert found == [b"id: %d" % version for version in range(1, 9)]
+        feed.close()
 
 
 def test_a_position_that_is_not_kept_gets_a_reset(start_server: Start) -> None:
