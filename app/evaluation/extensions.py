@@ -11,11 +11,10 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.algebra.build import children, with_children
 from quadrill.continuous.algebra.nodes import Aggregate, Algebra, Constant, Group
-from quadrill.continuous.algebra.set_functions import STATISTICAL, Accumulator
+from quadrill.continuous.algebra.set_functions import AGGREGATE_NAMESPACE, STATISTICAL, Accumulator
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.write import write
 from quadrill.continuous.uncertainty import (
-    AGGREGATE_NAMESPACE,
     NAMESPACE,
     custom_aggregates,
     custom_functions,

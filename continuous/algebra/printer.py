@@ -1,97 +1,89 @@
-"""Terms, expressions and property paths as SPARQL text.
+"""Graph patterns, expressions and SELECTs as text: SPARQL for Oxigraph and the texts of all dialects.
 
-`text.py` prints queries for Oxigraph, `language/write.py` those of the dialects for people, with their
-prefixes, windows and clauses, `show.py` the terms and expressions of EXPLAIN's tree. What one of them writes
-in another way is a method here that it overrides.
+The algebra is printed so that it is read back as the same algebra: a FILTER stands at the end of a group of
+its own, a LeftJoin whose right side is a Filter keeps it apart from its condition. What a text needs beside
+it is a value: its prefixes, how windows are named (`Blocks`), which joins are looked up row by row.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar, cast
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
 
-from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+from pyoxigraph import Literal, NamedNode
+
+from quadrill.store.terms import term_text
 
 from . import nodes as n
-from .build import CHAIN, fold
-from .nodes import Aggregate, Algebra, Call, Expr, Var
-
-T = TypeVar("T")
-_LOCAL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
-_RDF_TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
+from .build import is_modifier
+from .nodes import MERGED, Aggregate, Algebra, Call, Expr, Term, Var
+from .print_triples import Pattern, TermPrinter, bracketed, triple_lines
+from .query import Dialect, WindowDeclaration
+from .select_parts import SelectParts, select_parts
+from .set_functions import STATISTICAL, aggregate_iri
 
 _LEVELS = {
     "||": 1, "&&": 2, "=": 3, "!=": 3, "<": 3, ">": 3, "<=": 3, ">=": 3, "IN": 3, "NOT IN": 3,
     "+": 4, "-": 4, "*": 5, "/": 5, "!": 6, "UNARY+": 6, "UNARY-": 6,
 }  # fmt: skip
-PRIMARY = 7
+_PRIMARY = 7
+
+
+@dataclass(slots=True)
+class Blocks:
+    """How the windows of one text are named.
+
+    ``clauses`` are those that are graphs, with the graphs' names: of CQELS-QL's dataset clauses, or of a
+    pattern alone. ``declared`` are those that STREAM blocks declare, with their brackets, in their order;
+    ``order`` is that in which the blocks of the text do it. Any other is a WINDOW of its own name.
+    """
+
+    clauses: Mapping[NamedNode, str] = field(default_factory=dict)
+    declared: Mapping[NamedNode, tuple[WindowDeclaration, str]] = field(default_factory=dict)
+    order: list[NamedNode] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Member:
+    """A member of a group: a run of triples, a block, or what a node adds to its left (``last``)."""
+
+    node: Algebra
+    run: list[Pattern] | None = None
+    last: bool = False
+
+    def parts(self) -> object:
+        """What is written for it."""
+        match self.node:
+            case n.LeftJoin(_, right, condition) if self.last:
+                return right, condition
+            case n.Minus(_, last) | n.Join(_, last) | n.Extend(_, _, last) if self.last:
+                return last
+            case _:
+                return self.node
 
 
 class Printer:
-    """Prints terms, expressions and paths, with as few brackets as are read back as the same algebra."""
+    """Prints one text.
 
-    separator = "; SEPARATOR = "
+    ``by_row`` says which joins are written as LATERAL outside of GRAPH: inside, Oxigraph's own order is the
+    better one.
+    """
 
-    def __init__(self, prefixes: Mapping[str, str] | None = None) -> None:
-        """With ``prefixes`` terms are abbreviated as in Turtle: prefixed names, ``a`` for rdf:type."""
-        self.used: set[str] = set()
-        """The prefixes that stand in the text."""
-        self.computed: Mapping[Var, Aggregate] = {}
-        """The set functions whose values are variables of the expressions printed now."""
-        self._abbreviates = prefixes is not None
-        self._prefixes = sorted((prefixes or {}).items(), key=lambda item: -len(item[1]))
-        self._iris: dict[NamedNode, str] = {}
-
-    # --- terms
-
-    def term(self, term: n.TermPattern | n.Term) -> str:
-        """A term of a pattern."""
-        match term:
-            case Var():
-                return self.var(term)
-            case NamedNode():
-                return self.iri(term)
-            case Literal():
-                return self.literal(term)
-            case Triple() | n.TripleTerm():
-                return self.triple_term(term)
-            case BlankNode():
-                return str(term)
-
-    def var(self, var: Var) -> str:
-        """A variable."""
-        return self.hidden(var) if var.hidden else f"?{var.name}"
-
-    def hidden(self, var: Var) -> str:
-        """A variable that stands for a blank node."""
-        return f"?{var.name}"
-
-    def iri(self, iri: NamedNode) -> str:
-        """A prefixed name where a declared namespace fits, else the whole IRI."""
-        known = self._iris.get(iri)
-        if known is None:
-            known = self._iris[iri] = self._short(iri.value) or str(iri)
-        return known
-
-    def _short(self, iri: str) -> str | None:
-        for prefix, namespace in self._prefixes:
-            if iri.startswith(namespace) and _LOCAL.fullmatch(iri, len(namespace)):
-                self.used.add(prefix)
-                return f"{prefix}:{iri[len(namespace) :]}"
-        return None
-
-    def literal(self, literal: Literal) -> str:
-        """A literal."""
-        return str(literal)
-
-    def verb(self, term: NamedNode | Var) -> str:
-        """A predicate."""
-        return "a" if self._abbreviates and term == _RDF_TYPE else self.term(term)
-
-    def triple_term(self, term: Triple | n.TripleTerm) -> str:
-        """An RDF 1.2 triple term."""
-        return f"<<( {self.term(term.subject)} {self.verb(term.predicate)} {self.term(term.object)} )>>"
+    def __init__(
+        self,
+        terms: TermPrinter,
+        dialect: Dialect = "sparql",
+        blocks: Blocks | None = None,
+        by_row: Callable[[Algebra, Algebra], bool] | None = None,
+    ) -> None:
+        self.terms = terms
+        self.blocks = Blocks() if blocks is None else blocks
+        self._dialect = dialect
+        self._by_row = by_row
+        # The set functions whose values are variables of the expressions printed now.
+        self._computed: Mapping[Var, Aggregate] = {}
 
     # --- expressions
 
@@ -99,129 +91,318 @@ class Printer:
         """An expression; what binds as strongly as ``level`` stands without brackets."""
         match expr:
             case Var():
-                computed = self.computed.get(expr)
-                return self.var(expr) if computed is None else self.aggregate(computed)
+                computed = self._computed.get(expr)
+                return self.terms.var(expr) if computed is None else self.aggregate(computed)
             case n.Constant(term):
-                return self.term(term)
+                return self.terms.term(term)
             case n.Exists(pattern, negated):
-                return self.exists(pattern, negated)
+                # The lines of the group keep their own indentation.
+                return "\n".join(self.enclosed(f"{'NOT ' if negated else ''}EXISTS", self.inside(pattern)))
             case n.FunctionCall(iri, args):
-                return self.call(self.iri(iri), args)
+                return self._call(self.terms.iri(iri), args)
+            case Call("TIMESTAMP", args):
+                return self._call("timestamp", args)  # the one function that is not written in capitals
             case Call(name, args):
-                own = _LEVELS.get(name, PRIMARY)
-                return self.bracketed(self.operation(name, args, own), own, level)
+                own = _LEVELS.get(name, _PRIMARY)
+                return bracketed(self._operation(name, args, own), own, level)
 
-    def exists(self, pattern: Algebra, negated: bool) -> str:
-        """EXISTS with its pattern."""
-        raise NotImplementedError
-
-    def bracketed(self, text: str, own: int, level: int) -> str:
-        """A text that binds as strongly as ``own``, in brackets where ``level`` binds more strongly."""
-        return f"({text})" if own < level else text
-
-    def call(self, name: str, args: Iterable[Expr]) -> str:
-        """A call of a function by its name."""
-        return f"{name}({', '.join(map(self.expression, args))})"
-
-    def unary(self, name: str, arg: Expr) -> str:
-        """``!`` or a sign."""
-        if name == "!":
-            return f"!{self.expression(arg, _LEVELS[name])}"
-        return f"{name[-1]}({self.expression(arg)})"
-
-    def operation(self, name: str, args: tuple[Expr, ...], own: int) -> str:
-        """An operator or built-in, which binds as strongly as ``own``."""
+    def _operation(self, name: str, args: tuple[Expr, ...], own: int) -> str:
         match name:
             case "||" | "&&":
                 node = cast(Expr, Call(name, args))
-                parts = self.chain(node, lambda each: _operands(each, name), lambda *two: Call(name, two))
+                parts = self.terms.chain(
+                    node, lambda each: _operands(each, name), lambda *two: Call(name, two)
+                )
                 return f" {name} ".join(self.expression(part, own + 1) for part in parts)
             case "IN" | "NOT IN":
                 listed = ", ".join(map(self.expression, args[1:]))
                 return f"{self.expression(args[0], own + 1)} {name} ({listed})"
-            case "!" | "UNARY-" | "UNARY+":
-                return self.unary(name, args[0])
+            case "!":
+                return f"!{self.expression(args[0], own)}"
+            case "UNARY-" | "UNARY+":
+                return f"{name[-1]}({self.expression(args[0])})"
             case "+" | "-" | "*" | "/":
                 return f"{self.expression(args[0], own)} {name} {self.expression(args[1], own + 1)}"
-            case _ if own < PRIMARY:
+            case _ if own < _PRIMARY:
                 return f" {name} ".join(self.expression(arg, own + 1) for arg in args)
             case _:
-                return self.call(name, args)
+                return self._call(name, args)
+
+    def _call(self, name: str, args: Iterable[Expr]) -> str:
+        return f"{name}({', '.join(map(self.expression, args))})"
 
     def aggregate(self, aggregate: Aggregate) -> str:
-        """A set function."""
+        """A set function; ours go by their IRI where the dialect has no word for them."""
+        if self._dialect == "sparql" and aggregate.name in STATISTICAL:
+            iri, parameter = aggregate_iri(aggregate)
+            aggregate = replace(aggregate, name=str(iri), parameter=parameter)
         argument = "*" if aggregate.expr is None else self.expression(aggregate.expr)
         inside = f"{'DISTINCT ' if aggregate.distinct else ''}{argument}"
         if aggregate.separator is not None:
-            inside += f"{self.separator}{Literal(aggregate.separator)}"
+            inside += f"; SEPARATOR = {Literal(aggregate.separator)}"
         if aggregate.parameter is not None:
             inside += f", {self.expression(aggregate.parameter)}"
         return f"{aggregate.name}({inside})"
 
-    # --- property paths
+    # --- groups
 
-    def path(self, path: n.PathExpr, level: int = 0) -> str:
-        """A property path; ``level`` as for expressions."""
-        match path:
-            case n.Link(iri):
-                return self.verb(iri)
-            case n.Alternative():
-                options = self.chain(cast(n.PathExpr, path), _alternatives, n.Alternative)
-                return self.bracketed("|".join(self.path(each, 2) for each in options), 1, level)
-            case n.Sequence():
-                steps = self.chain(cast(n.PathExpr, path), _steps, n.Sequence)
-                return self.bracketed("/".join(self.path(each, 3) for each in steps), 2, level)
-            case n.Inverse(inner):
-                return self.bracketed(f"^{self.path(inner, 4)}", 3, level)
-            case n.ZeroOrMore(inner):
-                return self.bracketed(f"{self.path(inner, 5)}*", 4, level)
-            case n.OneOrMore(inner):
-                return self.bracketed(f"{self.path(inner, 5)}+", 4, level)
-            case n.ZeroOrOne(inner):
-                return self.bracketed(f"{self.path(inner, 5)}?", 4, level)
-            case n.NegatedSet(forward, inverse):
-                return self.negated([*map(self.verb, forward), *(f"^{self.verb(iri)}" for iri in inverse)])
+    def enclosed(self, head: str, lines: list[str]) -> list[str]:
+        """``head {``, the lines indented, ``}``."""
+        start = f"{head} {{".lstrip()
+        return [start, *[f"  {line}" for line in lines], "}"] if lines else [f"{start} }}"]
 
-    def negated(self, members: list[str]) -> str:
-        """A negated property set."""
-        return f"!{members[0]}" if len(members) == 1 else f"!({'|'.join(members)})"
+    def inside(self, node: Algebra, optional: Sequence[Expr] | None = None) -> list[str]:
+        """The lines between the braces of a group that is read as ``node``.
 
-    def chain(
-        self, node: T, operands: Callable[[T], tuple[T, T] | None], combine: Callable[[T, T], T]
-    ) -> list[T]:
-        """The operands that, written one after the other, are read as ``node`` again (`build.fold`)."""
-        spine: list[T] = []
-        rest = node
-        while (pair := operands(rest)) is not None:
-            rest, right = pair
-            spine.append(right)
-        spine.append(rest)
-        spine.reverse()
-        leaves: list[T] = []
-        stack = [node]
-        while stack:
-            each = stack.pop()
-            pair = operands(each)
-            if pair is None:
-                leaves.append(each)
-            else:
-                stack += (pair[1], pair[0])
-        if len(leaves) > CHAIN and fold(combine, leaves) == node:
-            return leaves
-        if len(spine) <= CHAIN:
-            return spine
-        pair = operands(node)
-        assert pair is not None
-        return list(pair)
+        OPTIONAL reads a FILTER at the end of its group as a condition of its own: ``optional`` are those.
+        """
+        node = _unmerged(node)
+        conditions = [] if optional is None else list(optional)
+        if optional is None and is_modifier(node):
+            return self.select(select_parts(node, projected=True))
+        while optional is None and isinstance(node, n.Filter):
+            conditions.insert(0, node.condition)
+            node = _unmerged(node.input)
+        members = self._members(node)
+        places = self._places(conditions, members)
+        lines: list[str] = []
+        for place, member in enumerate([*members, None]):
+            for condition, at in zip(conditions, places, strict=True):
+                if at == place:
+                    lines += f"FILTER {self._constraint(condition)}".split("\n")
+            if member is not None:
+                lines += self._added(member) if member.run is None else triple_lines(self.terms, member.run)
+        return lines
+
+    def _places(self, conditions: Sequence[Expr], members: Sequence[Member]) -> list[int]:
+        """FILTERs stand last, or before the first block whose window is declared after theirs."""
+        limit = len(members)
+        places: list[int] = []
+        for condition in reversed(conditions):
+            own = self._windows(condition)
+            for place, member in enumerate(members[:limit] if own else ()):
+                if any(window > min(own) for window in self._windows(member.parts())):
+                    limit = place
+                    break
+            places.insert(0, limit)
+        return places
+
+    def _windows(self, node: object) -> frozenset[int]:
+        """The numbers of the windows read in something, where blocks declare them."""
+        numbers = {name: number for number, name in enumerate(self.blocks.declared)}
+        return frozenset(numbers.get(name, 0) for name in window_names(node)) if numbers else frozenset()
+
+    def _constraint(self, expr: Expr) -> str:
+        """An expression after FILTER or HAVING."""
+        text = self.expression(expr)
+        return text if isinstance(expr, n.Exists) else f"({text})"
+
+    def _members(self, node: Algebra) -> list[Member]:
+        """The members with which a group may begin that is read as ``node``."""
+        node = _unmerged(node)
+        match node:
+            case n.Bgp() | n.Path():
+                return self._followed([], node)
+            case n.LeftJoin() | n.Minus():
+                return [*self._members(node.left), Member(node, last=True)]
+            case n.Extend():
+                return [*self._members(node.input), Member(node, last=True)]
+            case n.Join(left, right) if self._by_row is not None and self._by_row(left, right):
+                return [*self._members(left), Member(node, last=True)]
+            case n.Join(left, right) if not self.terms.abbreviates:
+                return self._followed(self._members(left), right)
+            case n.Join():
+                first, *rest = self.terms.chain(cast(Algebra, node), _joined, n.Join)
+                members = [Member(first)] if isinstance(_unmerged(first), n.Join) else self._members(first)
+                for part in rest:
+                    members = self._followed(members, part)
+                return members
+            case _:
+                return [Member(node)]
+
+    def _followed(self, members: list[Member], node: Algebra) -> list[Member]:
+        """The members with a further one, unless it is the unit; triples go on with those before.
+
+        A second basic graph pattern needs braces not to run into the first where the text is read back.
+        """
+        node = _unmerged(node)
+        match node:
+            case n.Bgp(patterns):
+                run: list[Pattern] = list(patterns)
+            case n.Path():
+                run = [node]
+            case _:
+                return [*members, Member(node)]
+        before = members[-1].run if members else None
+        if not run:
+            return members
+        if before is None:
+            return [*members, Member(node, run)]
+        both = isinstance(run[0], n.TriplePattern) and isinstance(before[-1], n.TriplePattern)
+        if both and self.terms.abbreviates:
+            return [*members, Member(node)]
+        before += run
+        return members
+
+    def _added(self, member: Member) -> list[str]:
+        """The lines of a member that is no run of triples."""
+        node, terms = member.node, self.terms
+        match node:
+            case n.LeftJoin(_, right, condition) if member.last:
+                return self.enclosed("OPTIONAL", self.inside(right, [condition] if condition else []))
+            case n.Minus(_, right) if member.last:
+                return self.enclosed("MINUS", self.inside(right))
+            case n.Join(_, right) if member.last:
+                return self.enclosed("LATERAL", self.inside(right))
+            case n.Extend(_, var, expr) if member.last:
+                return f"BIND({self.expression(expr)} AS {terms.var(var)})".split("\n")
+            case n.Union():
+                first, *rest = terms.chain(cast(Algebra, node), _branches, n.Union)
+                lines = self.enclosed("", self.inside(first))
+                for branch in rest:
+                    more = self.enclosed("UNION", self.inside(branch))
+                    lines = [*lines[:-1], f"{lines[-1]} {more[0]}", *more[1:]]
+                return lines
+            case n.Graph(name, inner):
+                outside, self._by_row = self._by_row, None
+                lines = self.enclosed(f"GRAPH {terms.term(name)}", self.inside(inner))
+                self._by_row = outside
+                return lines
+            case n.Service(name, inner, silent):
+                head = f"SERVICE {'SILENT ' if silent else ''}{terms.term(name)}"
+                return self.enclosed(head, self.inside(inner))
+            case n.Window(name, inner, stream):
+                return self.enclosed(self._window(name, stream), self.inside(inner))
+            case n.Values():
+                return self._values(node)
+            case n.Table(name, variables, _):
+                return [f"# {name}: the rows of ({' '.join(map(terms.var, variables))})"]
+            case _:
+                return self.enclosed("", self.inside(node))
+
+    def _values(self, values: n.Values) -> list[str]:
+        """Inline data, one row a line; on one line where nothing is abbreviated."""
+        head = f"VALUES ({' '.join(map(self.terms.var, values.vars))})"
+        if self.terms.abbreviates:
+            return self.enclosed(head, [row_text(row, self.terms.term) for row in values.rows])
+        return [" ".join([head, "{", *map(row_text, values.rows), "}"])]
+
+    def _window(self, name: NamedNode | Var, stream: Var | None) -> str:
+        """The head of a window's block, which may declare the window."""
+        blocks = self.blocks
+        if not isinstance(name, Var) and name in blocks.clauses:
+            return f"GRAPH {blocks.clauses[name]}"
+        if isinstance(name, Var) or name not in blocks.declared:
+            return f"WINDOW {self.terms.term(name)}"
+        if name not in blocks.order:
+            blocks.order.append(name)
+        declaration, brackets = blocks.declared[name]
+        return f"STREAM {self.terms.term(stream or declaration.stream)} {brackets}"
+
+    # --- queries
+
+    def select(
+        self, parts: SelectParts, head: Sequence[str] | None = None, clauses: Sequence[str] = ()
+    ) -> list[str]:
+        """The lines of a query or sub-query.
+
+        The WHERE is written first, as it is read first: blocks in it declare their windows before those of
+        the expressions. ``head`` stands in the place of SELECT and its columns, ``clauses`` before WHERE.
+        """
+        var, write = self.terms.var, self.expression
+        where = self.enclosed("WHERE", self.inside(parts.pattern))
+        # A hidden key needs a name where hidden variables are variables.
+        named = {key for key, _ in parts.keys if not (key.hidden and self.terms.abbreviates)}
+        keys = [
+            var(key) if expr is None else f"({write(expr)}{f' AS {var(key)}' if key in named else ''})"
+            for key, expr in parts.keys
+        ]
+        outer, self._computed = self._computed, dict(parts.aggregates)
+        if head is None:
+            items = dict(parts.items)
+            columns = [
+                f"({write(items[column])} AS {var(column)})" if column in items else var(column)
+                for column in parts.columns or ()
+            ]
+            head = f"SELECT {parts.mode}{' '.join(columns) or '*'}".split("\n")
+        having = " ".join(map(self._constraint, parts.having))
+        order = " ".join(self._order_key(key) for key in parts.order)
+        self._computed = outer
+        limits = [f"LIMIT {parts.limit}"] if parts.limit is not None else []
+        limits += [f"OFFSET {parts.offset}"] if parts.offset else []
+        tail = [
+            f"GROUP BY {' '.join(keys)}" if keys else "",
+            f"HAVING {having}" if having else "",
+            f"ORDER BY {order}" if order else "",
+            " ".join(limits),
+        ]
+        lines = [*head, *clauses, *where, *(line for text in tail if text for line in text.split("\n"))]
+        return lines if parts.values is None else [*lines, *self._values(parts.values)]
+
+    def _order_key(self, key: n.OrderCondition) -> str:
+        text = self.expression(key.expr)
+        if key.descending:
+            return f"DESC({text})"
+        return text if isinstance(key.expr, Var) and key.expr not in self._computed else f"ASC({text})"
+
+
+def _unmerged(node: Algebra) -> Algebra:
+    """The pattern under the merge of all windows, which C-SPARQL has no word for."""
+    while isinstance(node, n.Window) and node.name == MERGED:
+        node = node.input
+    return node
+
+
+def _joined(node: Algebra) -> tuple[Algebra, Algebra] | None:
+    node = _unmerged(node)
+    return (node.left, node.right) if isinstance(node, n.Join) else None
+
+
+def _branches(node: Algebra) -> tuple[Algebra, Algebra] | None:
+    return (node.left, node.right) if isinstance(node, n.Union) else None
 
 
 def _operands(expr: Expr, name: str) -> tuple[Expr, Expr] | None:
     return (expr.args[0], expr.args[1]) if isinstance(expr, Call) and expr.name == name else None
 
 
-def _alternatives(path: n.PathExpr) -> tuple[n.PathExpr, n.PathExpr] | None:
-    return (path.left, path.right) if isinstance(path, n.Alternative) else None
+def row_text(row: Sequence[Term | None], term: Callable[[Term], str] = term_text) -> str:
+    """A row of VALUES."""
+    return "(" + " ".join(["UNDEF" if cell is None else term(cell) for cell in row]) + ")"
 
 
-def _steps(path: n.PathExpr) -> tuple[n.PathExpr, n.PathExpr] | None:
-    return (path.left, path.right) if isinstance(path, n.Sequence) else None
+def parts_of(node: object) -> list[object]:
+    """Everything that anything made of algebra nodes is made of: nodes, expressions, variables and terms."""
+    found: list[object] = []
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        found.append(each)
+        if isinstance(each, tuple):
+            stack.extend(each)
+        elif type(each).__module__ in _MODULES:
+            stack.extend([getattr(each, name) for name in getattr(each, "__slots__", ())])
+    return found
+
+
+_MODULES = (n.__name__, WindowDeclaration.__module__)
+
+
+def names_in(node: object) -> Counter[str]:
+    """How often anything made of algebra nodes has each variable."""
+    return Counter([each.name for each in parts_of(node) if isinstance(each, Var)])
+
+
+def window_names(node: object) -> list[NamedNode]:
+    """The names of the windows read in anything made of algebra nodes."""
+    windows = [each.name for each in parts_of(node) if isinstance(each, n.Window)]
+    return [name for name in windows if isinstance(name, NamedNode) and name != MERGED]
+
+
+def write_pattern(
+    node: Algebra, prefixes: Mapping[str, str] | None = None, dialect: Dialect = "sparql"
+) -> str:
+    """A pattern alone, for people: what stands between the braces, without the prefixes' declarations."""
+    graphs = {} if dialect == "rspql" else {name: str(name) for name in window_names(node)}
+    terms = TermPrinter(names_in(node), prefixes or {}, free=True, placeholders=dialect != "sparql")
+    return "\n".join(Printer(terms, dialect, Blocks(graphs)).inside(node))

@@ -15,6 +15,7 @@ are those of a sample (divisor n - 1), as doubles; a single value has none.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.errors import QueryTextError
 
-from .nodes import Aggregate, Constant, Term
+from .nodes import Aggregate, Constant, Expr, Term
 from .order import FLOAT_TYPES, INTEGER_TYPES, NUMERIC_TYPES, XSD, total_key
 
 
@@ -74,6 +75,24 @@ NATIVE = frozenset(("COUNT",))
 
 STATISTICAL = frozenset(("MEDIAN", "STDDEV", "VARIANCE", "PERCENTILE"))
 """The set functions that SPARQL does not have."""
+
+AGGREGATE_NAMESPACE = "urn:quadrill:aggregate:"
+"""``median``, ``stddev``, ``variance`` and ``percentile:<0 to 100>`` in plain SPARQL."""
+
+# ``…percentile:95(e)`` is PERCENTILE(e, 95): for stores whose own aggregates take one argument.
+PERCENTILE_IRI = re.compile(re.escape(AGGREGATE_NAMESPACE) + r"percentile:([0-9]+|[0-9]+\.[0-9]+)")
+
+
+def aggregate_iri(aggregate: Aggregate) -> tuple[NamedNode, Expr | None]:
+    """The IRI of a statistical function, and its parameter unless the IRI says it."""
+    match aggregate.parameter:
+        case Constant(Literal() as number):
+            iri = f"{AGGREGATE_NAMESPACE}percentile:{number.value}"
+            kind = _DECIMAL if "." in number.value else _INTEGER
+            if number.datatype == kind and PERCENTILE_IRI.fullmatch(iri) is not None:
+                return NamedNode(iri), None
+    return NamedNode(AGGREGATE_NAMESPACE + aggregate.name.lower()), aggregate.parameter
+
 
 _INTEGER, _DECIMAL, _FLOAT, _DOUBLE = (
     NamedNode(XSD + name) for name in ("integer", "decimal", "float", "double")

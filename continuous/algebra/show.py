@@ -1,7 +1,7 @@
 """The algebra as S-expressions, in the manner of Apache Jena's SSE: for EXPLAIN and golden files.
 
 One node per line, operands indented; variables with their question mark, terms as N-Triples. Hidden variables
-(blank nodes of the text) are printed as ``?_:name``.
+(blank nodes of the text) are printed as ``?_:name``. A node without a case of its own goes by its name.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ from collections.abc import Iterable
 
 from pyoxigraph import Literal, Triple
 
+from quadrill.store.terms import term_text
+
 from . import nodes as n
-from .nodes import Algebra, Expr, Term, Var
-from .printer import Printer
+from .build import children
+from .nodes import Algebra, Var
 
 _INDENT = "  "
+_HEADS: dict[type, str] = {
+    n.TriplePattern: "triple", n.TripleTerm: "qtriple", n.Sequence: "seq", n.Alternative: "alt",
+    n.Inverse: "reverse", n.ZeroOrMore: "path*", n.OneOrMore: "path+", n.ZeroOrOne: "path?",
+}  # fmt: skip
 
 
 def show(node: Algebra) -> str:
@@ -27,99 +33,81 @@ def show(node: Algebra) -> str:
     return "\n".join(_lines(node))
 
 
-class _SExpressions(Printer):
-    """Terms as everywhere, expressions and paths as lists with their operator first."""
-
-    def triple_term(self, term: Triple | n.TripleTerm) -> str:
-        return super().triple_term(term) if isinstance(term, Triple) else self.triple("qtriple", term)
-
-    def triple(self, head: str, triple: n.TriplePattern | n.TripleTerm) -> str:
-        """A triple pattern or triple term."""
-        return _list(head, *map(self.term, (triple.subject, triple.predicate, triple.object)))
-
-    def operation(self, name: str, args: tuple[Expr, ...], own: int) -> str:
-        return self.call(name.lower(), args)
-
-    def bracketed(self, text: str, own: int, level: int) -> str:
-        return text
-
-    def call(self, name: str, args: Iterable[Expr]) -> str:
-        return _list(name, *map(self.expression, args))
-
-    def exists(self, pattern: Algebra, negated: bool) -> str:
-        return _list("notexists" if negated else "exists", " ".join(map(str.strip, _lines(pattern))))
-
-    def path(self, path: n.PathExpr, level: int = 0) -> str:
-        match path:
-            case n.Sequence(left, right):
-                return _list("seq", self.path(left), self.path(right))
-            case n.Alternative(left, right):
-                return _list("alt", self.path(left), self.path(right))
-            case n.Inverse(inner) | n.ZeroOrMore(inner) | n.OneOrMore(inner) | n.ZeroOrOne(inner):
-                return _list(_STEPS[type(path)], self.path(inner))
-            case n.NegatedSet(forward, inverse):
-                return _list("notoneof", *map(str, forward), *(_list("reverse", str(iri)) for iri in inverse))
-            case n.Link():
-                return super().path(path)
-
-    def aggregate(self, aggregate: n.Aggregate) -> str:
-        # The name of one from outside is an IRI.
-        words = [aggregate.name if aggregate.name.startswith("<") else aggregate.name.lower()]
-        if aggregate.distinct:
-            words.append("distinct")
-        if aggregate.separator is not None:
-            words.append(_list("separator", str(Literal(aggregate.separator))))
-        words += [self.expression(each) for each in (aggregate.expr, aggregate.parameter) if each is not None]
-        return _list(*words)
-
-
-_STEPS = {n.Inverse: "reverse", n.ZeroOrMore: "path*", n.OneOrMore: "path+", n.ZeroOrOne: "path?"}
-_printer = _SExpressions()
-_term, _expression = _printer.term, _printer.expression
-
-
 def _lines(node: Algebra) -> list[str]:
+    below = [_lines(each) for each in children(node)]
     match node:
         case n.Bgp(patterns):
-            return _tree("bgp", [_printer.triple("triple", each) for each in patterns])
+            return _tree("bgp", [_word(each) for each in patterns])
         case n.Path(subject, path, object_):
-            return [_list("path", _term(subject), _printer.path(path), _term(object_))]
-        case n.Join(left, right):
-            return _tree("join", _lines(left), _lines(right))
-        case n.LeftJoin(left, right, condition):
-            extra = [] if condition is None else [_expression(condition)]
-            return _tree("leftjoin", _lines(left), _lines(right), extra)
-        case n.Union(left, right):
-            return _tree("union", _lines(left), _lines(right))
-        case n.Minus(left, right):
-            return _tree("minus", _lines(left), _lines(right))
-        case n.Filter(condition, inner):
-            return _tree(f"filter {_expression(condition)}", _lines(inner))
-        case n.Graph(name, inner):
-            return _tree(f"graph {_term(name)}", _lines(inner))
-        case n.Window(name, inner, stream):
-            return _tree(f"window {_term(name)}" + (f" {_term(stream)}" if stream else ""), _lines(inner))
-        case n.Service(name, inner, silent):
-            return _tree(f"service {'silent ' if silent else ''}{_term(name)}", _lines(inner))
-        case n.Extend(inner, var, expr):
-            return _tree(f"extend ({_list(_term(var), _expression(expr))})", _lines(inner))
-        case n.Values(variables, rows):
-            return _tree(f"table {_vars(variables)}", [_row(variables, row) for row in rows])
-        case n.Group(inner, keys, aggregates):
-            computed = " ".join(_list(_term(var), _printer.aggregate(each)) for var, each in aggregates)
-            return _tree(f"group {_vars(keys)} ({computed})", _lines(inner))
-        case n.OrderBy(inner, conditions):
-            return _tree(f"order ({' '.join(map(_condition, conditions))})", _lines(inner))
-        case n.Project(inner, variables):
-            return _tree(f"project {_vars(variables)}", _lines(inner))
-        case n.Distinct(inner):
-            return _tree("distinct", _lines(inner))
-        case n.Reduced(inner):
-            return _tree("reduced", _lines(inner))
-        case n.Slice(inner, offset, limit):
-            return _tree(f"slice {offset} {'_' if limit is None else limit}", _lines(inner))
+            return [_list("path", _word(subject), _word(path), _word(object_))]
         case n.Table(name, variables, _):
-            return [_list("static", name, _vars(variables))]
+            return [_list("static", name, _words(variables))]
+        case n.Values(variables, rows):
+            pairs = [
+                [each for each in zip(variables, row, strict=True) if each[1] is not None] for row in rows
+            ]
+            return _tree(f"table {_words(variables)}", [_list("row", *map(_words, row)) for row in pairs])
+        case n.LeftJoin(_, _, condition):
+            return _tree("leftjoin", *below, [] if condition is None else [_word(condition)])
+        case n.Filter(condition, _):
+            head = ["filter", _word(condition)]
+        case n.Graph(name, _):
+            head = ["graph", _word(name)]
+        case n.Window(name, _, stream):
+            head = ["window", _word(name), *([_word(stream)] if stream else [])]
+        case n.Service(name, _, silent):
+            head = ["service", *(["silent"] if silent else []), _word(name)]
+        case n.Extend(_, var, expr):
+            head = ["extend", _list(_words((var, expr)))]
+        case n.Group(_, keys, aggregates):
+            head = ["group", _words(keys), _list(*map(_words, aggregates))]
+        case n.OrderBy(_, conditions):
+            head = ["order", _words(conditions)]
+        case n.Project(_, variables):
+            head = ["project", _words(variables)]
+        case n.Slice(_, offset, limit):
+            head = ["slice", str(offset), "_" if limit is None else str(limit)]
+        case _:
+            head = [type(node).__name__.lower()]
+    return _tree(" ".join(head), *below)
+
+
+def _word(part: object) -> str:
+    """A term, an expression or a path on one line."""
+    match part:
+        case Var(name):
+            return f"?{name}"
+        case n.Constant(Triple() as term) | (Triple() as term):
+            return term_text(term)
+        case n.Constant(term) | n.Link(term):
+            return str(term)
+        case n.Call(name, args):
+            return _list(name.lower(), *map(_word, args))
+        case n.FunctionCall(iri, args):
+            return _list(str(iri), *map(_word, args))
+        case n.Exists(pattern, negated):
+            return _list("notexists" if negated else "exists", " ".join(map(str.strip, _lines(pattern))))
+        case n.OrderCondition(expr, descending):
+            return _list("desc", _word(expr)) if descending else _word(expr)
+        case n.Aggregate(name, expr, distinct, separator, parameter):
+            # The name of one from outside is an IRI.
+            words = [name if name.startswith("<") else name.lower(), *(["distinct"] if distinct else [])]
+            words += [] if separator is None else [_list("separator", str(Literal(separator)))]
+            return _list(*words, *[_word(each) for each in (expr, parameter) if each is not None])
+        case n.NegatedSet(forward, inverse):
+            return _list("notoneof", *map(str, forward), *(_list("reverse", str(iri)) for iri in inverse))
+        case n.Sequence(left, right) | n.Alternative(left, right):
+            return _list(_HEADS[type(part)], _word(left), _word(right))
+        case n.Inverse(path) | n.ZeroOrMore(path) | n.OneOrMore(path) | n.ZeroOrOne(path):
+            return _list(_HEADS[type(part)], _word(path))
+        case n.TriplePattern(subject, predicate, object_) | n.TripleTerm(subject, predicate, object_):
+            return _list(_HEADS[type(part)], *map(_word, (subject, predicate, object_)))
+        case _:
+            return str(part)
+
+
+def _words(parts: Iterable[object]) -> str:
+    return _list(*map(_word, parts))
 
 
 def _tree(head: str, *operands: list[str]) -> list[str]:
@@ -131,19 +119,3 @@ def _tree(head: str, *operands: list[str]) -> list[str]:
 
 def _list(*items: str) -> str:
     return "(" + " ".join(items) + ")"
-
-
-def _vars(variables: tuple[Var, ...]) -> str:
-    return _list(*map(_term, variables))
-
-
-def _row(variables: tuple[Var, ...], row: tuple[Term | None, ...]) -> str:
-    bound = (
-        _list(_term(var), _term(term)) for var, term in zip(variables, row, strict=True) if term is not None
-    )
-    return _list("row", *bound)
-
-
-def _condition(condition: n.OrderCondition) -> str:
-    expression = _expression(condition.expr)
-    return _list("desc", expression) if condition.descending else expression

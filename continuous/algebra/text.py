@@ -1,9 +1,8 @@
 """The algebra as SPARQL 1.2 text that Oxigraph accepts and reads back as the same algebra.
 
-Every group is written so that the translation of SPARQL 1.1 section 18.2.2 gives the node again: a
-FILTER stands at the end of a group of its own, a LeftJoin whose right side is a Filter keeps it apart
-from its condition, grouping and solution modifiers become sub-selects. Blank nodes of patterns are written
-as variables with a reserved prefix.
+It is rewritten to what SPARQL can say there, then printed: rows of static parts become patterns, a left join
+whose right side is a Filter gets a condition of its own, each grouping is a sub-select. Blank nodes of
+patterns are written as variables.
 
 With `Choices` the text also fixes what SPARQL leaves open (docs/semantics.md, section 1): set functions
 become custom aggregates, ORDER BY sorts by keys of the total order with all columns as tie-breaks.
@@ -11,20 +10,27 @@ become custom aggregates, ORDER BY sorts by keys of the total order with all col
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from typing import Protocol
 
 from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.errors import UnsupportedError
-from quadrill.store.terms import term_text
 
 from . import nodes as n
+from .build import UNIT, children, expressions, map_expression, union, with_children, with_expressions
 from .join_order import may_be_lateral
 from .nodes import Algebra, Expr, Term, Var
-from .printer import PRIMARY, Printer, T
+from .order import XSD
+from .print_triples import TermPrinter
+from .printer import Printer
+from .select_parts import select_parts
 from .set_functions import STATISTICAL
 from .variables import in_scope, mentioned
+
+_TRUE = n.Constant(Literal("true", datatype=NamedNode(XSD + "boolean")))
 
 
 class Choices(Protocol):
@@ -58,23 +64,8 @@ TableText = Mapping[str, Sequence[Mapping[int, NamedNode]]]
 A row is a node with one quad per bound column (and, without any, one quad of the predicate -1)."""
 
 
-def to_text(node: Algebra) -> str:
-    """The pattern as one SELECT query of all its visible columns, in plain SPARQL.
-
-    >>> from .nodes import Bgp, TriplePattern, Var
-    >>> to_text(Bgp((TriplePattern(Var("s"), NamedNode("http://p"), Var("o")),)))
-    'SELECT ?o ?s WHERE { ?s <http://p> ?o . }'
-    """
-    return SparqlText(node).select()
-
-
-def row_text(row: Sequence[Term | None]) -> str:
-    """A row of VALUES as SPARQL writes it."""
-    return "(" + " ".join(["UNDEF" if term is None else term_text(term) for term in row]) + ")"
-
-
-class SparqlText(Printer):
-    """Prints one query; names of blank node variables are numbered over the whole of it.
+class SparqlText:
+    """The text of one query.
 
     ``tables`` says how the rows of static parts are stored in an evaluation store; with it, joins are
     written as LATERAL where they may be. ``base_iri`` is what IRI() resolves against.
@@ -88,246 +79,153 @@ class SparqlText(Printer):
         tables: TableText | None = None,
         base_iri: str | None = None,
     ) -> None:
-        super().__init__()
         self._root = root
         self._base = f"BASE <{base_iri}> " if base_iri else ""
         self._choices = choices
         self._tables = tables
-        self._hidden: dict[str, str] = {}
-        self._fresh = 0
-        self._inside_graph = False
-        self._prefix = "_h"
-        while any(name.startswith(self._prefix) for name in mentioned(root)):
-            self._prefix += "_"
-
-    # --- whole queries -------------------------------------------------------------------------
+        self._numbers = count(1)
+        terms = TermPrinter(dict.fromkeys(mentioned(root), 0), free=True)
+        self._printer = Printer(terms, by_row=None if tables is None else _by_row)
 
     def select(self, columns: Iterable[str] | None = None) -> str:
-        """The root as a SELECT query; ``columns`` (default: all visible) matter only for a bare pattern."""
+        """The root as a SELECT query; ``columns`` (default: all visible) matter only for a bare pattern.
+
+        >>> pattern = n.TriplePattern(Var("s"), NamedNode("http://p"), Var("o"))
+        >>> print(SparqlText(n.Bgp((pattern,))).select())
+        SELECT ?o ?s
+        WHERE {
+          ?s <http://p> ?o .
+        }
+        """
         node = self._root
-        if isinstance(node, (n.Project, n.Slice, n.Distinct, n.Reduced)):
-            return self._base + self._sub_select(node)
-        names = (
-            sorted(name for name in in_scope(node) if not name.startswith("_:"))
-            if columns is None
-            else columns
-        )
-        return self._base + self._sub_select(n.Project(node, tuple(map(Var, names))))
+        if not isinstance(node, (n.Project, n.Slice, n.Distinct, n.Reduced)):
+            node = n.Project(node, _visible(node) if columns is None else tuple(map(Var, columns)))
+        parts = select_parts(self._rewrite(node), projected=True)
+        return self._base + "\n".join(self._printer.select(parts))
 
     def ask(self) -> str:
         """The root as an ASK query."""
-        return f"{self._base}ASK {{ {self._body(self._root)} }}"
+        return self._base + "\n".join(
+            self._printer.enclosed("ASK", self._printer.inside(self._rewrite(self._root)))
+        )
 
-    separator = "; SEPARATOR="
+    # --- what Oxigraph is to read in the place of a node ---------------------------------------
 
-    # --- groups --------------------------------------------------------------------------------
-
-    def _body(self, node: Algebra) -> str:
-        """The text between the braces of a group that translates to ``node``."""
+    def _rewrite(self, node: Algebra) -> Algebra:
         match node:
             case n.Join(left, right):
-                return self._join(left, right)
-            case n.LeftJoin(left, right, condition):
-                return f"{self._sequence(left)} {self._optional(right, condition)}".strip()
-            case n.Minus(left, right):
-                return f"{self._sequence(left)} MINUS {{ {self._body(right)} }}".strip()
-            case n.Filter(condition, inner):
-                return f"{self._body(inner)} FILTER({self.expression(condition)})".strip()
-            case n.Extend(inner, var, expr):
-                return f"{self._sequence(inner)} BIND({self.expression(expr)} AS {self.var(var)})".strip()
-            case _:
-                return self._element(node)
-
-    def _join(self, left: Algebra, right: Algebra) -> str:
-        """Over an evaluation store tables and windows are looked up row by row where they may be.
-
-        A hash join would scan them all. Inside a window Oxigraph's own order is the better one.
-        """
-        plain = self._tables is None or self._inside_graph or isinstance(right, n.Values)
-        if plain or not may_be_lateral(left, right):
-            return f"{self._sequence(left)} {self._element(right)}".strip()
-        return f"{self._sequence(left)} LATERAL {{ {self._body(right)} }}".strip()
-
-    def _sequence(self, node: Algebra) -> str:
-        """The text with which a group may begin; a FILTER must not reach the rest of the group."""
-        if isinstance(node, n.Filter):
-            return f"{{ {self._body(node)} }}"
-        return self._body(node)
-
-    def _optional(self, right: Algebra, condition: Expr | None) -> str:
-        """OPTIONAL reads a FILTER at the end of its group as the condition of the left join."""
-        if isinstance(right, n.Filter):
-            condition = n.Constant(_TRUE) if condition is None else condition
-            inner = f"{{ {self._body(right)} }}"
-        else:
-            inner = self._body(right)
-        if condition is not None:
-            inner += f" FILTER({self.expression(condition)})"
-        return f"OPTIONAL {{ {inner} }}"
-
-    def _element(self, node: Algebra) -> str:
-        """The text of ``node`` as one member of a group."""
-        match node:
+                return n.Join(self._rewrite(left), self._rewrite(right))  # basic graph patterns stay apart
             case n.Bgp(patterns):
                 # Annotated triples first: looked up by one of their parts each would be a scan of its own.
-                ordered = sorted(patterns, key=lambda pattern: not isinstance(pattern.object, n.TripleTerm))
-                return " ".join(map(self._triple, ordered))
-            case n.Path(subject, path, object_):
-                return f"{self.term(subject)} {self.path(path)} {self.term(object_)} ."
-            case n.Union():
-                return " UNION ".join(f"{{ {self._body(each)} }}" for each in _branches(node))
-            case n.Graph(name, inner):
-                return self._graph(name, inner)
-            case n.Service(name, inner, silent):
-                return f"SERVICE {'SILENT ' if silent else ''}{self.term(name)} {{ {self._body(inner)} }}"
-            case n.Values(variables, rows):
-                return self._values(variables, rows)
-            case n.Table():
-                return self._rows(node)
-            case n.Group() | n.OrderBy() | n.Project() | n.Distinct() | n.Reduced() | n.Slice():
-                return f"{{ {self._sub_select(node)} }}"
+                annotated = [each for each in patterns if isinstance(each.object, n.TripleTerm)]
+                others = [each for each in patterns if not isinstance(each.object, n.TripleTerm)]
+                return n.Bgp((*annotated, *others))
+            case n.Table(name):
+                shapes = () if self._tables is None else self._tables.get(name, ())
+                return union([self._row(node, shape) for shape in shapes])
             case n.Window():
                 raise UnsupportedError(
                     "WINDOW", "a window can not be written in SPARQL: it has no dataset here"
                 )
-            case _:
-                return f"{{ {self._body(node)} }}"
+            case n.Group():
+                return self._group(node)
+            case n.Slice() | n.Distinct() | n.Reduced() | n.Project() | n.OrderBy():
+                return self._select(node)
+            case n.LeftJoin(_, n.Filter(), None):
+                # Oxigraph reads a group of nothing but a group with a FILTER as if it had the FILTER.
+                node = replace(node, condition=_TRUE)
+        node = with_expressions(node, [self._expression(each) for each in expressions(node)])
+        return with_children(node, [self._rewrite(each) for each in children(node)])
 
-    def _graph(self, name: NamedNode | Var, inner: Algebra) -> str:
-        outside, self._inside_graph = self._inside_graph, True
-        text = f"GRAPH {self.term(name)} {{ {self._body(inner)} }}"
-        self._inside_graph = outside
-        return text
+    def _row(self, table: n.Table, shape: Mapping[int, NamedNode]) -> Algebra:
+        row = self._hidden()
+        return n.Bgp(
+            tuple(
+                n.TriplePattern(row, predicate, table.vars[column] if column >= 0 else self._hidden())
+                for column, predicate in shape.items()
+            )
+        )
 
-    def _triple(self, pattern: n.TriplePattern) -> str:
-        terms = (pattern.subject, pattern.predicate, pattern.object)
-        return " ".join(map(self.term, terms)) + " ."
-
-    def _values(self, variables: Sequence[Var], rows: Iterable[Sequence[Term | None]]) -> str:
-        head = " ".join(map(self.var, variables))
-        return f"VALUES ({head}) {{ {' '.join(map(row_text, rows))} }}"
-
-    def _rows(self, table: n.Table) -> str:
-        shapes = () if self._tables is None else self._tables.get(table.name, ())
-        if not shapes:
-            return "VALUES () { }"
-        texts = [self._row_pattern(table, shape) for shape in shapes]
-        return texts[0] if len(texts) == 1 else " UNION ".join(f"{{ {text} }}" for text in texts)
-
-    def _row_pattern(self, table: n.Table, shape: Mapping[int, NamedNode]) -> str:
-        row = self._fresh_name()
-        triples = []
-        for column, predicate in shape.items():
-            value = self.var(table.vars[column]) if column >= 0 else self._fresh_name()
-            triples.append(f"{row} {predicate} {value} .")
-        return " ".join(triples)
-
-    # --- sub-selects ---------------------------------------------------------------------------
-
-    def _sub_select(self, node: Algebra) -> str:
-        limits, distinct, ordered = "", "", False
-        sliced = isinstance(node, n.Slice)
+    def _select(self, node: Algebra) -> Algebra:
+        """Solution modifiers, each once and in SPARQL's order; a SELECT has a column and lists them all."""
+        limits = distinct = conditions = None
         if isinstance(node, n.Slice):
-            limits = f" OFFSET {node.offset}" if node.offset else ""
-            limits += f" LIMIT {node.limit}" if node.limit is not None else ""
-            node = node.input
+            limits, node = node, node.input
         if isinstance(node, (n.Distinct, n.Reduced)):
-            distinct = "DISTINCT " if isinstance(node, n.Distinct) else "REDUCED "
-            node = node.input
+            distinct, node = node, node.input
         if isinstance(node, n.Project):
-            variables, node = node.vars, node.input
-        elif isinstance(node, n.Group) and not sliced and not distinct:
-            return self._group(node)
+            columns, node = node.vars, node.input
         else:
-            variables = tuple(Var(name) for name in sorted(in_scope(node)))
-        conditions: tuple[n.OrderCondition, ...] = ()
+            columns = tuple(map(Var, sorted(in_scope(node))))
         if isinstance(node, n.OrderBy):
-            ordered, conditions, node = True, node.conditions, node.input
-        head = " ".join(map(self.var, variables)) or f"(true AS {self._fresh_name()})"
-        order = self._order(conditions, variables) if ordered or sliced else ""
-        return f"SELECT {distinct}{head} WHERE {{ {self._body(node)} }}{order}{limits}"
+            conditions, node = node.conditions, node.input
+        result = self._rewrite(node)
+        ordered = conditions is not None or limits is not None
+        order = self._order(conditions or (), columns) if ordered else ()
+        if not columns:
+            columns = (self._hidden(),)
+            result = n.Extend(result, columns[0], _TRUE)
+        result = n.Project(n.OrderBy(result, order) if order else result, columns)
+        if distinct is not None:
+            result = replace(distinct, input=result)
+        return result if limits is None else replace(limits, input=result)
 
-    def _order(self, conditions: Sequence[n.OrderCondition], columns: Sequence[Var]) -> str:
-        parts = []
-        for each in conditions:
-            text = self.expression(each.expr)
-            if self._choices is not None:
-                text = f"{self._choices.value_order}({text})"
-            parts.append(f"{'DESC' if each.descending else 'ASC'}({text})")
+    def _order(
+        self, conditions: Sequence[n.OrderCondition], columns: Sequence[Var]
+    ) -> tuple[n.OrderCondition, ...]:
+        keys = [replace(each, expr=self._expression(each.expr)) for each in conditions]
         if self._choices is not None:
-            parts += [f"ASC({self._choices.total_order}({self.var(column)}))" for column in columns]
-        return " ORDER BY " + " ".join(parts) if parts else ""
+            value, total = self._choices.value_order, self._choices.total_order
+            keys = [replace(each, expr=n.FunctionCall(value, (each.expr,))) for each in keys]
+            keys += [n.OrderCondition(n.FunctionCall(total, (column,))) for column in columns]
+        return tuple(keys)
 
-    def _group(self, node: n.Group) -> str:
-        body = node.input
-        if any(each.name == "COUNT" and each.distinct and each.expr is None for _, each in node.aggregates):
-            visible = sorted(name for name in in_scope(body) if not name.startswith("_:"))
-            body = n.Project(body, tuple(map(Var, visible)))
-        head = [self.var(key) for key in node.keys]
-        head += [f"({self.aggregate(aggregate)} AS {self.var(var)})" for var, aggregate in node.aggregates]
-        if not head:
-            head = [f"(COUNT(*) AS {self._fresh_name()})"]
-        keys = " GROUP BY " + " ".join(map(self.var, node.keys)) if node.keys else ""
-        return f"SELECT {' '.join(head)} WHERE {{ {self._body(body)} }}{keys}"
+    def _group(self, node: n.Group) -> Algebra:
+        """A grouping in a group of its own: SELECT's expressions do not all see each other in Oxigraph."""
+        inner, aggregates = node.input, [(var, self._aggregate(each)) for var, each in node.aggregates]
+        if any(each.name == "COUNT" and each.distinct and each.expr is None for _, each in aggregates):
+            inner = n.Project(inner, _visible(inner))
+        if not node.keys and not aggregates:
+            aggregates = [(self._hidden(), n.Aggregate("COUNT", None))]
+        return n.Join(UNIT, n.Group(self._rewrite(inner), node.keys, tuple(aggregates)))
 
-    # --- names, expressions and paths ----------------------------------------------------------
-
-    def hidden(self, var: Var) -> str:
-        """A variable with a number."""
-        if var.name not in self._hidden:
-            self._hidden[var.name] = self._fresh_name()
-        return self._hidden[var.name]
-
-    def _fresh_name(self) -> str:
-        self._fresh += 1
-        return f"?{self._prefix}{self._fresh}"
-
-    def bracketed(self, text: str, own: int, level: int) -> str:
-        """Every operator stands in brackets."""
-        return text if own == PRIMARY else f"({text})"
-
-    def unary(self, name: str, arg: Expr) -> str:
-        """Apart from what it stands before."""
-        return f"{name[-1]} {self.expression(arg)}"
-
-    def negated(self, members: list[str]) -> str:
-        """In brackets, even of one."""
-        return f"!({'|'.join(members)})"
-
-    def chain(
-        self, node: T, operands: Callable[[T], tuple[T, T] | None], combine: Callable[[T, T], T]
-    ) -> list[T]:
-        """The two operands, with brackets of their own: a long row of them would nest too deeply."""
-        return list(operands(node) or (node,))
-
-    def exists(self, pattern: Algebra, negated: bool) -> str:
-        """EXISTS with its group."""
-        return f"{'NOT ' if negated else ''}EXISTS {{ {self._body(pattern)} }}"
-
-    def call(self, name: str, args: Iterable[Expr]) -> str:
-        """A call; of a custom function where a built-in leaves something open."""
-        custom = self._choices.function(name) if self._choices is not None and not args else None
-        return super().call(name if custom is None else str(custom), args)
-
-    def aggregate(self, aggregate: n.Aggregate) -> str:
+    def _aggregate(self, aggregate: n.Aggregate) -> n.Aggregate:
         """A set function, as a custom aggregate where it leaves something open."""
-        custom = None
-        if self._choices is not None and aggregate.expr is not None:
-            custom = self._choices.aggregate(aggregate)
+        argument, choices = aggregate.expr, self._choices
+        custom = choices.aggregate(aggregate) if choices is not None and argument is not None else None
+        if argument is not None:
+            argument = self._expression(argument)
         if custom is None:
             if aggregate.name in STATISTICAL:
                 raise UnsupportedError(aggregate.name, f"SPARQL has no set function {aggregate.name}")
-            return super().aggregate(aggregate)
-        assert self._choices is not None and aggregate.expr is not None
-        argument, skipped = self.expression(aggregate.expr), self._choices.skipped(aggregate)
-        return f"{custom}({argument})" if skipped is None else f"{custom}(COALESCE({argument}, {skipped}))"
+            return replace(aggregate, expr=argument)
+        assert choices is not None and argument is not None
+        skipped = choices.skipped(aggregate)
+        if skipped is not None:
+            argument = n.Call("COALESCE", (argument, n.Constant(skipped)))
+        return n.Aggregate(str(custom), argument)
+
+    def _expression(self, expr: Expr) -> Expr:
+        return map_expression(expr, self._changed)
+
+    def _changed(self, expr: Expr) -> Expr | None:
+        match expr:
+            case n.Exists(pattern, negated):
+                return n.Exists(self._rewrite(pattern), negated)
+            case n.Call(name, ()) if self._choices is not None:
+                custom = self._choices.function(name)
+                return None if custom is None else n.FunctionCall(custom, ())
+            case _:
+                return None
+
+    def _hidden(self) -> Var:
+        return Var(f"_:text {next(self._numbers)}")  # no name of a text has a space
 
 
-_TRUE = Literal("true", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#boolean"))
+def _by_row(left: Algebra, right: Algebra) -> bool:
+    """Tables and windows are looked up row by row where they may be: a hash join would scan them all."""
+    return not isinstance(right, n.Values) and may_be_lateral(left, right)
 
 
-def _branches(node: Algebra) -> list[Algebra]:
-    """The branches of a left-deep Union."""
-    if isinstance(node, n.Union):
-        return [*_branches(node.left), node.right]
-    return [node]
+def _visible(node: Algebra) -> tuple[Var, ...]:
+    return tuple(Var(name) for name in sorted(in_scope(node)) if not name.startswith("_:"))

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from pyoxigraph import Literal, NamedNode, Triple
 
 from ..algebra.build import fold
 from ..algebra.nodes import Aggregate, Algebra, Call, Constant, Exists, Expr, FunctionCall, Var
-from ..algebra.set_functions import FUNCTIONS
+from ..algebra.set_functions import AGGREGATE_NAMESPACE, FUNCTIONS, PERCENTILE_IRI, STATISTICAL
 from . import syntax as s
 from .context import Context
-from .terms import XSD_DECIMAL, XSD_INTEGER, Terms
+from .terms import Terms
 from .triples import TripleTranslator
 
-AGGREGATE_NAMESPACE = "urn:quadrill:aggregate:"
-AGGREGATE_IRIS = {
-    AGGREGATE_NAMESPACE + name.lower(): name for name in ("MEDIAN", "STDDEV", "VARIANCE", "PERCENTILE")
-}
-# ``…percentile:95(e)`` is PERCENTILE(e, 95): for stores whose own aggregates take one argument.
-_PERCENTILE_IRI = re.compile(re.escape(AGGREGATE_NAMESPACE) + r"percentile:([0-9]+|[0-9]+\.[0-9]+)")
+AGGREGATE_IRIS = {AGGREGATE_NAMESPACE + name.lower(): name for name in STATISTICAL}
 TIMESTAMP_IRI = "http://larkc.eu/csparql/sparql/jena/ext#timestamp"
 
 _ZERO = ("RAND", "NOW", "UUID", "STRUUID")
@@ -153,7 +147,7 @@ class ExpressionTranslator:
         place: str,
     ) -> Expr:
         iri = self.terms.iri(node.iri)
-        found = _PERCENTILE_IRI.fullmatch(iri.value)
+        found = PERCENTILE_IRI.fullmatch(iri.value)
         if found is not None and len(node.args) == 1:
             asked = s.Number(found[1], node.at)
             call = s.SetFunction("PERCENTILE", node.args[0], node.distinct, None, asked, node.at, node.depth)
@@ -245,16 +239,6 @@ class ExpressionTranslator:
             if isinstance(s_term, NamedNode) and isinstance(p_term, NamedNode):
                 return Constant(Triple(s_term, p_term, o_term))
         return Call("TRIPLE", (subject, verb, obj))
-
-
-def percentile_iri(parameter: Expr) -> NamedNode | None:
-    """The IRI that alone says which percentile is asked for, when its number can stand in one."""
-    if not isinstance(parameter, Constant) or not isinstance(parameter.term, Literal):
-        return None
-    iri = f"{AGGREGATE_NAMESPACE}percentile:{parameter.term.value}"
-    kind = XSD_DECIMAL if "." in parameter.term.value else XSD_INTEGER
-    fits = parameter.term.datatype == kind and _PERCENTILE_IRI.fullmatch(iri) is not None
-    return NamedNode(iri) if fits else None
 
 
 def variables(expr: Expr) -> dict[Var, None]:

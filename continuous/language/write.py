@@ -6,16 +6,17 @@ shows queries and their static parts so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from itertools import groupby
 
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as a
-from ..algebra.query import ContinuousQuery
-from .windows import DIALECT_NAMES
-from .write_clauses import duration_text, select_parts, window_text
-from .write_groups import Blocks, QueryPrinter, parts_of
+from ..algebra.print_triples import TermPrinter, triple_lines
+from ..algebra.printer import Blocks, Printer, names_in, parts_of
+from ..algebra.query import ContinuousQuery, Dialect, WindowDeclaration
+from ..algebra.select_parts import select_parts
+from .windows import DIALECT_NAMES, word_of
 
 _DEFAULT_BASE = "http://localhost/"
 
@@ -46,74 +47,82 @@ def write(query: ContinuousQuery) -> str:
 def _written(query: ContinuousQuery, clauses: int) -> tuple[str, list[NamedNode]]:
     """The text with that many windows as dataset clauses, and the order of the windows of its blocks."""
     nodes = (query.root, query.template, query.describe)
-    blocks = Blocks({window.name: window for window in query.windows}, query.report)
-    writer = QueryPrinter(query.prefixes, query.dialect, nodes, blocks)
+    names = names_in(nodes)
+    # The REPORT words stand in the first window.
+    brackets = [
+        window_text(window, query.dialect, None if number else query.report)
+        for number, window in enumerate(query.windows)
+    ]
+    blocks = Blocks()
     if query.dialect == "cqels":
-        blocks.clauses = _window_variables(query, writer, clauses)
-    dataset = list(_dataset(query, writer))
+        declared = {window.name: (window, text) for window, text in zip(query.windows, brackets, strict=True)}
+        blocks = Blocks(_window_variables(query, names, clauses), declared)
+    terms = TermPrinter(names, query.prefixes, placeholders=query.dialect != "sparql")
+    writer = Printer(terms, query.dialect, blocks)
+    dataset = list(_dataset(query, writer, brackets))
     parts = select_parts(query.root, projected=query.form == "select")
     head = _head(query, writer)
     lines = writer.select(parts, head, dataset)
     if query.form == "describe" and parts.pattern == a.Bgp():
         lines.remove("WHERE { }")
-    register = _register(query, writer)
+    register = _register(query, terms)
     prologue = [
-        f"PREFIX {prefix}: <{query.prefixes[prefix]}>" for prefix in query.prefixes if prefix in writer.used
+        f"PREFIX {prefix}: <{query.prefixes[prefix]}>" for prefix in query.prefixes if prefix in terms.used
     ]
     if query.base_iri not in (None, _DEFAULT_BASE) and _calls_iri(nodes):
         prologue.insert(0, f"BASE <{query.base_iri}>")
     return "\n".join([*prologue, *register, *lines]) + "\n", blocks.order
 
 
-def _window_variables(query: ContinuousQuery, writer: QueryPrinter, clauses: int) -> dict[NamedNode, str]:
+def _window_variables(query: ContinuousQuery, names: Container[str], clauses: int) -> dict[NamedNode, str]:
     variables: dict[NamedNode, str] = {}
     for number, window in enumerate(query.windows[:clauses], 1):
         name = f"w{number}"
-        while name in writer.count:
+        while name in names:
             name += "_"
         variables[window.name] = f"?{name}"
     return variables
 
 
-def _head(query: ContinuousQuery, writer: QueryPrinter) -> list[str] | None:
+def _head(query: ContinuousQuery, writer: Printer) -> list[str] | None:
     """The text in the place of SELECT and its columns."""
+    terms = writer.terms
     match query.form:
         case "select":
             return None
         case "ask":
             return ["ASK"]
         case "describe":
-            return [f"DESCRIBE {' '.join(map(writer.term, query.describe)) or '*'}"]
+            return [f"DESCRIBE {' '.join(map(terms.term, query.describe)) or '*'}"]
         case "construct":
             lines: list[str] = []
             for graph, quads in groupby(query.template, key=lambda quad: quad.graph):
-                triples = writer.triples([quad.triple for quad in quads])
-                lines += triples if graph is None else writer.enclosed(f"GRAPH {writer.term(graph)}", triples)
+                triples = triple_lines(terms, [quad.triple for quad in quads])
+                lines += triples if graph is None else writer.enclosed(f"GRAPH {terms.term(graph)}", triples)
             return writer.enclosed("CONSTRUCT", lines)
 
 
-def _dataset(query: ContinuousQuery, writer: QueryPrinter) -> Iterable[str]:
-    blocks = writer.blocks
-    for window in query.windows:
-        brackets = window_text(window, query.dialect, blocks.takes_report(window.name))
-        stream = writer.term(window.stream)
+def _dataset(query: ContinuousQuery, writer: Printer, brackets: Sequence[str]) -> Iterable[str]:
+    terms, clauses = writer.terms, writer.blocks.clauses
+    for window, text in zip(query.windows, brackets, strict=True):
+        stream = terms.term(window.stream)
         if query.dialect == "rspql":
-            yield f"FROM NAMED WINDOW {writer.iri(window.name)} ON {stream} {brackets}"
+            yield f"FROM NAMED WINDOW {terms.iri(window.name)} ON {stream} {text}"
         elif query.dialect == "csparql":
-            yield f"FROM STREAM {stream} {brackets}"
-        elif window.name in blocks.clauses:
-            yield f"FROM NAMED {stream} {brackets} AS {blocks.clauses[window.name]}"
+            yield f"FROM STREAM {stream} {text}"
+        elif window.name in clauses:
+            yield f"FROM NAMED {stream} {text} AS {clauses[window.name]}"
     for graph in query.dataset.default:
-        yield f"FROM {writer.iri(graph)}"
+        yield f"FROM {terms.iri(graph)}"
     for graph in query.dataset.named:
-        yield f"FROM NAMED {writer.iri(graph)}"
+        yield f"FROM NAMED {terms.iri(graph)}"
     if query.refresh_every_ms is not None:
         yield f"REFRESH EVERY {duration_text(query.refresh_every_ms, query.dialect)}"
     if query.into_graph is not None:
-        yield f"INTO GRAPH {writer.iri(query.into_graph)}"
+        yield f"INTO GRAPH {terms.iri(query.into_graph)}"
 
 
-def _register(query: ContinuousQuery, writer: QueryPrinter) -> list[str]:
+def _register(query: ContinuousQuery, terms: TermPrinter) -> list[str]:
     every = []
     if query.computed_every_ms is not None:
         every.append(f"COMPUTED EVERY {duration_text(query.computed_every_ms, query.dialect)}")
@@ -124,7 +133,7 @@ def _register(query: ContinuousQuery, writer: QueryPrinter) -> list[str]:
     kind = query.output.upper() if query.output is not None else query.register_as.upper()
     if query.dialect == "rspql" and kind == "QUERY":
         kind = ""
-    iri = "" if query.result_iri is None else writer.iri(query.result_iri)
+    iri = "" if query.result_iri is None else terms.iri(query.result_iri)
     words = ["REGISTER", kind, iri or query.result_name or "", *every, "AS"]
     return [" ".join(word for word in words if word)]
 
@@ -132,3 +141,59 @@ def _register(query: ContinuousQuery, writer: QueryPrinter) -> list[str]:
 def _calls_iri(nodes: object) -> bool:
     """True when an IRI() resolves against the base."""
     return any(isinstance(each, a.Call) and each.name == "IRI" for each in parts_of(nodes))
+
+
+# --- windows
+
+
+def window_text(window: WindowDeclaration, dialect: Dialect, report: str | None = None) -> str:
+    """The brackets of a window as its dialect writes them."""
+    spec = window.spec
+    match spec.kind:
+        case "now" | "all":
+            inside = spec.kind.upper()
+        case "triples":
+            inside = f"TRIPLES {spec.count}"
+        case "batch":
+            inside = f"RANGE TRIPLES {spec.count}"
+        case "elements":
+            inside = f"ELEMENTS {spec.count} STEP {spec.step}"
+        case "range":
+            inside = f"RANGE {duration_text(spec.width_ms, dialect)}"
+        case "grid":
+            word = "SLIDE" if dialect == "cqels" else "STEP"
+            slide = duration_text(spec.slide_ms, dialect)
+            inside = f"RANGE {duration_text(spec.width_ms, dialect)} {word} {slide}"
+        case _:
+            inside = word_of(spec.kind).text(spec)
+    if spec.t0_ms is not None:
+        inside += f" STARTING AT {spec.t0_ms}"
+    if window.lateness_ms is not None:
+        lateness = duration_text(window.lateness_ms, dialect) if window.lateness_ms else "0"
+        inside += f" LATENESS {lateness}"
+    if report is not None:
+        inside += f" REPORT {report}"
+    return f"[{inside}]"
+
+
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+
+
+def duration_text(milliseconds: int, dialect: Dialect) -> str:
+    """A duration: ``1h30m``, in RSP-QL* ``PT1H30M``.
+
+    >>> duration_text(5_400_000, "cqels"), duration_text(90_500, "rspql")
+    ('1h30m', 'PT1M30.500S')
+    """
+    parts: dict[str, int] = {}
+    rest = milliseconds
+    for unit, size in _UNITS:
+        parts[unit], rest = divmod(rest, size)
+    if dialect != "rspql":
+        return "".join(f"{count}{unit}" for unit, count in parts.items() if count) or "0"
+    seconds = f"{parts['s']}.{parts['ms']:03}S" if parts["ms"] else f"{parts['s']}S" if parts["s"] else ""
+    hours = f"{parts['h']}H" if parts["h"] else ""
+    minutes = f"{parts['m']}M" if parts["m"] else ""
+    time = hours + minutes + seconds
+    days = f"{parts['d']}D" if parts["d"] else ""
+    return f"P{days}" + (f"T{time}" if time else "") if days or time else "PT0S"

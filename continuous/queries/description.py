@@ -13,8 +13,8 @@ from pyoxigraph import NamedNode
 from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.quads.rates import ChangeRates
 
+from ..algebra.printer import write_pattern
 from ..algebra.query import ContinuousQuery, WindowDeclaration
-from ..language.write_groups import write_pattern
 from ..static.reading import Progress
 from ..static.static_inputs import StaticInputs
 from ..streams.accept import StreamState

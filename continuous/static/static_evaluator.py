@@ -23,9 +23,10 @@ from ..algebra.build import UNIT, all_nodes
 from ..algebra.columnar import Choice, ColumnarEngine, Graphs
 from ..algebra.graphs import expand, predicates_of
 from ..algebra.nodes import Algebra, Distinct, Graph, Project, Reduced, Service, Slice, Term, Values, Var
+from ..algebra.printer import row_text
 from ..algebra.query import ContinuousQuery, WindowDeclaration
 from ..algebra.static import MERGED_PART, StaticPattern, projected
-from ..algebra.text import SparqlText, row_text
+from ..algebra.text import SparqlText
 from ..expressions.oxigraph import Functions
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import NO_SOURCES, QuerySources

@@ -1,10 +1,9 @@
 """Uncertain values: distribution literals and the rspu functions of the RSP-QL* papers."""
 
 from .distributions import DISTRIBUTION, NAMESPACE, Normal, Uniform, distribution_literal, parse_distribution
-from .functions import AGGREGATE_NAMESPACE, custom_aggregates, custom_functions
+from .functions import custom_aggregates, custom_functions
 
 __all__ = [
-    "AGGREGATE_NAMESPACE",
     "DISTRIBUTION",
     "NAMESPACE",
     "Normal",

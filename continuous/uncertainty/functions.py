@@ -14,14 +14,11 @@ from pyoxigraph import Literal, NamedNode
 
 from ..algebra.nodes import Term
 from ..algebra.order import XSD
-from ..algebra.set_functions import STATISTICAL, Accumulator, double_text
+from ..algebra.set_functions import AGGREGATE_NAMESPACE, STATISTICAL, Accumulator, double_text
 from . import probability
 from .distributions import NAMESPACE, Distribution, distribution_literal, parse_distribution, parse_operand
 
 Function = Callable[..., Term | None]
-
-AGGREGATE_NAMESPACE = "urn:quadrill:aggregate:"
-"""``median``, ``stddev``, ``variance`` and ``percentile:<0 to 100>`` in plain SPARQL."""
 
 _DOUBLE = NamedNode(XSD + "double")
 # Results kept for each function: the same row is asked again when it goes, and in every row that it joins.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Triple
 
-from quadrill.continuous.algebra.text import row_text
+from quadrill.continuous.algebra.printer import row_text
 from quadrill.store.errors import NetworkRefusedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.guard import AlikeTexts, TextFacts, TextLimits, inspect_text

@@ -11,9 +11,9 @@ from urllib.parse import urljoin
 import pytest
 from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, parse, parse_query_results
 
+from quadrill.continuous.algebra.print_triples import TermPrinter
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.language import parse as parse_text
-from quadrill.continuous.language.write_groups import QueryPrinter
 from tests.continuous.engines import Bench, bench
 
 PAGE = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ def take(one: Bench, at: int, stream: str, data: str, prefixes: dict[str, str]) 
 
 def shown(answer: dict[str, Any], prefixes: dict[str, str]) -> list[str]:
     """``= at 1000`` and a line for each row or quad, sorted."""
-    names = QueryPrinter(prefixes, "sparql", ())
+    names = TermPrinter({}, prefixes)
     lines = []
     if "quads" in answer:
         for quad in parse(input=answer["quads"], format=RdfFormat.N_QUADS):
