@@ -8,7 +8,9 @@ written itself.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TypeVar, cast
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
@@ -17,6 +19,7 @@ from . import nodes as n
 from .build import CHAIN, fold
 from .nodes import PathExpr, Term, TermPattern, TriplePattern, TripleTerm, Var
 from .order import XSD
+from .query import TemplateQuad
 from .reify import REIFIES
 
 Pattern = TriplePattern | n.Path
@@ -39,7 +42,7 @@ class TermPrinter:
 
     def __init__(
         self,
-        names: Mapping[str, int],
+        nodes: object,
         prefixes: Mapping[str, str] | None = None,
         *,
         free: bool = False,
@@ -47,11 +50,11 @@ class TermPrinter:
     ) -> None:
         """With ``prefixes`` terms are abbreviated as in Turtle: prefixed names, ``a``, bare numbers.
 
-        ``names`` says how often the text has each variable. A hidden variable is a blank node, ``[]`` where
+        ``nodes`` are what the text is of, made of algebra. A hidden variable is a blank node, ``[]`` where
         it occurs once; with ``free`` a variable ``?_1``, for texts in which hidden variables may reach over
         groups. With ``placeholders`` a string that looks like a parameter stands with its datatype.
         """
-        self.names = names
+        self._nodes = nodes
         self.used: set[str] = set()
         """The prefixes that stand in the text."""
         self.abbreviates = prefixes is not None
@@ -60,6 +63,11 @@ class TermPrinter:
         self._free = free
         self._placeholders = placeholders
         self._hidden: dict[str, str] = {}
+
+    @cached_property
+    def names(self) -> Counter[str]:
+        """How often the text has each variable."""
+        return Counter([each.name for each in parts_of(self._nodes) if isinstance(each, Var)])
 
     def term(self, term: TermPattern | Term) -> str:
         """A term of a pattern."""
@@ -182,6 +190,28 @@ class TermPrinter:
         pair = operands(node)
         assert pair is not None
         return list(pair)
+
+
+def parts_of(node: object) -> list[object]:
+    """Everything that anything made of algebra nodes is made of: nodes, expressions, variables and terms.
+
+    The terms of inline data are left out: there may be many.
+    """
+    found: list[object] = []
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        found.append(each)
+        if isinstance(each, tuple):
+            stack.extend(each)
+        elif isinstance(each, n.Values):
+            stack.extend(each.vars)
+        elif type(each).__module__ in _MODULES:
+            stack.extend([getattr(each, name) for name in getattr(each, "__slots__", ())])
+    return found
+
+
+_MODULES = (n.__name__, TemplateQuad.__module__)
 
 
 def bracketed(text: str, own: int, level: int) -> str:

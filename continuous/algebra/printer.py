@@ -7,7 +7,6 @@ it is a value: its prefixes, how windows are named (`Blocks`), which joins are l
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -19,7 +18,7 @@ from quadrill.store.terms import term_text
 from . import nodes as n
 from .build import is_modifier
 from .nodes import MERGED, Aggregate, Algebra, Call, Expr, Term, Var
-from .print_triples import Pattern, TermPrinter, bracketed, triple_lines
+from .print_triples import Pattern, TermPrinter, bracketed, parts_of, triple_lines
 from .query import Dialect, WindowDeclaration
 from .select_parts import SelectParts, select_parts
 from .set_functions import STATISTICAL, aggregate_iri
@@ -371,28 +370,6 @@ def row_text(row: Sequence[Term | None], term: Callable[[Term], str] = term_text
     return "(" + " ".join(["UNDEF" if cell is None else term(cell) for cell in row]) + ")"
 
 
-def parts_of(node: object) -> list[object]:
-    """Everything that anything made of algebra nodes is made of: nodes, expressions, variables and terms."""
-    found: list[object] = []
-    stack = [node]
-    while stack:
-        each = stack.pop()
-        found.append(each)
-        if isinstance(each, tuple):
-            stack.extend(each)
-        elif type(each).__module__ in _MODULES:
-            stack.extend([getattr(each, name) for name in getattr(each, "__slots__", ())])
-    return found
-
-
-_MODULES = (n.__name__, WindowDeclaration.__module__)
-
-
-def names_in(node: object) -> Counter[str]:
-    """How often anything made of algebra nodes has each variable."""
-    return Counter([each.name for each in parts_of(node) if isinstance(each, Var)])
-
-
 def window_names(node: object) -> list[NamedNode]:
     """The names of the windows read in anything made of algebra nodes."""
     windows = [each.name for each in parts_of(node) if isinstance(each, n.Window)]
@@ -404,5 +381,5 @@ def write_pattern(
 ) -> str:
     """A pattern alone, for people: what stands between the braces, without the prefixes' declarations."""
     graphs = {} if dialect == "rspql" else {name: str(name) for name in window_names(node)}
-    terms = TermPrinter(names_in(node), prefixes or {}, free=True, placeholders=dialect != "sparql")
+    terms = TermPrinter(node, prefixes or {}, free=True, placeholders=dialect != "sparql")
     return "\n".join(Printer(terms, dialect, Blocks(graphs)).inside(node))

@@ -28,7 +28,7 @@ from .print_triples import TermPrinter
 from .printer import Printer
 from .select_parts import select_parts
 from .set_functions import STATISTICAL
-from .variables import in_scope, mentioned
+from .variables import in_scope
 
 _TRUE = n.Constant(Literal("true", datatype=NamedNode(XSD + "boolean")))
 
@@ -84,7 +84,7 @@ class SparqlText:
         self._choices = choices
         self._tables = tables
         self._numbers = count(1)
-        terms = TermPrinter(dict.fromkeys(mentioned(root), 0), free=True)
+        terms = TermPrinter(root, free=True)
         self._printer = Printer(terms, by_row=None if tables is None else _by_row)
 
     def select(self, columns: Iterable[str] | None = None) -> str:
@@ -114,12 +114,14 @@ class SparqlText:
     def _rewrite(self, node: Algebra) -> Algebra:
         match node:
             case n.Join(left, right):
-                return n.Join(self._rewrite(left), self._rewrite(right))  # basic graph patterns stay apart
+                # Not by `with_children`, which would make one pattern of two tables.
+                new = self._rewrite(left), self._rewrite(right)
+                return node if new[0] is left and new[1] is right else n.Join(*new)
             case n.Bgp(patterns):
                 # Annotated triples first: looked up by one of their parts each would be a scan of its own.
                 annotated = [each for each in patterns if isinstance(each.object, n.TripleTerm)]
                 others = [each for each in patterns if not isinstance(each.object, n.TripleTerm)]
-                return n.Bgp((*annotated, *others))
+                return n.Bgp((*annotated, *others)) if annotated and others else node
             case n.Table(name):
                 shapes = () if self._tables is None else self._tables.get(name, ())
                 return union([self._row(node, shape) for shape in shapes])
@@ -206,7 +208,7 @@ class SparqlText:
         return n.Aggregate(str(custom), argument)
 
     def _expression(self, expr: Expr) -> Expr:
-        return map_expression(expr, self._changed)
+        return expr if isinstance(expr, Var) else map_expression(expr, self._changed)
 
     def _changed(self, expr: Expr) -> Expr | None:
         match expr:

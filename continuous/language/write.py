@@ -12,8 +12,8 @@ from itertools import groupby
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as a
-from ..algebra.print_triples import TermPrinter, triple_lines
-from ..algebra.printer import Blocks, Printer, names_in, parts_of
+from ..algebra.print_triples import TermPrinter, parts_of, triple_lines
+from ..algebra.printer import Blocks, Printer
 from ..algebra.query import ContinuousQuery, Dialect, WindowDeclaration
 from ..algebra.select_parts import select_parts
 from .windows import DIALECT_NAMES, word_of
@@ -47,7 +47,7 @@ def write(query: ContinuousQuery) -> str:
 def _written(query: ContinuousQuery, clauses: int) -> tuple[str, list[NamedNode]]:
     """The text with that many windows as dataset clauses, and the order of the windows of its blocks."""
     nodes = (query.root, query.template, query.describe)
-    names = names_in(nodes)
+    terms = TermPrinter(nodes, query.prefixes, placeholders=query.dialect != "sparql")
     # The REPORT words stand in the first window.
     brackets = [
         window_text(window, query.dialect, None if number else query.report)
@@ -56,8 +56,7 @@ def _written(query: ContinuousQuery, clauses: int) -> tuple[str, list[NamedNode]
     blocks = Blocks()
     if query.dialect == "cqels":
         declared = {window.name: (window, text) for window, text in zip(query.windows, brackets, strict=True)}
-        blocks = Blocks(_window_variables(query, names, clauses), declared)
-    terms = TermPrinter(names, query.prefixes, placeholders=query.dialect != "sparql")
+        blocks = Blocks(_window_variables(query, terms.names, clauses), declared)
     writer = Printer(terms, query.dialect, blocks)
     dataset = list(_dataset(query, writer, brackets))
     parts = select_parts(query.root, projected=query.form == "select")

@@ -82,7 +82,7 @@ def take(one: Bench, at: int, stream: str, data: str, prefixes: dict[str, str]) 
 
 def shown(answer: dict[str, Any], prefixes: dict[str, str]) -> list[str]:
     """``= at 1000`` and a line for each row or quad, sorted."""
-    names = TermPrinter({}, prefixes)
+    names = TermPrinter((), prefixes)
     lines = []
     if "quads" in answer:
         for quad in parse(input=answer["quads"], format=RdfFormat.N_QUADS):
