@@ -42,23 +42,39 @@ class Token(NamedTuple):
         return self.text.upper() if self.kind is Kind.WORD else ""
 
 
-_NAME = r"(?:[\w\-]|[^\x00-\x7f])"
+_BEYOND_ASCII = r"\u0080-\U0010ffff"
+_NAME = rf"[\w\-{_BEYOND_ASCII}]"
+_PREFIX = rf"[A-Za-z{_BEYOND_ASCII}](?:{_NAME}++|\.++(?={_NAME}))*+"
 _LOCAL = rf"(?:{_NAME}|:|%[0-9A-Fa-f]{{2}}|\\[_~.\-!$&'()*+,;=/?#@%])"
-_TOKEN = re.compile(
-    r"(?P<skip>(?:[ \t\r\n]+|\#[^\r\n]*)+)"
-    r"|(?P<iri><[^<>\"{}|^`\x00-\x20]*>)"
-    r"|(?P<string>\"\"\"(?:[^\"\\]|\\.|\"(?!\"\"))*\"\"\"|'''(?:[^'\\]|\\.|'(?!''))*'''"
-    r"|\"(?:[^\"\\\r\n]|\\.)*\"|'(?:[^'\\\r\n]|\\.)*')"
-    rf"|(?P<var>[?$](?:\w|[^\x00-\x7f])+)"
-    rf"|(?P<blank>_:{_NAME}(?:{_NAME}|\.+(?={_NAME}))*)"
-    r"|(?P<lang>@[A-Za-z]+(?:-+[A-Za-z0-9]+)*)"
-    r"|(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    rf"|(?P<pname>(?:(?:[^\W\d_]|[^\x00-\x7f])(?:{_NAME}|\.+(?={_NAME}))*)?:"
-    rf"(?:{_LOCAL}(?:{_LOCAL}|\.+(?={_LOCAL}))*)?)"
-    r"|(?P<word>[A-Za-z_][\w]*)"
-    r"|(?P<punct><<|>>|\{\||\|\}|\^\^|&&|\|\||!=|<=|>=|.)",
-    re.DOTALL,
-)
+_AFTER_COLON = rf":(?:{_LOCAL}(?:{_NAME}++|{_LOCAL}|\.++(?={_LOCAL}))*+)?+"
+
+
+def _expression(prefixed: str) -> re.Pattern[str]:
+    """The tokens, with the two kinds that begin with a letter: names with a prefix, and those without.
+
+    Nothing gives back what it took (possessive quantifiers): a match takes linear time and no memory.
+    """
+    return re.compile(
+        r"(?P<skip>(?:[ \t\r\n]++|\#[^\r\n]*+)++)"
+        r"|(?P<iri><[^<>\"{}|^`\x00-\x20]*+>)"
+        r"|(?P<quote>[\"'])"
+        rf"|(?P<var>[?$][\w{_BEYOND_ASCII}]++)"
+        rf"|(?P<blank>_:{_NAME}(?:{_NAME}++|\.++(?={_NAME}))*+)"
+        r"|(?P<lang>@[A-Za-z]++(?:-++[A-Za-z0-9]++)*+)"
+        r"|(?P<number>[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)"
+        rf"|{prefixed}(?P<word>[A-Za-z_]\w*+)"
+        r"|(?P<punct><<|>>|\{\||\|\}|\^\^|&&|\|\||!=|<=|>=|.)",
+        re.DOTALL,
+    )
+
+
+_TOKEN = _expression(rf"(?P<pname>(?:{_PREFIX})?+{_AFTER_COLON})|(?P<loose>{_PREFIX})|")
+_LOOSE_TOKEN = _expression(rf"(?P<pname>{_AFTER_COLON})|")
+_SHORT, _LONG = r"(?:[^{0}\\\r\n]++|\\.)*+", r"(?:[^{0}\\]++|\\.|{0}(?!{0}{0}))*+"
+_STRINGS = {
+    opening: re.compile(f"{opening}{inside.format(opening[0])}({opening})?+", re.DOTALL)
+    for opening, inside in (('"""', _LONG), ("'''", _LONG), ('"', _SHORT), ("'", _SHORT))
+}
 _KINDS = {kind.value: kind for kind in Kind}
 _OPERAND_ENDS = frozenset({Kind.VAR, Kind.NUMBER, Kind.STRING, Kind.LANG})
 _EXPRESSION_STARTS = frozenset("?$(!+-0123456789")
@@ -74,11 +90,12 @@ def tokens(source: str, start: int = 0) -> Iterator[Token]:
     before the sign and what follows cannot begin an absolute IRI.
     """
     at = start
-    open_brackets: list[str] = []
+    brackets = bytearray()  # of each open one, whether it is a parenthesis
     previous: Token | None = None
-    match_at = _TOKEN.match
+    loose_until = 0
+    hopeless: dict[str, int] = {}
     while at < len(source):
-        match = match_at(source, at)
+        match = (_TOKEN if at >= loose_until else _LOOSE_TOKEN).match(source, at)
         if match is None:  # cannot happen: the last alternative takes any character
             raise AssertionError(f"no token at {at}")
         group = match.lastgroup or "punct"
@@ -86,21 +103,42 @@ def tokens(source: str, start: int = 0) -> Iterator[Token]:
         if group == "skip":
             at = end
             continue
+        if group == "loose":
+            loose_until = end  # no colon ends it, so nothing in it is a prefix
+            continue
         text = match.group()
-        if group == "iri" and _compares(text, previous, open_brackets):
+        if group == "quote":
+            end = _string_end(source, at, hopeless)
+            group, text = ("string", source[at:end]) if end > at + 1 else ("punct", text)
+        elif group == "iri" and _compares(text, previous, brackets):
             group, text, end = "punct", "<", at + 1
         token = Token(_KINDS[group], text, at, end)
         if group == "punct":
             if text in _OPENERS:
-                open_brackets.append(text)
-            elif text in _CLOSERS and open_brackets:
-                open_brackets.pop()
+                brackets.append(text == "(")
+            elif text in _CLOSERS and brackets:
+                brackets.pop()
         yield token
         previous = token
         at = end
 
 
-_IRI = re.compile(r"<[^<>\"{}|^`\x00-\x20]*>")
+def _string_end(source: str, at: int, hopeless: dict[str, int]) -> int:
+    """The end of the string that begins with a quote; that of the quote alone when none does.
+
+    What follows an opening without an end cannot be the beginning of a string that ends, so ``hopeless`` keeps
+    how far each opening was followed in vain, and no text is read twice.
+    """
+    quote = source[at]
+    for opening in (quote * 3, quote):
+        if at >= hopeless.get(opening, 0) and (match := _STRINGS[opening].match(source, at)):
+            if match.end(1) > 0:
+                return match.end()
+            hopeless[opening] = match.end()
+    return at + 1
+
+
+_IRI = re.compile(r"<[^<>\"{}|^`\x00-\x20]*+>")
 _HIERARCHICAL = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*://")
 
 
@@ -122,8 +160,8 @@ def is_doubtful(source: str, token: Token, previous: Token | None) -> bool:
     return "'" in match.group() or "#" in match.group()
 
 
-def _compares(text: str, previous: Token | None, open_brackets: list[str]) -> bool:
-    if previous is None or not open_brackets or open_brackets[-1] != "(":
+def _compares(text: str, previous: Token | None, brackets: bytearray) -> bool:
+    if previous is None or not brackets or not brackets[-1]:
         return False
     operand = previous.kind in _OPERAND_ENDS or previous.text == ")"
     return operand and text[1:2] in _EXPRESSION_STARTS

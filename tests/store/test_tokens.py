@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import tracemalloc
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quadrill.store.sparql.tokens import excerpt_at, line_and_column, tokens
 from quadrill.store.sparql.update_text import (
@@ -95,3 +100,130 @@ def test_an_update_is_cut_into_operations() -> None:
 def test_the_prologue_of_a_query_is_found() -> None:
     text = "BASE <http://b/> # x\nPREFIX a: <http://a/> VERSION '1.2' SELECT * { ?s ?p ?o }"
     assert query_prologue(text) == "BASE <http://b/>\nPREFIX a: <http://a/>\nVERSION '1.2'\n"
+
+
+_NAME = r"(?:[\w\-]|[^\x00-\x7f])"
+_LOCAL = rf"(?:{_NAME}|:|%[0-9A-Fa-f]{{2}}|\\[_~.\-!$&'()*+,;=/?#@%])"
+THE_TERMINALS = re.compile(
+    r"(?P<skip>(?:[ \t\r\n]+|\#[^\r\n]*)+)"
+    r"|(?P<iri><[^<>\"{}|^`\x00-\x20]*>)"
+    r"|(?P<string>\"\"\"(?:[^\"\\]|\\.|\"(?!\"\"))*\"\"\"|'''(?:[^'\\]|\\.|'(?!''))*'''"
+    r"|\"(?:[^\"\\\r\n]|\\.)*\"|'(?:[^'\\\r\n]|\\.)*')"
+    rf"|(?P<var>[?$](?:\w|[^\x00-\x7f])+)"
+    rf"|(?P<blank>_:{_NAME}(?:{_NAME}|\.+(?={_NAME}))*)"
+    r"|(?P<lang>@[A-Za-z]+(?:-+[A-Za-z0-9]+)*)"
+    r"|(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    rf"|(?P<pname>(?:(?:[^\W\d_]|[^\x00-\x7f])(?:{_NAME}|\.+(?={_NAME}))*)?:"
+    rf"(?:{_LOCAL}(?:{_LOCAL}|\.+(?={_LOCAL}))*)?)"
+    r"|(?P<word>[A-Za-z_][\w]*)"
+    r"|(?P<punct><<|>>|\{\||\|\}|\^\^|&&|\|\||!=|<=|>=|.)",
+    re.DOTALL,
+)
+"""The terminals as the grammar has them, side by side: right, and far too dear for a hostile text."""
+
+PIECES = [
+    *(
+        '"',
+        "'",
+        '"""',
+        "'''",
+        "\\",
+        '\\"',
+        "\\'",
+        "\n",
+        "\r",
+        " ",
+        "#",
+        "{",
+        "}",
+        "[",
+        "]",
+        ">",
+        "|",
+        "^",
+        "&",
+        "!",
+        "=",
+        "\x00",
+    ),
+    *(
+        "a",
+        "Z",
+        "_",
+        "-",
+        ".",
+        "..",
+        ":",
+        "1",
+        "e",
+        "+",
+        "%41",
+        "%",
+        "<a>",
+        "?x",
+        "$",
+        "@en",
+        "--",
+        "_:",
+        "é",
+        "\u00b2",
+        "\ud800",
+    ),
+]
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), min_size=1, max_size=9).flatmap(
+        lambda some: st.lists(st.sampled_from(some), max_size=16)
+    )
+)
+def test_any_text_is_cut_as_the_terminals_say(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    expected, at = [], 0
+    while at < len(text):
+        found = THE_TERMINALS.match(text, at)
+        assert found is not None and found.lastgroup is not None
+        at = found.end()
+        if found.lastgroup != "skip":
+            expected.append((found.lastgroup, found.group(), found.start(), at))
+    assert [(kind.value, *rest) for kind, *rest in tokens(text)] == expected
+
+
+HOSTILE = {
+    "a long literal": "'" + "x" * 200_000 + "'",
+    "a long literal of quotes": '"""' + '"" x' * 50_000 + '"""',
+    "many escapes": "'" + "\\n" * 100_000 + "'",
+    "a string that does not end": '"' + '\\"' * 100_000,
+    "openings of long strings in vain": '"""' + '\\"""\n' * 40_000,
+    "quotes of both kinds in vain": "\"\\'\n'\\\"\n" * 20_000,
+    "a long comment": "#" + "x" * 200_000,
+    "many comments": "# x\n" * 50_000,
+    "white space": " \n" * 100_000,
+    "a long name": "a" * 200_000,
+    "a name of parts": "a." * 100_000,
+    "a name of hyphens": "a-" * 100_000,
+    "a name beyond ASCII": "é" * 200_000,
+    "a name that dots end": "a" + "." * 200_000,
+    "a local name": "a:" + "b.%41" * 40_000,
+    "a blank node": "_:" + "a." * 100_000,
+    "a variable": "?" + "é" * 200_000,
+    "a language": "@a" + "-a" * 100_000,
+    "a long number": "1" * 200_000 + "e",
+    "an IRI that does not end": "<" + "a" * 200_000,
+    "IRIs that do not end": "<a" * 100_000,
+    "brackets": "{[(" * 66_000,
+    "backslashes": "\\" * 200_000,
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_text_takes_more_memory_than_a_few_times_its_length(kind: str) -> None:
+    text = HOSTILE[kind]
+    tracemalloc.start()
+    try:
+        for _token in tokens(text):
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(text) + 100_000
