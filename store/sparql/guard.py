@@ -14,7 +14,7 @@ as calls. Whatever could be a call and is not written as a plain one is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import LimitError, NetworkRefusedError, QueryTextError, UnsupportedError
@@ -24,14 +24,19 @@ from .tokens import Kind, Token, excerpt_at, is_doubtful, line_and_column, token
 
 _STRUCTURE = "{([.;,|&+-*/"
 _CALL_WORD = re.compile("service|load", re.IGNORECASE)
-_SKIP = r"(?:[ \t\r\n]|\#[^\r\n]*[\r\n])*"
-_NAME = r"(?:<[^<>]*>|[^\s{}<>\"'?$]*:[^\s{}<>\"']*|[?$]\w+)"
+_SPACE = r"[ \t\r\n]*+"
+# Nothing is read twice: a name that holds another call word, or a comment in between, counts as a call.
+_HERE = "(?:service|load)"
+_PREFIXED = rf"(?:(?!{_HERE})[^\s{{}}<>\"'?$:])*+:"
+_NAMED = rf"(?:<[^<>]*+>|[?$]\w++|{_PREFIXED}(?:(?!{_HERE})[^\s{{}}<>\"'#\\]|\\.)*+)"
 _CALL = re.compile(
-    rf"service{_SKIP}(?:silent)?{_SKIP}{_NAME}{_SKIP}\{{|load{_SKIP}(?:silent)?{_SKIP}{_NAME}", re.IGNORECASE
+    rf"service{_SPACE}(?:silent{_SPACE})?+(?:\#|{_NAMED}(?:{_HERE}|{_SPACE}[{{#]))"
+    rf"|load{_SPACE}(?:silent{_SPACE})?+(?:\#|<[^<>]*+>|[?$]|{_PREFIXED})",
+    re.IGNORECASE,
 )
 _SERVICE_PREFIX = re.compile(r"service(?:silent)?$", re.IGNORECASE)
 _IRI = r'<[^\x00-\x20<>"{}|^`\\]*>'
-_LITERAL = rf'"(?:[^"\\\r\n]|\\[^\r\n])*"(?:@[A-Za-z0-9-]+|\^\^{_IRI})?'
+_LITERAL = rf'"(?:[^"\\\r\n]++|\\[^\r\n])*+"(?:@[A-Za-z0-9-]+|\^\^{_IRI})?'
 _TERM = rf"(?:{_IRI}|{_LITERAL})"
 _ROW = re.compile(rf"\({_TERM}(?: {_TERM})*\)")
 _TERMS = re.compile(_TERM)
@@ -83,37 +88,71 @@ def check_length(text: str, limits: TextLimits) -> None:
         )
 
 
-def inspect_text(text: str, limits: TextLimits, found: Iterable[Token] | None = None) -> TextFacts:
-    """Measure a query or update text; ``found`` are its tokens where they are known already.
+def inspect_text(text: str, limits: TextLimits) -> TextFacts:
+    """Measure a query or update text.
 
     Raises:
         LimitError: the text is too long or nests too deeply.
         UnsupportedError: SERVICE with a variable; the host could not be checked.
         NetworkRefusedError: the text may hide a SERVICE or LOAD from this check.
     """
-    calls = _may_call(text)
-    # Each step of height needs a character, so a short text needs no scan unless it may reach the network.
-    if not calls and len(text) <= limits.inline_height and len(text) <= limits.height <= limits.characters:
+    if _needs_no_scan(text, limits):
         return _SHORT
     check_length(text, limits)
-    height = Height(text, limits.height)
-    finder = _CallFinder(text)
-    previous: Token | None = None
-    doubtful = False
-    for token in tokens(text) if found is None else found:
-        height.take(token)
-        if calls:
-            finder.take(token)
-        doubtful = doubtful or is_doubtful(text, token, previous)
-        previous = token
-    measured = height.measured()
-    if doubtful:
-        if calls:
-            finder.require_nothing_hidden()
-        if sum(map(text.count, _STRUCTURE)) > limits.height:
-            raise too_high(text, limits.height, 0)
-        measured = max(measured, min(len(text), limits.height))
-    return TextFacts(measured, tuple(finder.services))
+    inspection = Inspection(text, limits)
+    for _token in inspection.passing(tokens(text)):
+        pass
+    return inspection.facts()
+
+
+def _needs_no_scan(text: str, limits: TextLimits) -> bool:
+    """True for a text that is too short to be high, since each step needs a character, and calls nobody."""
+    return len(text) <= limits.inline_height and len(text) <= limits.height and not _may_call(text)
+
+
+class Inspection:
+    """Measures a text while its tokens pass by on their way to somebody else."""
+
+    def __init__(self, text: str, limits: TextLimits) -> None:
+        """Nothing has passed yet."""
+        self._text = text
+        self._limits = limits
+        self._height = Height(text, limits.height)
+        self._calls = _CallFinder(text) if _may_call(text) else None
+        self._doubtful = False
+
+    def passing(self, found: Iterable[Token]) -> Iterable[Token]:
+        """All tokens of the text, each measured before it is given.
+
+        Raises:
+            LimitError, UnsupportedError, QueryTextError: as `inspect_text`.
+        """
+        return found if _needs_no_scan(self._text, self._limits) else self._measured(found)
+
+    def _measured(self, found: Iterable[Token]) -> Iterator[Token]:
+        height, calls, previous = self._height, self._calls, None
+        for token in found:
+            height.take(token)
+            if calls is not None:
+                calls.take(token)
+            self._doubtful = self._doubtful or is_doubtful(self._text, token, previous)
+            previous = token
+            yield token
+
+    def facts(self) -> TextFacts:
+        """What was found, when all have passed.
+
+        Raises:
+            LimitError, NetworkRefusedError: as `inspect_text`.
+        """
+        text, limit, measured = self._text, self._limits.height, self._height.measured()
+        if self._doubtful:
+            if self._calls is not None:
+                self._calls.require_nothing_hidden()
+            if sum(map(text.count, _STRUCTURE)) > limit:
+                raise too_high(text, limit, 0)
+            measured = max(measured, min(len(text), limit))
+        return TextFacts(measured, tuple(self._calls.services) if self._calls is not None else ())
 
 
 def check_services(facts: TextFacts, hosts: AllowedHosts, resolve: Callable[[str], str]) -> None:

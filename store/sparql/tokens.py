@@ -126,8 +126,8 @@ def tokens(source: str, start: int = 0) -> Iterator[Token]:
 def _string_end(source: str, at: int, hopeless: dict[str, int]) -> int:
     """The end of the string that begins with a quote; that of the quote alone when none does.
 
-    What follows an opening without an end cannot be the beginning of a string that ends, so ``hopeless`` keeps
-    how far each opening was followed in vain, and no text is read twice.
+    What follows an opening without an end cannot be the beginning of a string that ends, so ``hopeless``
+    keeps how far each opening was followed in vain, and no text is read twice.
     """
     quote = source[at]
     for opening in (quote * 3, quote):

@@ -13,7 +13,7 @@ from pyoxigraph import NamedNode, QuerySolutions, Store
 from ..changes.apply import Functions
 from ..errors import QueryTextError
 from ..hosts import AllowedHosts
-from .guard import TextLimits, check_length, check_services, inspect_text
+from .guard import Inspection, TextLimits, check_length, check_services, inspect_text
 from .text_errors import text_error
 from .tokens import excerpt_at, line_and_column, tokens
 from .update_text import Data, Load, Modify, UpdateOperation, split_update
@@ -69,9 +69,9 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
         UnsupportedError: SERVICE with a variable.
     """
     check_length(request.text, limits)
-    found = list(tokens(request.text))
-    facts = inspect_text(request.text, limits, found)
-    operations = tuple(split_update(request.text, found))
+    inspection = Inspection(request.text, limits)
+    operations = tuple(split_update(request.text, inspection.passing(tokens(request.text))))
+    facts = inspection.facts()
     plan = UpdatePlan(request, operations, facts.height, limits)
     _check_blank_labels(request.text, operations)
     _check_dataset_parameters(request, operations)
@@ -109,7 +109,8 @@ def _check_blank_labels(text: str, operations: Sequence[UpdateOperation]) -> Non
     for operation in operations:
         if not isinstance(operation.action, Data):
             continue
-        shared = seen & operation.blanks
+        blanks = operation.action.quads.blanks
+        shared = seen & blanks
         if shared:
             label = min(shared)
             offset = text.index(label, operation.start)
@@ -121,7 +122,7 @@ def _check_blank_labels(text: str, operations: Sequence[UpdateOperation]) -> Non
                 excerpt=excerpt_at(text, line, column),
                 hint="blank node labels belong to one operation; use another label",
             )
-        seen |= operation.blanks
+        seen |= blanks
 
 
 def _check_dataset_parameters(request: UpdateRequest, operations: Sequence[UpdateOperation]) -> None:

@@ -7,12 +7,17 @@ grammar rules 29 to 48.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..errors import QueryTextError
+from ..errors import LimitError, QueryTextError
 from .tokens import Kind, Token, excerpt_at, line_and_column, tokens
+
+_ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*+:")
+_MOST_OPERATIONS = 1_000_000
+_MOST_DECLARED = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,48 +122,49 @@ class UpdateOperation:
     prologue: str
     start: int
     end: int
-    blanks: frozenset[str] = field(default_factory=frozenset)
 
 
-def split_update(text: str, found: Sequence[Token] | None = None) -> list[UpdateOperation]:
-    """The operations of an update request, in order; ``found`` are its tokens where they are known.
+def split_update(text: str, found: Iterable[Token] | None = None) -> list[UpdateOperation]:
+    """The operations of an update request, in order; ``found`` are its tokens where others see them, too.
 
     The request is only cut, not judged: a text that Oxigraph's parser refuses may pass here, and must be
     given to it before anything is applied.
 
     Raises:
         QueryTextError: the outer form is not that of an update.
+        LimitError: too many operations, or too many that have declarations of their own.
     """
-    return _Splitter(text, list(tokens(text)) if found is None else found).operations()
+    return _Splitter(text, tokens(text) if found is None else found).operations()
 
 
 def query_prologue(text: str) -> str:
     """The BASE, PREFIX and VERSION declarations that a query begins with."""
-    return _Splitter(text, list(tokens(text))).prologue()
+    return _Splitter(text, tokens(text)).prologue()
 
 
 class _Splitter:
-    """A cursor over the tokens of one request."""
+    """A cursor over the tokens of one request, which are looked at once and not kept."""
 
-    def __init__(self, text: str, found: Sequence[Token]) -> None:
+    def __init__(self, text: str, found: Iterable[Token]) -> None:
         self._text = text
-        self._tokens = found
-        self._at = 0
+        self._tokens = iter(found)
+        self._next = next(self._tokens, None)
+        self._end = 0
         self._prologue = ""
+        self._declared: dict[str, str] = {}
+        self._declared_characters = 0
 
     def operations(self) -> list[UpdateOperation]:
         found: list[UpdateOperation] = []
         while True:
             self._take_prologue()
-            if self._peek() is None:
+            if self._next is None:
                 return found
-            start = self._tokens[self._at].start
-            begin = self._at
-            action = self._operation()
-            end = self._tokens[self._at - 1].end
-            blanks = frozenset(t.text for t in self._tokens[begin : self._at] if t.kind is Kind.BLANK)
-            found.append(UpdateOperation(action, self._prologue, start, end, blanks))
-            if self._peek() is None:
+            if len(found) == _MOST_OPERATIONS:
+                raise LimitError(f"an update may have {_MOST_OPERATIONS:,} operations, this one has more")
+            start = self._next.start
+            found.append(UpdateOperation(self._operation(), self._prologue, start, self._end))
+            if self._next is None:
                 return found
             if not self._symbol(";"):
                 raise self._error("expected ';' between two operations")
@@ -169,20 +175,21 @@ class _Splitter:
 
     # --- the cursor ---------------------------------------------------------------------------
 
-    def _peek(self) -> Token | None:
-        return self._tokens[self._at] if self._at < len(self._tokens) else None
+    def _step(self) -> None:
+        if self._next is not None:
+            self._end = self._next.end
+        self._next = next(self._tokens, None)
 
     def _word(self, *words: str) -> bool:
-        token = self._peek()
-        if token is not None and token.word in words:
-            self._at += 1
+        if self._next is not None and self._next.word in words:
+            self._step()
             return True
         return False
 
     def _symbol(self, symbol: str) -> bool:
-        token = self._peek()
+        token = self._next
         if token is not None and token.kind is Kind.PUNCT and token.text == symbol:
-            self._at += 1
+            self._step()
             return True
         return False
 
@@ -191,10 +198,10 @@ class _Splitter:
             raise self._error(f"expected {word}")
 
     def _iri(self) -> str:
-        token = self._peek()
+        token = self._next
         if token is None or token.kind not in (Kind.IRI, Kind.PNAME):
             raise self._error("expected an IRI")
-        self._at += 1
+        self._step()
         return token.text
 
     def _braces(self, *, variables: str = "", blanks: str = "") -> Piece:
@@ -203,35 +210,36 @@ class _Splitter:
         ``variables`` and ``blanks`` name the construct that may not hold any, so that a slip is told at its
         place; the parser would tell it at the end.
         """
-        token = self._peek()
-        if token is None or token.text != "{" or token.kind is not Kind.PUNCT:
+        begin = self._next
+        if begin is None or begin.text != "{" or begin.kind is not Kind.PUNCT:
             raise self._error("expected '{'")
-        begin, depth = self._at, 0
+        depth = 0
         names: dict[str, None] = {}
         labels: set[str] = set()
-        for at in range(begin, len(self._tokens)):
-            kind, text, _, end = self._tokens[at]
+        while (token := self._next) is not None:
+            kind, text, _, end = token
             if kind is Kind.PUNCT:
                 if text == "{":
                     depth += 1
                 elif text == "}":
                     depth -= 1
                     if depth == 0:
-                        self._at = at + 1
-                        start = self._tokens[begin].start
+                        self._step()
+                        start = begin.start
                         return Piece(self._text[start:end], start, tuple(names), frozenset(labels))
             elif kind is Kind.VAR:
                 if variables:
-                    raise self._error(f"{variables} may not hold the variable {text}", at=self._tokens[at])
+                    raise self._error(f"{variables} may not hold the variable {text}", at=token)
                 names[text[1:]] = None
             elif kind is Kind.BLANK:
                 if blanks:
-                    raise self._error(f"{blanks} may not hold the blank node {text}", at=self._tokens[at])
+                    raise self._error(f"{blanks} may not hold the blank node {text}", at=token)
                 labels.add(text)
-        raise self._error("a '{' is not closed", at=self._tokens[begin])
+            self._step()
+        raise self._error("a '{' is not closed", at=begin)
 
     def _error(self, what: str, at: Token | None = None) -> QueryTextError:
-        token = at or self._peek()
+        token = at or self._next
         offset = token.start if token is not None else len(self._text)
         line, column = line_and_column(self._text, offset)
         found = f", found {token.text[:40]!r}" if token is not None else ", found the end of the text"
@@ -245,41 +253,53 @@ class _Splitter:
     # --- the grammar --------------------------------------------------------------------------
 
     def _take_prologue(self) -> None:
-        while True:
-            begin = self._at
+        while (first := self._next) is not None:
+            name = first.word
             if self._word("BASE"):
-                self._iri()
+                iri = self._iri()
             elif self._word("PREFIX"):
-                self._iri()
-                self._iri()
+                name = self._iri()
+                iri = self._iri()
             elif self._word("VERSION"):
-                token = self._peek()
-                if token is None or token.kind is not Kind.STRING:
+                if self._next is None or self._next.kind is not Kind.STRING:
                     raise self._error("expected a version string")
-                self._at += 1
+                iri = ""
+                self._step()
             else:
                 return
-            self._prologue += self._text[self._tokens[begin].start : self._tokens[self._at - 1].end] + "\n"
+            self._declare(name, iri, self._text[first.start : self._end])
+
+    def _declare(self, name: str, iri: str, text: str) -> None:
+        """Add a declaration to the prologue, unless it holds: scripts that were joined repeat theirs."""
+        if self._declared.get(name) == iri and _ABSOLUTE.match(iri):
+            return
+        self._declared[name] = iri
+        self._prologue += text + "\n"
+        self._declared_characters += len(self._prologue)
+        if self._declared_characters > max(_MOST_DECLARED, 8 * len(self._text)):
+            raise LimitError(
+                "the update declares prefixes anew before too many of its operations",
+                hint="declare all of them once, before the first operation",
+            )
 
     def _operation(self) -> Action:
-        token = self._peek()
-        word = token.word if token is not None else ""
+        word = self._next.word if self._next is not None else ""
         match word:
             case "INSERT" | "DELETE" | "WITH":
                 return self._change()
             case "LOAD":
                 return self._load()
             case "CLEAR" | "DROP":
-                self._at += 1
+                self._step()
                 silent = self._word("SILENT")
                 return Clear(self._target(), silent, drop=word == "DROP")
             case "CREATE":
-                self._at += 1
+                self._step()
                 silent = self._word("SILENT")
                 self._need_word("GRAPH")
                 return Create(self._iri(), silent)
             case "ADD" | "COPY" | "MOVE":
-                self._at += 1
+                self._step()
                 silent = self._word("SILENT")
                 source = self._graph_or_default()
                 self._need_word("TO")
@@ -319,7 +339,7 @@ class _Splitter:
         return Modify(with_graph, delete, insert, tuple(using), tuple(using_named), where)
 
     def _load(self) -> Load:
-        self._at += 1
+        self._step()
         silent = self._word("SILENT")
         source = self._iri()
         target = None

@@ -261,3 +261,33 @@ def test_an_injected_fetcher_serves_load() -> None:
     quads = QuadStore.open(None, allowed_hosts=["example.org"], fetcher=fetch)
     commit = quads.update("LOAD <http://example.org/doc>")
     assert [str(quad.object) for quad in commit.added] == ["<http://example.org/x>"]
+
+
+BEHIND = "SELECT * { ?s ?p (?x <?#>) } "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "service" * 30_000,
+        "service " * 30_000,
+        "service#" * 30_000,
+        "service:" * 30_000,
+        "service<a" * 30_000,
+        "service" + " " * 200_000,
+        "load" + "\n" * 200_000 + "load",
+        "service silent" * 15_000,
+    ],
+)
+def test_a_text_full_of_possible_calls_is_judged_at_once(store: QuadStore, text: str) -> None:
+    with pytest.raises(QuadrillError):
+        store.query(BEHIND + text)
+
+
+@pytest.mark.parametrize("between", [" ", "#x service y\n", " silent #{\n", "silent"])
+@pytest.mark.parametrize("name", ["<URL>", ":x", "x:a\\#b\\'c", "x:aservice", "?x"])
+def test_what_may_be_a_call_behind_a_doubtful_sign_is_refused(
+    store: QuadStore, between: str, name: str
+) -> None:
+    with pytest.raises(QuadrillError, match="may hide a call"):
+        store.query(f"{BEHIND} SERVICE{between}{name} {{}}")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quadrill.store.errors import LimitError
 from quadrill.store.sparql.tokens import excerpt_at, line_and_column, tokens
 from quadrill.store.sparql.update_text import (
     Clear,
@@ -95,6 +96,20 @@ def test_an_update_is_cut_into_operations() -> None:
     assert isinstance(drop.action, Clear) and drop.action.drop and drop.action.silent
     assert isinstance(move.action, Transfer) and move.action.target == OneGraph("ex:m")
     assert text[third.start : third.end] == "DELETE WHERE { ?s ?p 1 }"
+
+
+def test_declarations_that_hold_already_are_not_repeated() -> None:
+    script = "BASE <http://b/> PREFIX a: <http://a/> PREFIX r: <r> INSERT DATA { a:x a:y r:z } ;\n"
+    first, second, third = split_update(script * 2 + "PREFIX a: <http://b/> CLEAR ALL")
+    assert first.prologue == "BASE <http://b/>\nPREFIX a: <http://a/>\nPREFIX r: <r>\n"
+    assert second.prologue == first.prologue + "PREFIX r: <r>\n"  # what is relative may mean another now
+    assert third.prologue == second.prologue + "PREFIX a: <http://b/>\n"
+
+
+def test_an_update_whose_every_operation_declares_more_is_refused_before_it_fills_the_memory() -> None:
+    text = "".join(f"PREFIX p{n}: <http://example.org/{n}> CLEAR ALL ;" for n in range(20_000))
+    with pytest.raises(LimitError, match="declares prefixes anew before too many"):
+        split_update(text)
 
 
 def test_the_prologue_of_a_query_is_found() -> None:
