@@ -36,9 +36,9 @@ _IRI = r"<(?!<)[^>]*+>"
 _STRING = r'[^"\\\n\r]*+(?:\\.[^"\\\n\r]*+){0,100}"(?:@[a-zA-Z0-9-]+|)'
 _TYPED = "|".join(rf'{pattern}"\^\^<{re.escape(datatype)}>' for datatype, pattern in _CANONICAL.items())
 STORED_STATEMENTS = re.compile(
-    rf'\s*+(?:{_IRI} {_IRI} (?:{_IRI}|"(?:{_TYPED}|{_STRING}))(?: {_IRI}|) ?\.\s*+){{1,500}}'
+    rf'(?:{_IRI} {_IRI} (?:{_IRI}|"(?:{_TYPED}|{_STRING}))(?: {_IRI}|) ?\.\r?\n){{1,500}}'
 )
-"""Up to 500 statements of N-Triples or N-Quads whose terms are in the store's form, none of them blank.
+"""Up to 500 lines of N-Triples or N-Quads whose terms are in the store's form, none of them blank.
 
 Only of a text that its parser accepts. The text tells it for a third of what asking its terms costs."""
 # Prices and coordinates end with zeros again and again: the store need not be asked for these either.

@@ -233,7 +233,7 @@ def _of_messages(text: str, rdf_format: RdfFormat, options: DecodeOptions) -> De
     return result
 
 
-def _of_graphs(quads: Sequence[Quad], stored: bool, options: DecodeOptions) -> Decoded:
+def _of_graphs(quads: Sequence[Quad], stored: int, options: DecodeOptions) -> Decoded:
     """One element per named graph, the rest of the default graph one more."""
     result = Decoded()
     groups: dict[GraphName, list[Quad]] = defaultdict(list)
@@ -250,10 +250,11 @@ def _of_graphs(quads: Sequence[Quad], stored: bool, options: DecodeOptions) -> D
             if key == default and quad.subject in names:
                 key = quad.subject
             groups[key].append(quad)
+    whole = stored >= len(quads)
     for name, group in groups.items():
         place = "the default graph" if name == default else f"graph {name}"
         try:
-            _add(result, group, stored, options.at, place, None, options, name)
+            _add(result, group, len(group) if whole else 0, options.at, place, None, options, name)
         except QuadrillError as error:
             _refuse(result, error, place, None, options)
     return result
@@ -262,7 +263,7 @@ def _of_graphs(quads: Sequence[Quad], stored: bool, options: DecodeOptions) -> D
 def _add(
     result: Decoded,
     quads: Sequence[Quad],
-    stored: bool,
+    stored: int,
     at: int | None,
     place: str,
     line: int | None,
@@ -270,13 +271,15 @@ def _add(
     name: GraphName | None = None,
 ) -> None:
     """Add quads of `_parse`, in a graph of this name, as one element or as one per triple."""
+    whole = stored >= len(quads)
     parts: Iterable[tuple[Sequence[Quad], str]] = ((quads, place),)
     if options.each_triple:
         name = None
         parts = (((quad,), f"triple {number} of {place}") for number, quad in enumerate(quads, start=1))
+        stored = 0
     for part, where in parts:
         time = _own_time(part, where, name, options.timestamp_property) if at is None else at
-        part, blank = (part, False) if stored else as_stored(part)
+        part, blank = (part, False) if whole else as_stored(part, stored)
         # An element is a dataset: each quad once.
         unique = tuple(part if len(part) == 1 else dict.fromkeys(part))
         result.elements.append(DecodedElement(unique, time, where, line, blank))
@@ -329,18 +332,18 @@ def _parse(
     first_line: int = 1,
     lead: int = 0,
     within: int | None = None,
-) -> tuple[list[Quad], bool]:
-    """The quads of a text; True when they are known to be as the store has them, without blank nodes.
+) -> tuple[list[Quad], int]:
+    """The quads of a text; how many at least of the first are as the store has them, without blank nodes.
 
     Errors speak of the document that the text is part of: it begins in ``first_line``, with ``lead``
     characters put before it, or is a string in line ``within``.
     """
     lines = rdf_format in _LINES
-    read = 0
+    begin = 0 if text.startswith("<") else len(text) - len(text.lstrip())
+    read = begin
     while lines and (match := STORED_STATEMENTS.match(text, read)) is not None:
         read = match.end()
-    stored = lines and read == len(text)
-    if not stored and ("<<" in text or rdf_format is RdfFormat.JSON_LD):
+    if rdf_format is RdfFormat.JSON_LD or text.find("<<", read) >= 0:
         _guard_nesting(text, options.max_nesting)
     try:
         quads = list(parse(text, rdf_format, base_iri=None if lines else options.base_iri))
@@ -359,7 +362,7 @@ def _parse(
         raise RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint) from None
     except ValueError as error:
         raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=within) from None
-    return quads, stored
+    return quads, text.count("\n", begin, read)
 
 
 def _guard_nesting(text: str, limit: int) -> None:

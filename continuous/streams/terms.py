@@ -11,11 +11,14 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 from quadrill.store.terms import store_form
 
 
-def as_stored(quads: Iterable[Quad]) -> tuple[Sequence[Quad], bool]:
-    """The quads with the values that the store would give back; True when a blank node may be among them."""
-    found: list[Quad] = []
+def as_stored(quads: Sequence[Quad], known: int) -> tuple[Sequence[Quad], bool]:
+    """The quads with the values that the store would give back; True when a blank node may be among them.
+
+    The first ``known`` quads need no look.
+    """
+    found = list(quads[:known])
     blank = False
-    for quad in quads:
+    for quad in quads[known:]:
         value = quad.object
         kind = type(value)
         if kind is Literal or kind is Triple:
