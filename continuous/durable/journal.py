@@ -82,7 +82,13 @@ class Journal:
             StoreUnwritableError, StoreFormatError: the folder cannot be used.
         """
         log = SegmentedLog(
-            folder / "input", sync=sync, interval_ms=interval_ms, segment_bytes=segment_bytes, reached=reached
+            folder / "input",
+            sync=sync,
+            interval_ms=interval_ms,
+            segment_bytes=segment_bytes,
+            marked=True,
+            aside=folder.parent / "damaged",
+            reached=reached,
         )
         return cls(folder, log, ResultLog(folder / "results.sqlite"), keep_bytes, copy_from, reached)
 

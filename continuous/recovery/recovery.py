@@ -105,12 +105,8 @@ class Recovery:
         if not usable:
             log.error("windows begin empty and feeds with a reset: %s", problem)
         processed, last = (0, 0) if state is None else (state.processed, state.last)
-        if journal.log.last < last:
-            log.error(
-                "the journal ends at record %d, the checkpoint was made after %d", journal.log.last, last
-            )
-            journal.log.restart(last)
         if state is not None:
+            state.require_followed(journal.log.earliest, journal.log.last, parts.store.logged_version)
             self._restore_streams(state)
         rest = replay.read(processed, last, usable=usable)
         parts.statics.begin_replay(replay.past)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from quadrill.store.errors import StoreFormatError
+from quadrill.store.logs.segments import DAMAGED
+
 from ..queries.running import State
 from ..queries.snapshot import RECORDS as QUERY_RECORDS
 from ..queries.snapshot import QuerySnapshot
@@ -55,6 +58,16 @@ class EngineSnapshot:
     streams: dict[str, StreamSnapshot]
     sources: list[dict[str, Any]]
     queries: list[EntrySnapshot]
+
+    def require_followed(self, earliest: int, last: int, version: int) -> None:
+        """Raise StoreFormatError where the journal or the store lacks what comes behind this, or led here."""
+        problem = None
+        if last < self.last or earliest > self.processed + 1:
+            problem = f"records {self.processed + 1} to {self.last}, the journal has {earliest} to {last}"
+        elif version < self.version:
+            problem = f"version {self.version} of the store, which is at {version}"
+        if problem is not None:
+            raise StoreFormatError(f"the checkpoint of the engine needs {problem}", hint=DAMAGED)
 
 
 RECORDS = QUERY_RECORDS | {

@@ -3,12 +3,11 @@
     folder/00000000000000000001.log    records 1 ... n
     folder/0000000000000000<n+1>.log   records n+1 ...      the number is that of the first record
 
-    record = length (u32) | crc32 (u32) | number (u64) | payload        little endian
-
 Records are collected in memory and written by whoever waits first (group commit): everything collected by
-then shares one write and one fsync. A record is whole or absent; a tail cut off by a crash is cut away when
-the log is opened, and said so. A failed write leaves the file as it was and the records in memory, to be
-written when there is space again; until then the log says that it cannot be written.
+then shares one write and one fsync. A record is whole or absent; a tail torn by a crash is put aside when
+the log is opened, and said so, but only where nothing shows that it was durable. A failed write leaves the
+file as it was and the records in memory, to be written when there is space again; until then the log says
+that it cannot be written.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import struct
 import threading
 import time
 import zlib
@@ -26,6 +24,8 @@ from typing import Literal as OneOf
 
 from ..errors import StoreFormatError, StoreUnwritableError
 from ..folder import sync_folder
+from .marks import MARK, Mark
+from .segments import DAMAGED, HEAD, Damage, damage_of, first_number, records, whole_part
 
 log = logging.getLogger("quadrill.store")
 
@@ -34,15 +34,12 @@ SYNCS: tuple[Sync, ...] = ("always", "interval", "off")
 
 SPACE = "Make space on the disk; nothing else has to be done"
 
-_HEAD = struct.Struct("<IIQ")
-_MAX_RECORD = 1 << 30
-
 
 class SegmentedLog:
     """An append-only log of numbered records in files of bounded size. Every method may be called anywhere.
 
     Attributes:
-        cut_bytes: bytes of a broken tail that opening cut away.
+        cut_bytes: bytes of a torn tail that opening cut away.
         failure: why nothing can be written now, None when all is well.
         waiting_bytes: what is not written yet.
     """
@@ -54,6 +51,8 @@ class SegmentedLog:
         sync: Sync = "interval",
         interval_ms: int = 2,
         segment_bytes: int = 16 * 1024 * 1024,
+        marked: bool = False,
+        aside: Path | None = None,
         reached: Callable[[str], None] | None = None,
     ) -> None:
         """Open or make a log.
@@ -64,16 +63,20 @@ class SegmentedLog:
                 ``off`` leaves it to the operating system: a killed process loses nothing, a power cut may.
             interval_ms: see above.
             segment_bytes: a file that has grown so large is followed by a new one.
+            marked: what is durable is noted beside the folder, unless ``sync`` is ``off``: a log that lacks
+                some of it is refused.
+            aside: where what is cut away is kept; by default a folder ``damaged`` in that of the log.
             reached: told the name of each step; for tests of crashes.
 
         Raises:
             StoreUnwritableError: the folder cannot be made or written.
-            StoreFormatError: a file is damaged before its end.
+            StoreFormatError: records that were durable are damaged or missing; nothing was changed.
         """
         self._folder = folder
         self._sync = sync
         self._interval_s = interval_ms / 1000
         self._segment_bytes = segment_bytes
+        self._aside = aside or folder / "damaged"
         self._reached = reached
         self._state = threading.Condition()
         self._waiting: list[bytes] = []
@@ -87,21 +90,20 @@ class SegmentedLog:
         self.failure: str | None = None
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._segments = sorted(int(path.stem) for path in folder.glob("*.log"))
-            if not self._segments:
-                self._segments = [1]
+            self._segments = sorted(map(first_number, folder.glob("*.log"))) or [1]
             self._remove_unused()
-            self._file = os.open(self._path(self._segments[-1]), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            self._length, self.last = self._whole_part(self._segments[-1])
-            size = os.fstat(self._file).st_size
-            if size > self._length:
-                self.cut_bytes = size - self._length
-                log.warning(
-                    "the input log ended within a record: %d bytes after record %d were cut away",
-                    self.cut_bytes,
-                    self.last,
-                )
-                os.ftruncate(self._file, self._length)
+            path = self._path(self._segments[-1])
+            self._length, self.last = whole_part(path) if path.exists() else (0, self._segments[-1] - 1)
+            self._mark = Mark(mark_of(folder)) if marked else None
+            try:
+                self._require_durable(path)
+            except StoreFormatError:
+                if self._mark is not None:
+                    self._mark.close()
+                raise
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            if os.fstat(self._file).st_size > self._length:
+                self._cut_tail(path)
             os.fsync(self._file)
             sync_folder(self._folder)
         except OSError as error:
@@ -110,11 +112,56 @@ class SegmentedLog:
                 hint="Check permissions and free space",
             ) from error
         self.durable = self.last
+        if self._mark is not None and sync == "off":
+            self._mark.remove()
+            self._mark = None
+        self._note_durable(self.last)
+
+    def _require_durable(self, path: Path) -> None:
+        """Raise StoreFormatError where records that were durable are missing or damaged."""
+        torn = path.exists() and path.stat().st_size > self._length
+        damage = damage_of(path) if torn else None
+        if self._mark is None or self._mark.last == 0:
+            # Nothing is known: what is whole was durable, and with it what is before that.
+            if damage is not None and damage.behind:
+                raise damaged(damage)
+            return
+        first, last = self._mark.first, self._mark.last
+        if last > self.last:
+            raise damaged(damage) if damage is not None else _missing(self._folder, self.last + 1, last)
+        if first < self._segments[0]:
+            raise _missing(self._folder, first, self._segments[0] - 1)
+
+    def _cut_tail(self, path: Path) -> None:
+        """Cut away what was being written when the process or the machine ended; a copy is kept."""
+        tail = path.read_bytes()[self._length :]
+        self.cut_bytes = len(tail)
+        kept = self._aside / f"{time.strftime('%Y%m%dT%H%M%S')}-{path.name}-{self._length}"
+        try:
+            self._aside.mkdir(mode=0o700, parents=True, exist_ok=True)
+            kept.write_bytes(tail)
+            where = f"are in {kept}"
+        except OSError as error:
+            where = f"could not be kept: {error.strerror}"
+        log.warning(
+            "the input log ended within a record: %d bytes after record %d were cut away and %s",
+            self.cut_bytes,
+            self.last,
+            where,
+        )
+        os.ftruncate(self._file, self._length)
+
+    def _note_durable(self, last: int) -> None:
+        """Write the mark; where the disk refuses, it stays behind, which is harmless."""
+        if self._mark is not None:
+            first = self._segments[0]
+            with contextlib.suppress(OSError):
+                os.pwrite(self._mark.file, MARK.pack(first, last, first ^ last), 0)
 
     def _remove_unused(self) -> None:
         """Delete an empty last file whose records are in the one before it, which grew on."""
         if len(self._segments) > 1 and self._path(self._segments[-1]).stat().st_size == 0:
-            _, last = self._whole_part(self._segments[-2])
+            _, last = whole_part(self._path(self._segments[-2]))
             if last >= self._segments[-1]:
                 self._path(self._segments.pop()).unlink()
 
@@ -125,9 +172,10 @@ class SegmentedLog:
         with self._state:
             self.last += 1
             number = self.last
-            check = zlib.crc32(payload, number & 0xFFFFFFFF)
-            self._waiting.append(_HEAD.pack(len(payload), check, number) + payload)
-            self.waiting_bytes += _HEAD.size + len(payload)
+            self._waiting.append(
+                HEAD.pack(len(payload), zlib.crc32(payload, number & 0xFFFFFFFF), number) + payload
+            )
+            self.waiting_bytes += HEAD.size + len(payload)
         return number
 
     def wait(self, number: int) -> None:
@@ -203,6 +251,7 @@ class SegmentedLog:
         self._length += written
         self.failure = None
         with self._state:
+            self._note_durable(last)
             self.durable = last
             self.waiting_bytes -= written
         if self._length >= self._segment_bytes:
@@ -261,33 +310,23 @@ class SegmentedLog:
             if following is not None and following <= after + 1:
                 continue
             end = first - 1
-            for number, payload, _ in self._records(first):
+            for number, payload, _ in records(self._path(first)):
                 end = number
                 if after < number <= self.durable:
                     yield number, payload
             if following is not None and end != following - 1:
-                raise StoreFormatError(
-                    f"the input log {self._path(first)} is damaged behind record {end}",
-                    hint="Restore the data folder from a backup",
-                )
-
-    def restart(self, last: int) -> None:
-        """Forget every record and number the next one ``last`` + 1."""
-        with self._state:
-            os.close(self._file)
-            for first in self._segments:
-                self._path(first).unlink(missing_ok=True)
-            self._segments = [last + 1]
-            self._file = os.open(self._path(last + 1), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            self._length = 0
-            self.last = self.durable = last
-            sync_folder(self._folder)
+                damage = damage_of(self._path(first))
+                raise _missing(self._folder, end + 1, following - 1) if damage is None else damaged(damage)
 
     def trim(self, before: int) -> None:
         """Delete the files that hold only records before number ``before``."""
         while len(self._segments) > 1 and self._segments[1] <= before:
             with self._state:
                 gone = self._segments.pop(0)
+                self._note_durable(self.durable)
+            if self._mark is not None:
+                # Also after a power failure nobody may look for what is deleted here.
+                self._mark.sync()
             self._path(gone).unlink(missing_ok=True)
             if self._reached is not None:
                 self._reached("in-trim")
@@ -306,33 +345,29 @@ class SegmentedLog:
                 if not self._closed:
                     self._closed = True
                     os.close(self._file)
+                    if self._mark is not None:
+                        self._mark.close()
 
     # --- files ----------------------------------------------------------------------------------
 
     def _path(self, first: int) -> Path:
         return self._folder / f"{first:020d}.log"
 
-    def _whole_part(self, first: int) -> tuple[int, int]:
-        """Length of the whole records of a file, and the last one's number."""
-        length, last = 0, first - 1
-        for number, _, end in self._records(first):
-            length, last = end, number
-        return length, last
 
-    def _records(self, first: int) -> Iterator[tuple[int, bytes, int]]:
-        """(number, payload, end in the file) up to the first record that is not whole."""
-        expected, end = first, 0
-        with self._path(first).open("rb") as file:
-            while len(head := file.read(_HEAD.size)) == _HEAD.size:
-                length, check, number = _HEAD.unpack(head)
-                if number != expected or length > _MAX_RECORD:
-                    return
-                payload = file.read(length)
-                if len(payload) < length or zlib.crc32(payload, number & 0xFFFFFFFF) != check:
-                    return
-                end += _HEAD.size + length
-                expected += 1
-                yield number, payload, end
+def mark_of(folder: Path) -> Path:
+    """Where it is noted which records of a log are durable."""
+    return folder.with_name(f"{folder.name}.mark")
+
+
+def damaged(damage: Damage) -> StoreFormatError:
+    """The error for records that cannot be read and may not be cut away."""
+    return StoreFormatError(f"the input log {damage}", hint=DAMAGED)
+
+
+def _missing(folder: Path, first: int, last: int) -> StoreFormatError:
+    return StoreFormatError(
+        f"the input log {folder} lacks its records {first} to {last}, which were durable", hint=DAMAGED
+    )
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import random
@@ -16,8 +17,15 @@ from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import FeedGoneError, IdempotencyError
 from quadrill.continuous.lifecycle import lifecycle as query_life
-from quadrill.store.errors import ConflictError, QuadrillError, StoreUnwritableError, UnsupportedError
+from quadrill.store.errors import (
+    ConflictError,
+    QuadrillError,
+    StoreFormatError,
+    StoreUnwritableError,
+    UnsupportedError,
+)
 from quadrill.store.logs import input_log
+from quadrill.store.logs.input_log import Sync
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
@@ -53,22 +61,29 @@ class Life:
     """A server's insides over a folder; `crash` copies the folder and goes on over the copy."""
 
     hosts: tuple[str, ...] = ()
+    sync: Sync = "off"
 
     def __init__(self, folder: Path, clock: ManualClock, **settings: Any) -> None:
         self.folder, self.clock, self.settings = folder, clock, settings
         folder.mkdir(exist_ok=True)
-        self.store = QuadStore.open(folder, clock_ms=clock.now_ms, allowed_hosts=self.hosts)
-        self.registry = Registry.open(default_url(folder))
-        self.journal = Journal.open(folder / "engine", sync="off", segment_bytes=4096)
         settings = {"threaded": False, "checkpoint_ms": 0, **settings}
-        self.engine = Engine(
-            self.store,
-            self.registry,
-            clock=clock,
-            settings=EngineSettings(**settings),
-            journal=self.journal,
-        )
-        self.engine.start()
+        with contextlib.ExitStack() as undo:
+            self.store = QuadStore.open(folder, clock_ms=clock.now_ms, allowed_hosts=self.hosts)
+            undo.callback(self.store.close)
+            self.registry = Registry.open(default_url(folder))
+            undo.callback(self.registry.close)
+            self.journal = Journal.open(folder / "engine", sync=self.sync, segment_bytes=4096)
+            undo.callback(self.journal.close)
+            self.engine = Engine(
+                self.store,
+                self.registry,
+                clock=clock,
+                settings=EngineSettings(**settings),
+                journal=self.journal,
+            )
+            undo.callback(self.engine.stop)
+            self.engine.start()
+            undo.pop_all()
 
     def crash(self) -> Life:
         copy = self.folder.with_name(self.folder.name + "x")
@@ -356,6 +371,24 @@ def test_a_record_cut_off_by_a_power_failure_is_cut_away(tmp_path: Path) -> None
     assert life.push(2_000, "b")["first_seq"] == 2
     assert [number for number, _, _ in life.told()["seen"]] == [1, 2]
     life.stop()
+
+
+def test_a_journal_that_lacks_what_the_checkpoint_needs_is_refused(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.register("seen")
+    life.push(1_000, "a")
+    life.checkpoint()
+    life = life.crash()
+    life.stop()
+    files = sorted((life.folder / "engine" / "input").glob("*.log"))
+    assert len(files) == 1
+    data = files[0].read_bytes()
+    for left in (b"", data[:40]):
+        files[0].write_bytes(left)
+        with pytest.raises(StoreFormatError, match="the checkpoint of the engine needs records"):
+            Life(life.folder, life.clock)
+        files[0].write_bytes(data)
+    Life(life.folder, life.clock).stop()
 
 
 def test_with_a_full_disk_pushes_are_refused_and_it_goes_on_when_there_is_space(

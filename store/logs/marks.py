@@ -1,0 +1,60 @@
+"""A mark beside a log: which of its numbers were durable, so that a log that lost its end is not believed.
+
+A log alone cannot tell a file that lost its newest records from one that never had them. The mark is written
+behind each sync of its log and hardly ever synced itself: a killed process leaves an exact one, a power
+failure perhaps an older one, and nothing leaves one that is ahead of its log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from pathlib import Path
+
+MARK = struct.Struct("<QQQ")
+"""First, last, and both by exclusive or: a mark that is damaged says nothing."""
+
+
+class Mark:
+    """The first and the last number that a log is known to hold, as they were when the mark was opened.
+
+    Attributes:
+        first: the oldest number kept; 0 when that is not known.
+        last: the newest durable one; 0 when nothing is known.
+        file: the open file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open or make a mark.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        self._path = path
+        self.first = self.last = 0
+        self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        data = os.read(self.file, MARK.size + 1)
+        if len(data) == MARK.size:
+            first, last, check = MARK.unpack(data)
+            if check == first ^ last:
+                self.first, self.last = first, last
+
+    def note(self, last: int) -> None:
+        """Write what is durable now; where the disk refuses, the mark stays behind, which is harmless."""
+        with contextlib.suppress(OSError):
+            os.pwrite(self.file, MARK.pack(0, last, last), 0)
+
+    def sync(self) -> None:
+        """Let the mark survive a power failure, as far as the disk lets it."""
+        with contextlib.suppress(OSError):
+            os.fsync(self.file)
+
+    def remove(self) -> None:
+        """Delete the mark: from now on nothing is known."""
+        self.close()
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self.file)
