@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyoxigraph import Quad, QueryResultsFormat, RdfFormat, parse
 
 from .errors import LimitError, RdfSyntaxError
+from .nesting import deep_line_of_json, deep_line_of_triple_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,73 +163,46 @@ def check_document(body: bytes, kind: RdfType, limits: RdfLimits) -> None:
         raise RdfSyntaxError(f"malformed {kind.name}: the text is UTF-16, RDF is read as UTF-8")
     match kind.name:
         case "JSON-LD":
-            _check_json_depth(body, limits.json_depth)
+            line = deep_line_of_json(body, limits.json_depth)
+            if line is not None:
+                raise LimitError(
+                    f"the JSON-LD document nests deeper than {limits.json_depth} levels at line {line}",
+                    line=line,
+                )
         case "RDF/XML":
             _check_entities(body, limits.entity_growth)
         case _:
-            _check_term_depth(body, kind, limits.term_depth)
+            if body.count(b"<<") > limits.term_depth:
+                line = deep_line_of_triple_terms(body, limits.term_depth)
+                if line is not None:
+                    raise LimitError(
+                        f"triple terms of the {kind.name} text nest deeper than {limits.term_depth} levels"
+                        f" at line {line}",
+                        line=line,
+                    )
 
 
-_JSON_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
-
-
-def _check_json_depth(body: bytes, limit: int) -> None:
-    depth = 0
-    for match in _JSON_TOKEN.finditer(body):
-        token = match.group()
-        if token in (b"{", b"["):
-            depth += 1
-            if depth > limit:
-                line = body.count(b"\n", 0, match.start()) + 1
-                raise LimitError(
-                    f"the JSON-LD document nests deeper than {limit} levels at line {line}", line=line
-                )
-        elif token in (b"}", b"]"):
-            depth -= 1
-
-
-_TERM_TOKEN = re.compile(
-    rb'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|<[^<>\s"{}|^`]*>|#[^\n]*|<<|>>'
-    rb"|'''(?:[^'\\]|\\.|'(?!''))*'''|'(?:[^'\\\n]|\\.)*'",
-    re.DOTALL,
-)
-
-
-def _check_term_depth(body: bytes, kind: RdfType, limit: int) -> None:
-    if body.count(b"<<") <= limit:
-        return
-    depth = 0
-    for match in _TERM_TOKEN.finditer(body):
-        token = match.group()
-        if token == b"<<":
-            depth += 1
-            if depth > limit:
-                line = body.count(b"\n", 0, match.start()) + 1
-                raise LimitError(
-                    f"triple terms of the {kind.name} text nest deeper than {limit} levels at line {line}",
-                    line=line,
-                )
-        elif token == b">>":
-            depth -= 1
-
-
-_ENTITY = re.compile(rb"<!ENTITY\s+(%\s+)?([^\s%]+)\s+(?:\"([^\"]*)\"|'([^']*)'|(\S+))", re.DOTALL)
-_REFERENCE = re.compile(rb"&([A-Za-z_:][\w:.\-]*);")
+_ENTITY = re.compile(rb"<!ENTITY\s++(%\s++)?+([^\s%]++)\s++(?:\"([^\"]*+)\"|'([^']*+)'|(\S++))", re.DOTALL)
+_REFERENCE = re.compile(rb"&([A-Za-z_:][\w:.\-]*+);")
+_MOST_ENTITIES = 10_000
 
 
 def _check_entities(body: bytes, growth: int) -> None:
     if b"<!ENTITY" not in body:
         return
     sizes: dict[bytes, int] = {}
-    for parameter, name, double, single, outside in _ENTITY.findall(body):
+    for declared in _ENTITY.finditer(body):
+        parameter, name, double, single, outside = declared.groups(b"")
+        if len(sizes) > _MOST_ENTITIES:
+            raise LimitError(f"the RDF/XML document declares more than {_MOST_ENTITIES:,} entities")
         if parameter or outside:
             raise LimitError(
                 "the RDF/XML document declares an external or parameter entity, which is refused"
             )
         value = double or single
-        inner = sum(sizes.get(used, 0) for used in _REFERENCE.findall(value))
+        inner = sum(sizes.get(used[1], 0) for used in _REFERENCE.finditer(value))
         sizes.setdefault(name, len(value) + inner)
-    expanded = sum(sizes.get(used, 0) for used in _REFERENCE.findall(body))
+    expanded = sum(sizes.get(used[1], 0) for used in _REFERENCE.finditer(body))
     allowed = max(1_000_000, growth * len(body))
     if expanded > allowed:
         raise LimitError(

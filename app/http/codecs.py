@@ -18,8 +18,10 @@ from .negotiation import MOST_CONVERTED, Offer, register
 
 NAMES = {"trix": "TriX", "hext": "HexTuples"}
 READABLE = {"application/trix": "trix", "application/hex+x-ndjson": "hext"}
-_BLANK_GRAPH = re.compile(rb"<graph[^>]*>\s*<id[\s>]")
-_DEFAULT_NAME = re.compile(rb"\n\s*<uri>" + re.escape(str(DATASET_DEFAULT_GRAPH_ID).encode()) + rb"</uri>")
+_BLANK_GRAPH = re.compile(rb"<graph[^<>]*+>\s*+<id[\s>]")
+_DEFAULT_NAME = re.compile(
+    rb"\n[ \t]*+<uri>" + re.escape(str(DATASET_DEFAULT_GRAPH_ID).encode()) + rb"</uri>"
+)
 _DEFAULT = NamedNode(str(DATASET_DEFAULT_GRAPH_ID))
 
 

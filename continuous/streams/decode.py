@@ -20,13 +20,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, repeat
 from typing import Any, NamedTuple
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
 
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.formats import advice
+from quadrill.store.nesting import deep_line_of_json, deep_line_of_turtle
 from quadrill.store.terms import STORED_STATEMENTS
 
 from ..errors import InputError, MediaTypeError
@@ -56,15 +56,8 @@ _LINES = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
 _MEMBERS = {"at", "data", "jsonld"}
 _MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
 _VERSION = re.compile(
-    r"""\A(?:\s|\#[^\n]*\n)*(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
+    r"""\A(?:\s++|\#[^\n]*+\n)*+(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
 )
-_NESTING = re.compile(
-    r"""\"\"\".*?\"\"\"|'''.*?'''|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*'"""
-    r"""|<(?!<)[^<>\s]*>|<<|>>|[\[{]|[\]}]""",
-    re.DOTALL,
-)
-_DEPTH = {"<<": 1, "[": 1, "{": 1, ">>": -1, "]": -1, "}": -1}
-
 GraphName = NamedNode | BlankNode | DefaultGraph
 
 
@@ -204,7 +197,7 @@ def _of_lines(text: str, options: DecodeOptions) -> Decoded:
 def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> dict[str, Any]:
     """The members of the JSON object on a line, which are those of an element."""
     if line.find("{", 1) >= 0 or "[" in line:
-        _guard_nesting(line, options.max_nesting)
+        _guard_nesting(line, options.max_nesting, json_text=True)
     try:
         document = json.loads(line)
     except ValueError as error:
@@ -344,7 +337,7 @@ def _parse(
     while lines and (match := STORED_STATEMENTS.match(text, read)) is not None:
         read = match.end()
     if rdf_format is RdfFormat.JSON_LD or text.find("<<", read) >= 0:
-        _guard_nesting(text, options.max_nesting)
+        _guard_nesting(text, options.max_nesting, json_text=rdf_format is RdfFormat.JSON_LD)
     try:
         quads = list(parse(text, rdf_format, base_iri=None if lines else options.base_iri))
     except SyntaxError as error:
@@ -365,21 +358,12 @@ def _parse(
     return quads, text.count("\n", begin, read)
 
 
-def _guard_nesting(text: str, limit: int) -> None:
+def _guard_nesting(text: str, limit: int, *, json_text: bool) -> None:
     """Refuse texts so deeply nested that a recursive parser would exhaust the stack."""
     if text.count("<<") + text.count("{") + text.count("[") <= limit:
         return
-    depths = accumulate(map(_DEPTH.get, _NESTING.findall(text), repeat(0)))
-    if max(depths, default=0) <= limit:
-        return
-    depth = 0
-    for match in _NESTING.finditer(text):
-        depth += _DEPTH.get(match[0], 0)
-        if depth > limit:
-            line = text.count("\n", 0, match.start()) + 1
-            raise LimitError(
-                f"nesting at line {line} is deeper than {limit}",
-                code="nesting-too-deep",
-                limit=limit,
-                line=line,
-            )
+    line = deep_line_of_json(text, limit) if json_text else deep_line_of_turtle(text, limit)
+    if line is not None:
+        raise LimitError(
+            f"nesting at line {line} is deeper than {limit}", code="nesting-too-deep", limit=limit, line=line
+        )

@@ -10,16 +10,18 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from quadrill.store.errors import RdfSyntaxError
+from quadrill.store.errors import LimitError, RdfSyntaxError
 
 _IRI_CHARACTER = r"""[^\x00-\x20<>"{}|^`\\]"""
 # What may hold the word MESSAGE, a brace or a dot without meaning it; in this order.
+# A string that does not end goes on to where it had to: the parser of the format will refuse it.
 _TOKEN = re.compile(
     rf"""
       (?P<comment>\#[^\n\r]*)
-    | (?P<long>\"\"\"(?:\"{{0,2}}(?:[^\"\\]|\\.))*\"\"\"|'''(?:'{{0,2}}(?:[^'\\]|\\.))*''')
-    | (?P<string>\"[^\"\\\n\r]*+(?:\\.[^\"\\\n\r]*+)*\"|'[^'\\\n\r]*+(?:\\.[^'\\\n\r]*+)*')
-    | (?P<iri><{_IRI_CHARACTER}*(?:\\u[0-9A-Fa-f]{{4}}{_IRI_CHARACTER}*)*>)
+    | (?P<long>\"\"\"(?:[^\"\\]++|\\.|\"(?!\"\"))*+(?:\"\"\")?+|'''(?:[^'\\]++|\\.|'(?!''))*+(?:''')?+)
+    | (?P<string>\"[^\"\\\n\r]*+(?:\\.[^\"\\\n\r]*+)*+\"?+|'[^'\\\n\r]*+(?:\\.[^'\\\n\r]*+)*+'?+)
+    | (?P<escape>\\.)
+    | (?P<iri><{_IRI_CHARACTER}*+(?:\\u[0-9A-Fa-f]{{4}}{_IRI_CHARACTER}*+)*+>)
     | (?P<old>@(?:message|version|prefix|base)\b)
     | (?P<word>(?:[^\W\d]|:)(?:[\w.:%-]*[\w:%-])?)
     | (?P<brace>[{{}}()\[\]])
@@ -37,12 +39,15 @@ _LINES = re.compile(
         (?:[ ]{_IRI}|)[ ]?\.\r?\n){{1,500}}""",
     re.VERBOSE,
 )
+_MOST_REPEATED = 1 << 28
+"""Characters of directives at most, those of each message counted."""
 _VALUES = {
-    "version": r"""\s*(?:"[^"\n]*"|'[^'\n]*')""",
-    "prefix": r"\s*[^\s<]*:\s*<[^>\n]*>",
-    "base": r"\s*<[^>\n]*>",
+    "version": r"""\s*+(?:"[^"\n]*+"|'[^'\n]*+')""",
+    "prefix": r"\s*+([^\s<>{}()\[\];,\"'#:]*+:)\s*+<[^<>\n]*+>",
+    "base": r"\s*+()<[^<>\n]*+>",
 }
-"""What stands behind the word of a directive."""
+"""What stands behind the word of a directive, with what it declares."""
+_ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]*+:")
 
 
 class MessageText(NamedTuple):
@@ -64,6 +69,7 @@ def split_messages(text: str) -> list[MessageText]:
 
     Raises:
         RdfSyntaxError: a delimiter inside a statement, a graph block or without its dot.
+        LimitError: so many directives before so many messages that their copies would fill the memory.
     """
     return _Splitter(text).split()
 
@@ -75,8 +81,11 @@ class _Splitter:
         self._start = 0
         self._pieces: list[str] = []
         self._busy = False
-        # Directives so far, and those of earlier messages, to be put before the message being read.
-        self._directives = self._earlier = ""
+        # Directives of this message, and those of earlier ones, to be put before the message being read.
+        self._directives: list[str] = []
+        self._earlier = ""
+        self._declared: dict[str, str] = {}
+        self._repeated = 0
         # A place and the line that it is in, from which the lines of later places are counted.
         self._counted = (0, 1)
 
@@ -134,7 +143,11 @@ class _Splitter:
             self._pieces.append(self._text[self._start : start] + blank)
             self._start = match.end()
         else:
-            self._directives += re.sub(r"[\n\r]", " ", self._text[start : match.end()]) + " "
+            directive = re.sub(r"[\n\r]", " ", self._text[start : match.end()]) + " "
+            # Documents that were joined repeat theirs; what is relative or declared anew in between stays.
+            if self._declared.get(match[1]) != directive or not _ABSOLUTE.search(directive):
+                self._declared[match[1]] = directive
+                self._directives.append(directive)
         return match.end()
 
     def _close(self, end: int) -> None:
@@ -143,8 +156,13 @@ class _Splitter:
         counted, line = self._counted
         line += self._text.count("\n", counted, begin)
         self._counted = (begin, line)
+        self._repeated += len(self._earlier)
+        if self._repeated > _MOST_REPEATED:
+            raise LimitError("too many PREFIX directives are repeated before too many messages")
         self._messages.append(MessageText(self._earlier + body, line, len(self._earlier)))
-        self._earlier = self._directives
+        if self._directives:
+            self._earlier += "".join(self._directives)
+            self._directives.clear()
 
     def _error(self, message: str, position: int, hint: str) -> RdfSyntaxError:
         line = self._text.count("\n", 0, position) + 1

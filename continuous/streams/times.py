@@ -25,6 +25,7 @@ _UNIT_MS = {
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
 _PARTS = re.compile(rf"(?:{_PART.pattern}\s*)+\Z", re.IGNORECASE)
 _ISO = re.compile(r"P(?!\Z)(?:\d+D)?(?:T(?!\Z)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?\Z")
+_LONGEST_DURATION = 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 # What NOW() can say and what logs and checkpoints hold in 64 bits: the years 1 to 9999.
@@ -109,7 +110,7 @@ def _duration(value: Any) -> int | None:
     text = value.strip()
     if _INTEGER.match(text):
         return int(text)
-    if not _PARTS.match(text) and not _ISO.match(text):
+    if len(text) > _LONGEST_DURATION or not (_PARTS.match(text) or _ISO.match(text)):
         return None
     ms = sum(float(number) * _UNIT_MS[unit.lower()] for number, unit in _PART.findall(text))
     whole = round(ms)

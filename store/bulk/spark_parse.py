@@ -13,7 +13,8 @@ SCHEMA = (
     "chunk int, s string, p string, o string, g string, lines long, line long, reason string, text string"
 )
 _LINE = re.compile(
-    r'(\S+) (\S+) (<<\(.*\)>>|<[^>]*>|_:\S+|"(?:[^"\\]|\\.)*"(?:@[^ ]+|\^\^<[^>]*>)?)(?: (<[^>]*>|_:\S+))? \.'
+    r'(\S+) (\S+) (<<\(.*\)>>|<[^>]*>|_:\S+|"(?:[^"\\]++|\\.)*+"(?:@[^ ]+|\^\^<[^>]*>)?)'
+    r"(?: (<[^>]*>|_:\S+))? \."
 )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,8 @@ from pyoxigraph import BlankNode
 
 from quadrill.continuous.streams import messages as cutting
 from quadrill.continuous.streams.decode import DecodeOptions, decode
-from quadrill.store.errors import RdfSyntaxError
+from quadrill.continuous.streams.messages import split_messages
+from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 
 A, B, C = "<http://e.org/a>", "<http://e.org/b>", "<http://e.org/c>"
 TYPE = "text/turtle; version=1.2-messages"
@@ -129,3 +132,50 @@ def test_whole_lines_are_skipped_without_another_result(text: str) -> None:
         quick = cut()
         patch.setattr(cutting, "_LINES", re.compile("(?!)"))
         assert quick == cut()
+
+
+HOSTILE = {
+    "white space": " \n" * 150_000,
+    "comments": "# x\n" * 75_000,
+    "a string that does not end": 'VERSION "1.2-messages"\n:a :b "' + '\\"' * 150_000,
+    "long strings in vain": 'VERSION "1.2-messages"\n:a :b """' + '\\"""\n' * 60_000,
+    "escapes": 'VERSION "1.2-messages"\n:a :b "' + "\\n" * 150_000 + '" .',
+    "lines": 'VERSION "1.2-messages"\n' + "<urn:a> <urn:b> <urn:c> .\n" * 12_000,
+    "prefixes in vain": 'VERSION "1.2-messages"\n' + "{}prefix" * 20_000,
+    "bases in vain": 'VERSION "1.2-messages"\n' + "{}base<" * 20_000,
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_document_is_cut_in_a_few_times_its_size(kind: str) -> None:
+    text = HOSTILE[kind]
+    tracemalloc.start()
+    try:
+        if text.startswith("V"):
+            split_messages(text)
+        else:
+            with contextlib.suppress(QuadrillError):
+                decode(text.encode(), "text/turtle", DecodeOptions())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * len(text) + 1_000_000
+
+
+def test_directives_that_hold_already_are_not_repeated() -> None:
+    one = "PREFIX a: <http://a/> PREFIX r: <r> <urn:s> a:p r:o .\n"
+    texts = [
+        message.text for message in split_messages("MESSAGE\n".join([one] * 3) + "PREFIX a: <http://b/>")
+    ]
+    assert [text.count("a: <http://a/>") for text in texts] == [1, 2, 2]
+    assert [text.count("r: <r>") for text in texts] == [1, 2, 3]
+
+
+def test_directives_that_would_be_repeated_too_often_are_refused() -> None:
+    many = "".join(f"PREFIX p{n}: <http://example.org/{n}>\n" for n in range(30_000))
+    with pytest.raises(LimitError, match="before too many messages"):
+        split_messages(many + "<urn:s> <urn:p> 1 . MESSAGE\n" * 400)
+
+
+def test_an_escaped_quote_in_a_name_opens_no_string() -> None:
+    assert len(split_messages("ex:it\\'s ex:p 1 .\nMESSAGE ex:it\\'s ex:p 2 .")) == 2

@@ -1,0 +1,68 @@
+"""How deep a document nests, told before a parser that recurses gets it. Linear in time, without memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, repeat
+from operator import itemgetter
+from typing import Any
+
+_SHORT = r"{0}[^{0}\\\r\n]*+(?:\\.[^{0}\\\r\n]*+)*+{0}?+"
+_LONG = r"{0}{0}{0}(?:[^{0}\\]++|\\.|{0}(?!{0}{0}))*+(?:{0}{0}{0})?+"
+# A string that does not end goes on to where it had to: nothing after it can be right. A backslash outside of
+# strings takes the sign behind it along, as in the name ``ex:it\'s``.
+_NOT_BRACKETS = "|".join(
+    [*(form.format(quote) for form in (_LONG, _SHORT) for quote in "\"'"), r"\\.|#[^\r\n]*+|<(?!<)[^<>\s]*+>"]
+)
+_JSON = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[{]|[\]}]'
+_TURTLE = rf"{_NOT_BRACKETS}|<<|>>|[\[{{]|[\]}}]"
+_TRIPLE_TERMS = rf"{_NOT_BRACKETS}|<<|>>"
+_OF_TEXT = {source: re.compile(source, re.DOTALL) for source in (_JSON, _TURTLE)}
+_OF_BYTES = {source: re.compile(source.encode(), re.DOTALL) for source in (_JSON, _TRIPLE_TERMS)}
+_LISTED = 1 << 20
+_STEPS: dict[str | bytes, int] = {"<<": 1, "[": 1, "{": 1, ">>": -1, "]": -1, "}": -1}
+_STEPS |= {sign.encode(): step for sign, step in _STEPS.items() if isinstance(sign, str)}
+
+
+def deep_line_of_json(document: str | bytes, limit: int) -> int | None:
+    """The line where JSON nests deeper than ``limit``, None when it does nowhere."""
+    return _deep_line(document, _JSON, limit)
+
+
+def deep_line_of_turtle(text: str, limit: int) -> int | None:
+    """The line where braces, square brackets and triple terms of a Turtle or TriG text nest deeper."""
+    return _deep_line(text, _TURTLE, limit)
+
+
+def deep_line_of_triple_terms(document: bytes, limit: int) -> int | None:
+    """The line where triple terms nest deeper than ``limit``."""
+    return _deep_line(document, _TRIPLE_TERMS, limit)
+
+
+def _deep_line(document: str | bytes, source: str, limit: int) -> int | None:
+    depths = accumulate(map(_STEPS.get, _signs(document, source), repeat(0)))
+    if max(depths, default=0) <= limit:
+        return None
+    depth = 0
+    for match in _matches(document, source):
+        depth += _STEPS.get(match[0], 0)
+        if depth > limit:
+            before = document[: match.start()]
+            return (before.count("\n") if isinstance(before, str) else before.count(b"\n")) + 1
+    return None
+
+
+def _signs(document: str | bytes, source: str) -> Iterable[Any]:
+    """Brackets and what lies between them; a list is faster, where it may be as long as it likes."""
+    if len(document) > _LISTED:
+        return map(itemgetter(0), _matches(document, source))
+    if isinstance(document, str):
+        return _OF_TEXT[source].findall(document)
+    return _OF_BYTES[source].findall(document)
+
+
+def _matches(document: str | bytes, source: str) -> Iterator[re.Match[Any]]:
+    if isinstance(document, str):
+        return _OF_TEXT[source].finditer(document)
+    return _OF_BYTES[source].finditer(document)

@@ -1,0 +1,78 @@
+"""How deep documents nest, and what it costs to find out about hostile ones."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from quadrill.store.errors import LimitError
+from quadrill.store.formats import RDF_TYPES, RdfLimits, check_document
+from quadrill.store.nesting import deep_line_of_json, deep_line_of_triple_terms, deep_line_of_turtle
+
+RDF_XML = next(kind for kind in RDF_TYPES if kind.name == "RDF/XML")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[[\n[[", 2),
+        ("[[ ]] [ ]", None),
+        ('"[[[[" [', None),
+        ('"a\\"[[[" [', None),
+        ('["a\\\\", [[{', 1),
+    ],
+)
+def test_brackets_of_json_outside_of_strings_count(text: str, line: int | None) -> None:
+    assert deep_line_of_json(text, 3) == line
+    assert deep_line_of_json(text.encode(), 3) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("<< <<\n<< <<", 2),
+        ('<< << <urn:a#<<> \'<<\' """<<"<<""" >> >>', None),
+        ("# it's \n << << << <<", 2),
+        ("#\r<< << << <<", 1),
+        ("ex:it\\'s << << << <<", 1),
+        ("'open << << <<\n<<", None),
+    ],
+)
+def test_triple_terms_outside_of_strings_comments_and_names_count(text: str, line: int | None) -> None:
+    assert deep_line_of_turtle(text, 3) == line
+    assert deep_line_of_triple_terms(text.encode(), 3) == line
+
+
+HOSTILE = {
+    "a long literal": "'" + "x" * 1_200_000 + "'",
+    "escapes": '"' + "\\n" * 600_000 + '"',
+    "a string that does not end": '"' + '\\"' * 600_000,
+    "long strings in vain": '"""' + '\\"""\n' * 240_000,
+    "quotes in long strings": '"""' + '"" x' * 300_000 + '"""',
+    "comments": "# x\n" * 300_000,
+    "IRIs in vain": "<a" * 600_000,
+    "backslashes": "\\" * 1_200_000,
+    "brackets": "[]" * 600_000,
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_document_is_measured_without_memory(kind: str) -> None:
+    text = HOSTILE[kind]
+    data = text.encode()
+    tracemalloc.start()
+    try:
+        deep_line_of_turtle(text, 100)
+        deep_line_of_triple_terms(data, 100)
+        deep_line_of_json(data, 100)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * len(text) + 100_000
+
+
+def test_entities_are_few() -> None:
+    declared = "".join(f'<!ENTITY e{n} "x">' for n in range(11_000))
+    with pytest.raises(LimitError, match="more than 10,000 entities"):
+        check_document(f"<!DOCTYPE rdf [{declared}]><rdf/>".encode(), RDF_XML, RdfLimits())
