@@ -19,12 +19,13 @@ _STORE_ROWS = 1_000_000.0
 class Probe:
     """One look-up on the way of a change through the other inputs, in columns of input ``input``.
 
-    Those of ``key`` must be as in the row under construction, all surely bound on both sides; those of
-    ``take`` are new to it. ``check`` may be unbound on one side: unbound goes with everything.
+    Those of ``key`` must be as in the row under construction (there at ``key_from``), all surely bound on
+    both sides; those of ``take`` are new to it. ``check`` may be unbound on one side: unbound goes with all.
     """
 
     input: int
     key: tuple[int, ...]
+    key_from: tuple[int, ...]
     take: tuple[int, ...]
     check: tuple[int, ...]
 
@@ -143,11 +144,10 @@ class Join(Operator):
             found.append((result, weight))
         for probe in self.routes[start]:
             index, places = self.arrangements[probe.input].index(probe.key), self._places[probe.input]
-            key = tuple(places[column] for column in probe.key)
             found = [
                 (merged, weight * other_weight)
                 for result, weight in found
-                for other, other_weight in index.get(key_of(result, key), EMPTY).items()
+                for other, other_weight in index.get(key_of(result, probe.key_from), EMPTY).items()
                 if (merged := _merge(result, other, probe, places)) is not None
             ]
             if not found:
@@ -199,7 +199,9 @@ class Join(Operator):
             key = schema.positions([name for name in schema.vars if name in sure and name in schema.certain])
             old = schema.positions([name for name in schema.vars if name in seen])
             take = tuple(column for column in range(len(schema.vars)) if column not in old)
-            probes.append(Probe(chosen, key, take, tuple(column for column in old if column not in key)))
+            key_from = tuple(self._places[chosen][column] for column in key)
+            check = tuple(column for column in old if column not in key)
+            probes.append(Probe(chosen, key, key_from, take, check))
             seen |= set(schema.vars)
             sure |= schema.certain
         return tuple(probes)

@@ -111,13 +111,12 @@ class Plan:
         rows = self.figures.rows
         self.figures.steps += 1
         for place, node in enumerate(self.nodes):
-            given = [results[each] for each in node.inputs]
             if node.operator is None:
                 change = changes.get(node.source or "", EMPTY)
-            elif self.primed and not any(given) and not node.operator.is_due:
-                change = EMPTY
             else:
-                change = node.operator.step(*given)
+                given = [results[each] for each in node.inputs]
+                idle = self.primed and not any(given) and not node.operator.is_due
+                change = EMPTY if idle else node.operator.step(*given)
             rows[place] += len(change)
             results.append(change)
         self.primed = True

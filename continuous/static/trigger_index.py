@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
 from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY, Commit, GraphName, graph_of_key
 
@@ -94,6 +94,11 @@ class TableGroup:
         for name, term in zip(self._names, key, strict=True):
             self._asked[name] -= Counter((term,))
 
+    @property
+    def has_constants(self) -> bool:
+        """True when its tables differ in constants."""
+        return bool(self._asked)
+
     def asks_for(self, values: Mapping[str, Term]) -> bool:
         """False when no table has the constants that some changed rows have."""
         return all(values[name] in terms for name, terms in self._asked.items() if name in values)
@@ -146,6 +151,10 @@ class Touched:
             self.keys[key].add(tuple([values[name] for name in key]))
 
 
+_Reader = tuple[TableGroup, Trigger, bool, bool]
+"""A group, one of its triggers, whether that reads every graph, whether the tables differ in constants."""
+
+
 class TriggerIndex:
     """The triggers of groups of tables by predicate: a commit costs a look-up a quad, whatever there is."""
 
@@ -190,20 +199,31 @@ class TriggerIndex:
         if not commit.exact:
             self._touch_by_load(commit, found)
             return found
-        by_predicate, everywhere = self._by_predicate, self._any_predicate
+        readers: dict[NamedNode, list[_Reader]] = {}
         for quads in (commit.added, commit.removed):
             for quad in quads:
-                known = by_predicate.get(quad.predicate)
-                if known is not None:
-                    _match(known, quad, found)
-                if everywhere:
-                    _match(everywhere, quad, found)
+                known = readers.get(quad.predicate)
+                if known is None:
+                    known = readers[quad.predicate] = self._readers(quad.predicate)
+                for group, trigger, anywhere, constants in known:
+                    if anywhere or _reads(group, trigger, quad.graph_name):
+                        values = trigger.match(quad)
+                        if values is not None and (not constants or group.asks_for(values)):
+                            found[group].add(values)
         if self._graphs:
             for name in (*commit.created, *commit.dropped):
                 for group, trigger in _reading(self._graphs, name):
                     key = None if isinstance(name, BlankNode) else trigger.graph_key
                     found[group].add({} if key is None else {key: name})
         return found
+
+    def _readers(self, predicate: NamedNode) -> list[_Reader]:
+        """Who reads quads with this predicate; asked once a commit, since a large one has few predicates."""
+        return [
+            (group, trigger, trigger.graph is None and group.first.scope.default is None, group.has_constants)
+            for group, trigger in (*self._by_predicate.get(predicate, ()), *self._any_predicate)
+            if group.sees
+        ]
 
     def _take_out(self, group: TableGroup) -> None:
         for trigger in group.triggers:
@@ -228,13 +248,6 @@ class TriggerIndex:
             for name in names:
                 for group, _ in _reading(known, name):
                     found[group].add({})
-
-
-def _match(known: Sequence[tuple[TableGroup, Trigger]], quad: Quad, found: dict[TableGroup, Touched]) -> None:
-    for group, trigger in _reading(known, quad.graph_name):
-        values = trigger.match(quad)
-        if values is not None and group.asks_for(values):
-            found[group].add(values)
 
 
 def _reading(
