@@ -405,7 +405,8 @@ class RunningQuery:
         return CurrentAnswer(self.emission, self.prepared.sources, newer, step, version, answer).line
 
     def tell_skipped(self, step: Skipped) -> None:
-        """A run of empty reports."""
+        """A run of empty reports, none of which is an answer that may be revised."""
+        self.last_answer_id = None
         document = {"from": step.start, "to": step.end, "skipped": step.skipped}
         self.feed.publish([("progress", one_line(document))])
 

@@ -2,7 +2,8 @@
 
 order      (event_time, order of the streams in the text, seq), once the query's watermark has reached them
 watermark  the least of the streams that are not idle and have had an input
-late       older than the watermark of its own stream was when it came: dropped, or admitted
+late       older than the watermark of its own stream was when it came: dropped, or admitted; admitted ones
+           wait for their time, too, where the query is not there yet
 behind     in order on its own stream, but the query went on without it
 """
 
@@ -278,7 +279,7 @@ class InputOrder:
         return self.heap[0][0] if self.heap else None
 
     def accept(self, view: View, event: Arrival, instant: int | None) -> list[Element]:
-        """Sort an arrival's elements into waiting and late ones; the late ones in time order."""
+        """Sort an arrival's elements; those whose time the query has passed, in time order."""
         order, push = list(self.views).index(event.stream), event.elements[0].seq
         if self.first is None:
             place = None if self.taken or self.heap else (push, instant)
@@ -287,14 +288,12 @@ class InputOrder:
         view.active, view.idle = True, False
         late = []
         for element in event.elements:
-            if instant is not None and before is not None and element.event_time < before:
-                if event.admit_late:
-                    late.append(element)
-                else:
-                    self.late += 1
+            is_late = instant is not None and before is not None and element.event_time < before
+            if is_late and not event.admit_late:
+                self.late += 1
             elif instant is not None and element.event_time < instant:
-                # In order on its own stream, but the query went on without it.
-                self.behind += 1
+                # Else in order on its own stream, but the query went on without it.
+                self.behind += not is_late
                 late.append(element)
             else:
                 entry = (element.event_time, order, element.seq, push, element)

@@ -308,9 +308,11 @@ class QueryTimeline:
             yield from self._evaluate(at, "time", changed, interval, reported)
             return
         if self.report.kind == "on-content-change" or not self._non_empty:
-            self._last_at, self._last_window = at, interval
             yield Evaluation(at, "time", interval, skipped=True)
         self._jump(run.end)
+        closed = (grid.closed for grid in self.windows.grids)
+        self._last_at = run.end
+        self._last_window = next((each for each in closed if each and each.close == run.end), None)
         if not self._non_empty:
             yield run
 
@@ -331,7 +333,7 @@ class QueryTimeline:
             if (operator.closes_after and phase == 0) or (held and operator.closes):
                 continue
             if operator.advance(at):
-                changed = True
+                changed, self._last_at = True, None
                 if operator.closes and interval is None:
                     interval = operator.closed
         return changed, interval, reported
@@ -349,9 +351,10 @@ class QueryTimeline:
         view, elements = self.inputs.take()
         for element in elements:
             for operator in view.operators:
-                changed = operator.add(element) or changed
+                if operator.add(element):
+                    changed, self._last_at = True, None
             while _close_next(view.operators):
-                changed = True
+                changed, self._last_at = True, None
                 if self.report.kind == "on-window-close":
                     yield from self._tell(at, "elements", interval)
                     interval = None
@@ -370,9 +373,9 @@ class QueryTimeline:
 
     def _tell(self, at: int, cause: Cause, interval: Interval | None) -> Sequence[Evaluation]:
         """The evaluation at an instant, unless all windows are empty and that is not to be told."""
+        self._last_at, self._last_window = at, interval
         if self._non_empty and self.report.kind != "on-content-change" and self.windows.empty:
             return ()
-        self._last_at, self._last_window = at, interval
         return (Evaluation(at, cause, interval),)
 
     # --- late elements --------------------------------------------------------------------------
@@ -380,8 +383,9 @@ class QueryTimeline:
     def _correct(self, operators: Sequence[WindowOperator], late: Sequence[Element]) -> Iterator[Step]:
         """Take elements older than the current instant: one transaction per event time."""
         assert self.instant is not None
-        for _, elements in groupby(late, EVENT_TIME):
+        for at, elements in groupby(late, EVENT_TIME):
             changed = closed = False
+            untold = self._non_empty and self.windows.empty
             for element in elements:
                 self.inputs.taken += 1
                 for operator in operators:
@@ -394,8 +398,10 @@ class QueryTimeline:
             elif closed and self.report.kind == "on-window-close":
                 self._last_at, self._last_window = self.instant, None
                 yield Evaluation(self.instant, "late")
-            elif changed and self._last_at is not None:
-                yield Evaluation(self._last_at, "late", self._last_window, revises=True)
+            elif changed and self._last_at is not None and at <= self._last_at:
+                yield Evaluation(self._last_at, "late", self._last_window, revises=not untold)
+            elif changed or closed:
+                self._last_at = None
 
     # --- empty windows --------------------------------------------------------------------------
 
