@@ -132,7 +132,12 @@ def _push(options: argparse.Namespace) -> int:
             "POST", path, params=parameters, content=data, headers={"Content-Type": media_type}
         )
     print(answer.text.strip())
-    return 0
+    dropped = answer.json()["dropped"]
+    if dropped:
+        shown = "1 element was" if dropped == 1 else f"{dropped} elements were"
+        listed = "streams/{name}" if path == "streams" else path
+        print(f"{shown} late and dropped; GET /{listed}/late lists them", file=sys.stderr)
+    return 1 if dropped else 0
 
 
 def _register(options: argparse.Namespace) -> int:

@@ -40,6 +40,7 @@ def _explain(options: argparse.Namespace) -> int:
     # Only a text needs an engine here.
     from quadrill.continuous.queries.registration import Registration
 
+    from ..plan_text import code_text, explain_text
     from ..wiring import open_services
 
     services = open_services(Settings(data=MEMORY), threaded=False)
@@ -49,7 +50,7 @@ def _explain(options: argparse.Namespace) -> int:
         )
     finally:
         services.close()
-    print(found["code" if options.code else "plan"])
+    print(code_text(found) if options.code else explain_text(found))
     for warning in found.get("warnings", ()):
         print(f"warning: {warning}", file=sys.stderr)
     return 0

@@ -9,6 +9,7 @@ from flask import Blueprint, Response, request
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.streams.times import instant_ms
 
+from .. import plan_text
 from ..http import negotiation
 from ..http.errors import HttpError
 from ..security import needs
@@ -50,7 +51,11 @@ def validate() -> Response:
     """Tell what registering would give, without doing it; with ``?code=true`` also the plan's source."""
     incoming.known_parameters({"name", "code"})
     registration = _registration(request.args.get("name"))
-    return incoming.json_response(services().engine.validate(registration, code=incoming.flag("code")))
+    document = services().engine.validate(registration, code=incoming.flag("code"))
+    if "code" in document:
+        document["code"] = plan_text.code_text(document)
+    document["plan"] = plan_text.explain_text(document)
+    return incoming.json_response(document)
 
 
 @blueprint.get("/queries/<part:name>")
@@ -68,12 +73,14 @@ def explain(name: str) -> Response:
     analyze = incoming.flag("analyze")
     offers = (_PLAN_JSON, _PLAN_TEXT) if analyze else (_PLAN_TEXT, _PLAN_JSON)
     chosen = negotiation.choose(request.headers.get("Accept"), offers)
-    plan = services().engine.explain(
-        name, analyze=analyze, as_json=chosen is _PLAN_JSON, code=incoming.flag("code")
+    plan = services().engine.explain(name, analyze=analyze, code=incoming.flag("code"))
+    if "code" in plan:
+        plan["code"] = plan_text.code_text(plan)
+    if chosen is _PLAN_JSON:
+        return incoming.json_response(plan)
+    return Response(
+        plan.get("code") or plan_text.explain_text(plan), content_type="text/plain; charset=utf-8"
     )
-    if isinstance(plan, str):
-        return Response(plan, content_type="text/plain; charset=utf-8")
-    return incoming.json_response(plan)
 
 
 @blueprint.patch("/queries/<part:name>")

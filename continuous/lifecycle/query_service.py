@@ -118,7 +118,7 @@ class QueryService:
     def validate(self, registration: Registration, *, code: bool = False) -> dict[str, Any]:
         """What registering would give: description, plan and warnings; nothing is registered.
 
-        With ``code`` also the generated source of the plan.
+        With ``code`` also the generated source of the plan, None where there is none.
         """
         prepared = self.lifecycle.prepare(registration)
         self.parts.sources.check_allowed(prepared.source_specs)
@@ -140,12 +140,11 @@ class QueryService:
         shown = describe.describe_running(trial, self.parts.streams.find, self.parts.clock.now_ms())
         for member in ("engine", "streams", "windows", "version", "static_parts"):
             document[member] = shown[member]
-        document["algebra"] = show(prepared.query.root)
         plan = trial.explained
+        document["algebra"], document["written"] = show(prepared.query.root), write(prepared.query)
         document["plan"] = None if plan is None else plan.explain()
         if code:
-            document["code"] = describe.code_text(document, None if plan is None else plan.code)
-        document["plan"] = describe.explain_text(document, document["algebra"], write(prepared.query))
+            document["code"] = None if plan is None else plan.code
         evaluator.close()
         return document
 
@@ -187,20 +186,17 @@ class QueryService:
                 found.append(self.describe(entry.name))
         return found
 
-    def explain(
-        self, name: str, analyze: bool = False, as_json: bool = False, *, code: bool = False
-    ) -> dict[str, Any] | str:
-        """The plan of a query: text, or a document.
+    def explain(self, name: str, *, analyze: bool = False, code: bool = False) -> dict[str, Any]:
+        """The plan of a query.
 
         Args:
             name: the query.
             analyze: with live figures of each operator.
-            as_json: a document rather than text.
-            code: with the generated source of the plan; as text it is all there is.
+            code: with the generated source of the plan, None where there is none.
         """
         document = self.describe(name)
         entry = self.parts.catalogue.get(name)
-        algebra, text, source = f"none: {document['error'] or document['state']}", "", None
+        source = None
         with self.parts.sequencer.paused:
             running = entry.running
             if running is not None:
@@ -209,13 +205,9 @@ class QueryService:
                 none = {"operators": [], "steps": 0, "timed_steps": 0}
                 document |= none if plan is None else plan.measured()
                 source = None if plan is None else plan.code
-        if running is not None:
-            algebra, text = show(running.prepared.query.root), write(running.prepared.query)
-        generated = describe.code_text(document, source)
-        if as_json:
-            found = describe.explain_document(document, algebra, analyze=analyze)
-            return found | {"code": generated} if code else found
-        return generated if code else describe.explain_text(document, algebra, text)
+        query = None if running is None else running.prepared.query
+        found = describe.explain_document(document, query, analyze=analyze)
+        return found | {"code": source} if code else found
 
     def patch(self, name: str, changes: dict[str, Any]) -> dict[str, Any]:
         """Pause or resume a query, change how its static parts are refreshed or its memory limit.

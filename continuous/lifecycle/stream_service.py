@@ -234,8 +234,10 @@ class StreamService:
     def _answer(self, receipt: PushReceipt, *, durable: bool) -> dict[str, Any]:
         """The JSON answer of a push; ``bad`` only for a partial one."""
         turns = self.parts.turns
-        answer: dict[str, Any] = dict(zip(receipt._fields[:-1], receipt, strict=False))
-        if receipt.bad is not None:
+        answer = receipt._asdict()
+        if receipt.bad is None:
+            del answer["bad"]
+        else:
             answer["bad"] = [element.to_json() for element in receipt.bad]
         if durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
             turns.wait_durable()

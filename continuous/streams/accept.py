@@ -313,7 +313,8 @@ class Acceptor:
             after = StreamTime(stream.seen, stream.floor, record.lateness_ms)
             event = Arrival(iri, tuple(entering), before, after, record.late == "admit")
         ends = (first, stream.next_seq - 1) if good else (None, None)
-        receipt = PushReceipt(iri, ends[0], ends[1], len(good), len(late), self._journal is not None, bad)
+        durable = self._journal is not None
+        receipt = PushReceipt(iri, ends[0], ends[1], len(good), len(late), durable, bad, len(dropped))
         members: dict[str, Any] = {"late": late, "dropped": dropped}
         if key is not None:
             self.receipts.keep(iri, *key, receipt)

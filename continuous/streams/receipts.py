@@ -13,7 +13,10 @@ from .decode import BadElement
 
 
 class PushReceipt(NamedTuple):
-    """What a push is answered with. ``accepted`` counts late elements, too; ``late`` says how many."""
+    """What a push is answered with.
+
+    ``accepted`` counts late elements, too: ``late`` says how many, ``dropped`` how many did not enter.
+    """
 
     stream: str
     first_seq: int | None
@@ -22,10 +25,11 @@ class PushReceipt(NamedTuple):
     late: int
     durable: bool
     bad: tuple[BadElement, ...] | None = None
+    dropped: int = 0
 
     def members(self) -> list[Any]:
         """The receipt for a record."""
-        return [*self[:-1], None if self.bad is None else [list(each) for each in self.bad]]
+        return [*self[:6], None if self.bad is None else [list(each) for each in self.bad], self.dropped]
 
 
 class Receipts:

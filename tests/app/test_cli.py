@@ -215,6 +215,13 @@ def test_the_life_of_a_continuous_query(
     kind, _, data = capsys.readouterr().out.partition(" ")
     assert kind == "insert"
     assert json.loads(data)["at"] == 1000
+    old = json.dumps({"at": 400, "data": "<urn:b> <urn:v> <urn:x> ."})
+    (tmp_path / "old.ndjson").write_text(old + "\n")
+    assert main(["push", *at, "r", str(tmp_path / "old.ndjson")]) == 1, "not everything got where it should"
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["dropped"] == 1
+    assert "1 element was late and dropped" in printed.err
+    assert "GET /streams/r/late" in printed.err
     assert main(["drop", *at, "q"]) == 0
     assert main(["watch", *at, "q"]) == 0, "the feed of a dropped query has ended"
     assert main(["drop", *at, "q"]) == 1

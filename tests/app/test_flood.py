@@ -90,7 +90,7 @@ def test_a_push_that_does_not_wait_for_the_log_says_so_and_is_written_soon(
     answer = push(server, 3, durable="false")
     assert answer.json() == {
         "stream": "http://localhost/r", "first_seq": 2, "last_seq": 4, "accepted": 3, "late": 0,
-        "durable": False,
+        "dropped": 0, "durable": False,
     }  # fmt: skip
     journal = server.services.engine.parts.turns.journal
     assert journal is not None

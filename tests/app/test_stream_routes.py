@@ -29,8 +29,8 @@ def test_a_push_declares_its_stream_and_is_acknowledged_with_seqs(fresh: LiveSer
     )
     assert answer.status_code == 200
     receipt = answer.json()
-    assert {"stream", "first_seq", "last_seq", "accepted", "late", "durable"} <= set(receipt)
-    assert (receipt["accepted"], receipt["late"]) == (1, 0)
+    assert {"stream", "first_seq", "last_seq", "accepted", "late", "dropped", "durable"} <= set(receipt)
+    assert (receipt["accepted"], receipt["late"], receipt["dropped"]) == (1, 0, 0)
     streams = fresh.client.get("/streams").json()["streams"]
     assert [(stream["name"], stream["iri"]) for stream in streams] == [("Taxi", "http://localhost/Taxi")]
     assert fresh.client.get("/streams", params={"iri": "http://localhost/Taxi"}).json()["name"] == "Taxi"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
+from quadrill.app.plan_text import explain_text
 from quadrill.continuous.algebra.columnar import Choice, Graphs
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.evaluate.native import NativeEvaluator
@@ -124,7 +125,7 @@ def test_a_description_tells_who_read_a_static_part_and_why() -> None:
             one.register("q", TEXT)
             (part,) = one.engine.describe("q")["static_parts"]
             assert (part["engine"], part["engine_reason"]) == (who, why)
-            assert f"read by {who}: {why}" in str(one.engine.explain("q"))
+            assert f"read by {who}: {why}" in explain_text(one.engine.explain("q"))
             assert len(engine.asked) == (0 if engine.engine == "oxigraph" else 1)
 
 
@@ -158,7 +159,7 @@ def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version() -> N
         assert begun.wait(30)
         (part,) = one.engine.describe("q")["static_parts"]
         assert (part["version"], part["behind_since"], part["engine"]) == (0, 1, "spark")
-        assert "read anew since version 1, old rows serve" in str(one.engine.explain("q"))
+        assert "read anew since version 1, old rows serve" in explain_text(one.engine.explain("q"))
         go_on.set()
         until = time.monotonic() + 30
         while (part := one.engine.describe("q")["static_parts"][0])["version"] != 1:

@@ -24,7 +24,8 @@ def test_a_push_declares_its_stream_and_names_it_after_its_iri() -> None:
     with bench() as b:
         receipt = b.push(5, "a", "b")
         assert receipt == {
-            "stream": S, "first_seq": 1, "last_seq": 1, "accepted": 1, "late": 0, "durable": False,
+            "stream": S, "first_seq": 1, "last_seq": 1, "accepted": 1, "late": 0, "dropped": 0,
+            "durable": False,
         }  # fmt: skip
         assert b.lines((6, "a"), (7, "b"))["first_seq"] == 2
         stream = b.engine.stream("s")
@@ -149,7 +150,8 @@ def test_a_push_whose_stream_is_dropped_meanwhile_enters_the_stream_that_comes_n
         b.push(1_000, "a")
         in_between(monkeypatch, "decode", lambda: b.engine.drop_stream("s"))
         assert b.push(500, "b") == {
-            "stream": S, "first_seq": 1, "last_seq": 1, "accepted": 1, "late": 0, "durable": False
+            "stream": S, "first_seq": 1, "last_seq": 1, "accepted": 1, "late": 0, "dropped": 0,
+            "durable": False,
         }  # fmt: skip
         assert (b.engine.stream("s")["accepted"], b.engine.stream("s")["watermark"]) == (1, 500)
 
@@ -290,7 +292,7 @@ def test_late_elements_are_counted_and_kept() -> None:
         b.register("q", RANGE)
         b.push(1000, "a")
         receipt = b.lines((999, "b"), (998, "c"), (1000, "d"))
-        assert (receipt["accepted"], receipt["late"]) == (3, 2)
+        assert (receipt["accepted"], receipt["late"], receipt["dropped"]) == (3, 2, 2)
         stream = b.engine.stream(S)
         assert (stream["late_count"], stream["late_counts"]["dropped"]) == (2, 2)
         assert [letter["at"] for letter in b.engine.dead_letters(S)] == [998]

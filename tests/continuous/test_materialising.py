@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.plan_text import explain_text
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.errors import FeedGoneError
 from quadrill.continuous.queries.prepare import EvaluatorChoice
@@ -138,7 +139,7 @@ def test_it_blocks_no_other_query_and_can_be_dropped(life: Life, gate: Gate) -> 
     assert info.value.code == "materialising"
     with pytest.raises(ConflictError):
         life.engine.current_answer("q")
-    assert "engine   chosen once the static parts are read" in life.engine.explain("q", as_json=False)
+    assert "engine   chosen once the static parts are read" in explain_text(life.engine.explain("q"))
     life.engine.drop("q")
     with pytest.raises(FeedGoneError):
         life.engine.feed("q")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from quadrill.app.plan_text import explain_text
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.queries.description import explain_text
 from quadrill.continuous.remote.settings import RemoteSettings
 
 from .bench import Remote
@@ -63,12 +63,11 @@ def test_the_timer_goes_by_the_setting_whatever_fetches_find(far: Endpoint) -> N
 def test_explain_tells_the_period_and_who_set_it(far: Endpoint) -> None:
     bench = started(far)
     bench.register("q", call(far))
-    explained = bench.engine.explain("q")
-    assert isinstance(explained, str)
+    explained = explain_text(bench.engine.explain("q"))
     assert f"<{far.url}sparql> is fetched every 5m, by the setting remote_refresh" in explained
-    document = bench.engine.explain("q", analyze=True, as_json=True)
-    assert isinstance(document, dict) and document["sources"][0]["every_by"] == "setting"
-    assert explain_text(bench.engine.describe("q"), "").count("is fetched") == 1
+    document = bench.engine.explain("q", analyze=True)
+    assert document["sources"][0]["every_by"] == "setting"
+    assert explained.count("is fetched") == 1
     bench.engine.stop()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
+from quadrill.app.plan_text import explain_text
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.settings import StaticLimits
@@ -92,7 +93,7 @@ def test_a_part_without_room_beside_the_others_is_looked_up_and_stays_so() -> No
         assert part["looked_up_because"] == (
             "the static parts of all queries would have 6 rows or more in memory, the limit is 5"
         )
-        assert f"looked up, not held: {part['looked_up_because']}" in str(one.engine.explain("q"))
+        assert f"looked up, not held: {part['looked_up_because']}" in explain_text(one.engine.explain("q"))
         assert rows(one) == (1, 3)
         one.engine.drop("p")
         one.push(1, "x1", "x7")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from benchmarks.policies import by_operators, replanned
+from quadrill.app.plan_text import explain_text
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import ContinuousQuery
@@ -190,7 +191,7 @@ def test_commits_reach_a_query_that_looks_up_version_by_version() -> None:
         assert part["lookup"] == {"keys": 1, "rows": 31, "asked": 1, "found": 0, "hit_rate": 0.0}
         assert part["version"] == 4
         assert one.engine.describe("q")["static_parts"][0]["lookup"] is None
-        assert "31 rows of 1 keys remembered" in str(one.engine.explain("p"))
+        assert "31 rows of 1 keys remembered" in explain_text(one.engine.explain("p"))
         assert one.engine.figures().static_tables == (1, 33)
 
 
@@ -295,7 +296,7 @@ def test_a_part_that_cannot_be_looked_up_is_held_and_says_why(text: str, why: st
         one.register("q", f"SELECT ?x ?l WHERE {{ {text} }}", static_tables="lookup")
         (part,) = one.engine.describe("q")["static_parts"]
         assert (part["lookup"], part["held_because"]) == (None, why)
-        assert f"held, not looked up: {why}" in str(one.engine.explain("q"))
+        assert f"held, not looked up: {why}" in explain_text(one.engine.explain("q"))
 
 
 def test_a_part_over_the_limit_is_looked_up_unless_it_is_to_be_a_table() -> None:

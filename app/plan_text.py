@@ -1,0 +1,97 @@
+"""EXPLAIN as text, and the generated source of a plan under the plan that it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrill.continuous.streams.times import show_duration
+
+_PART_NOTES = {
+    "looked_up_because": "looked up, not held: {}",
+    "anew_because": "last read anew: {}",
+    "held_because": "held, not looked up: {}",
+    "engine_reason": "read by {1}: {0}",
+    "shared_with": "shared with {}",
+    "behind_since": "read anew since version {}, old rows serve",
+}
+"""What EXPLAIN says of the members of a static part that have a value."""
+
+
+def explain_text(document: dict[str, Any]) -> str:
+    """EXPLAIN for people, of an engine's answer to `explain` or `validate`."""
+    report = document["report"]
+    when = f"every {report['periodic']}" if isinstance(report, dict) else report
+    lines = [
+        f"query    {document['name'] or '(no name)'}",
+        *(f"           {line}" for line in (document["written"] or "").splitlines()),
+        f"dialect  {document['dialect']}, profile {document['profile']}, {document['form'].upper()}",
+        f"report   {when}, output {document['output']}",
+        f"engine   {document['engine'] or 'chosen once the static parts are read'}",
+    ]
+    if document.get("result_iri"):
+        lines.append(f"result   <{document['result_iri']}>")
+    if document.get("into_graph"):
+        lines.append(f"into     <{document['into_graph']}>")
+    lines.extend(f"stream   <{stream['iri']}>" for stream in document.get("streams") or ())
+    for window in document.get("windows") or ():
+        stream = window["stream"] if window["stream"].startswith("?") else f"<{window['stream']}>"
+        lines.append(f"window   <{window['name']}> on {stream} {window['window']}")
+    if document.get("sharing_group"):
+        lines.append(f"sharing  windows are shared by {', '.join(document['sharing_group'])}")
+    if document.get("template"):
+        template = document["template"]
+        here = " ".join(template["constants"]) or "other rows of static parts"
+        lines.append(f"template {template['members']} queries are evaluated by one plan, here for {here}")
+    for part in document.get("static_parts") or ():
+        lines.extend(_part_lines(part))
+    lines.extend(_source_line(source) for source in document.get("sources") or ())
+    lines.extend(f"warning  {warning}" for warning in document["warnings"])
+    if document.get("plan"):
+        lines.append("plan")
+        lines.extend(f"  {line}" for line in document["plan"].splitlines())
+    lines.append("algebra")
+    lines.extend(f"  {line}" for line in document["algebra"].splitlines())
+    return "\n".join(lines) + "\n"
+
+
+def _part_lines(part: dict[str, Any]) -> list[str]:
+    """One static part."""
+    lookup = part.get("lookup")
+    how = f"{part['rows']} rows of" if lookup is None else "looked up by key:"
+    names = " ".join("?" + name for name in part["variables"])
+    notes = []
+    if lookup is not None:
+        notes.append(
+            f"{lookup['rows']} rows of {lookup['keys']} keys remembered, "
+            f"{lookup['found']} of {lookup['asked']} look-ups found there"
+        )
+    for member, said in _PART_NOTES.items():
+        value = part.get(member)
+        if value not in (None, []):
+            shown = ", ".join(value) if isinstance(value, list) else value
+            notes.append(said.format(shown, part["engine"]))
+    notes += part["pattern"].splitlines()
+    first = f"static   {part['name']}: {how} ({names}) at version {part['version']}"
+    return [first, *(f"           {note}" for note in notes)]
+
+
+def _source_line(source: dict[str, Any]) -> str:
+    """What is fetched from elsewhere, how often and why so often."""
+    every = source["every_ms"]
+    how = "by hand" if every is None else f"every {show_duration(every)}"
+    why = {
+        "query": "the query asks for it",
+        "description": "a description in the data says it",
+        "setting": "by the setting remote_refresh",
+        None: "no running query reads it",
+    }[source["every_by"]]
+    return f"source   {source['kind']} <{source['source']}> is fetched {how}, {why}"
+
+
+def code_text(document: dict[str, Any]) -> str:
+    """The generated source of a plan as a Python text, of an answer that has it."""
+    code = document["code"]
+    if code is None:
+        return f"# no generated source: the engine {document['engine']} recomputes the answer\n"
+    plan = "".join(f"#   {line}\n" for line in (document.get("plan") or "").splitlines())
+    return f"# {document['name'] or '(no name)'}\n{plan}{code}"
