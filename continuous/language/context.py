@@ -9,29 +9,32 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.sparql.tokens import tokens
+
 from ..algebra.nodes import Var
 from ..algebra.query import Dialect
 
-# Comments, strings and IRIs hold words that are none; they are blanked before the words are looked for.
+# Comments, strings and IRIs hold words that are none; they are blanked before the words are looked for. What
+# does not end goes on to where it had to, so that no text is read twice.
 NOISE = re.compile(
-    r'"""(?:"{0,2}(?:[^"\\]|\\[\s\S]))*"""|\'\'\'(?:\'{0,2}(?:[^\'\\]|\\[\s\S]))*\'\'\''
-    r'|"(?:[^"\n\r\\]|\\.)*"|\'(?:[^\'\n\r\\]|\\.)*\'|<[^\x00-\x20<>"{}|^`]*>|#[^\n\r]*'
+    r'"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+(?:""")?+|\'\'\'(?:[^\'\\]++|\\[\s\S]|\'(?!\'\'))*+(?:\'\'\')?+'
+    r'|"(?:[^"\n\r\\]++|\\.)*+"?+|\'(?:[^\'\n\r\\]++|\\.)*+\'?+|<[^\x00-\x20<>"{}|^`]*+>|#[^\n\r]*+'
 )
-_WORD = r"(?:<>|[^\s<>\[\]{}()?$:]*:[^\s\[\]{}()]*)"
+_WORD = r"(?:<>|[^\s<>\[\]{}()?$:]{0,200}+:[^\s\[\]{}()]{0,2000}+)"
 _RULES: tuple[tuple[Dialect, str], ...] = (
-    ("rspql", r"\bFROM\s+NAMED\s+WINDOW\b"),
-    ("csparql", r"\bFROM\s+STREAM\b"),
-    ("cqels", rf"(?<![\w?$:])STREAM\s*(?:{_WORD}|[?$]\w+)\s*\["),
-    ("cqels", r"(?<![\w?$:])STREAM\s*\["),
-    ("cqels", rf"\bFROM\s+NAMED\s*{_WORD}\s*\["),
-    ("rspql", r"\bREGISTER\s+[RID]STREAM\b"),
-    ("csparql", r"\bREGISTER\s+QUERY\b"),
-    ("rspql", rf"(?<![\w?$:])WINDOW\s*(?:{_WORD}|[?$]\w+)\s*\{{"),
-    ("rspql", rf"\bREGISTER\s+STREAM\s*{_WORD}"),
-    ("csparql", r"\bREGISTER\s+STREAM\b"),
+    ("rspql", r"\bFROM\s++NAMED\s++WINDOW\b"),
+    ("csparql", r"\bFROM\s++STREAM\b"),
+    ("cqels", rf"(?<![\w?$:])STREAM\s*+(?:{_WORD}|[?$]\w{{1,200}}+)\s*+\["),
+    ("cqels", r"(?<![\w?$:])STREAM\s*+\["),
+    ("cqels", rf"\bFROM\s++NAMED\s*+{_WORD}\s*+\["),
+    ("rspql", r"\bREGISTER\s++[RID]STREAM\b"),
+    ("csparql", r"\bREGISTER\s++QUERY\b"),
+    ("rspql", rf"(?<![\w?$:])WINDOW\s*+(?:{_WORD}|[?$]\w{{1,200}}+)\s*+\{{"),
+    ("rspql", rf"\bREGISTER\s++STREAM\s*+{_WORD}"),
+    ("csparql", r"\bREGISTER\s++STREAM\b"),
     ("rspql", r"\bREGISTER\b"),
     # Its window is missing, which is told better than a word that SPARQL does not have.
-    ("cqels", rf"(?<![\w?$:])STREAM\s*(?:{_WORD}|[?$]\w+)\s*\{{"),
+    ("cqels", rf"(?<![\w?$:])STREAM\s*+(?:{_WORD}|[?$]\w{{1,200}}+)\s*+\{{"),
 )
 
 
@@ -61,6 +64,9 @@ class Limits:
     nesting: int = 64
     patterns: int = 5_000
     operators: int = 200
+
+
+_MOST_FAULTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +106,10 @@ class Context:
         return self.dialect != "sparql"
 
     def fault(self, message: str, at: int, hint: str | None = None, code: str | None = None) -> None:
-        """Note a fault and go on, so that independent faults are reported together."""
-        if not any(known.at == at and known.message == message for known in self.faults):
+        """Note a fault and go on, so that independent faults are reported together, up to a hundred."""
+        if len(self.faults) < _MOST_FAULTS and not any(
+            known.at == at and known.message == message for known in self.faults
+        ):
             self.faults.append(Fault(message, at, hint, code))
 
     def missing(self, construct: str, at: int, hint: str | None = None) -> None:
@@ -133,7 +141,6 @@ class Context:
             )
 
 
-_MARK = re.compile(NOISE.pattern + r"|<<|>>|[{}()\[\]]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -157,14 +164,14 @@ def check_size(context: Context) -> None:
         context.fault(f"U+{ord(found.group()):04X} is half a character, not one", found.start())
         return
     depth = 0
-    for mark in _MARK.finditer(text):
-        word = mark.group()
+    for token in tokens(text):
+        word = token.text
         if word in ("{", "(", "[", "<<"):
             depth += 1
             if depth > limits.nesting:
                 context.fault(
                     f"brackets are nested more than {limits.nesting} deep",
-                    mark.start(),
+                    token.start,
                     "Flatten the query or split it.",
                     "limit",
                 )

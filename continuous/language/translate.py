@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Literal as OneOf
 from typing import cast
 
@@ -251,16 +251,16 @@ def _groups(root: Algebra) -> Iterator[Algebra]:
 
 
 def _products(group: Algebra, streams: Streams) -> Iterator[str]:
-    components: list[Names] = []
+    component_of: dict[str, set[str]] = {}
     for names in _parts(group, streams):
-        joined = names
-        apart = []
-        for component in components:
-            if component & joined:
-                joined |= component
-            else:
-                apart.append(component)
-        components = [*apart, joined] if joined else apart
+        joined: set[str] = set()
+        for name in names:
+            other = component_of.setdefault(name, {name})
+            if other is not joined:
+                joined, smaller = (joined, other) if len(joined) >= len(other) else (other, joined)
+                joined |= smaller
+                component_of.update(dict.fromkeys(smaller, joined))
+    components = {id(component): component for component in component_of.values()}.values()
     shown = [text for component in components if (text := _shown(component))]
     if len(shown) > 1:
         yield (
@@ -316,7 +316,7 @@ def _is_one_row(node: Algebra) -> bool:
     return isinstance(node, a.Group) and not node.keys
 
 
-def _shown(component: Names) -> str:
+def _shown(component: Set[str]) -> str:
     names = sorted(name for name in component if not name.startswith("_:"))
     more = ", …" if len(names) > _SHOWN else ""
     return ", ".join(f"?{name}" for name in names[:_SHOWN]) + more

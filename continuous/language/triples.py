@@ -231,13 +231,19 @@ class TripleTranslator:
                     return a.ZeroOrMore(inner)
                 return a.OneOrMore(inner) if modifier == "+" else a.ZeroOrOne(inner)
             case s.PathSequence(steps):
-                return fold(a.Sequence, [self.path(step) for step in steps])
+                return fold(a.Sequence, [self.path(step) for step in self._counted(steps)])
             case s.PathAlternative(options):
-                return fold(a.Alternative, [self.path(option) for option in options])
+                return fold(a.Alternative, [self.path(option) for option in self._counted(options)])
             case s.PathNegated(members):
                 forward = tuple(self.terms.iri(iri) for iri, inverse in members if not inverse)
                 backward = tuple(self.terms.iri(iri) for iri, inverse in members if inverse)
                 return a.NegatedSet(forward, backward)
+
+    def _counted(self, steps: tuple[s.PathText, ...]) -> tuple[s.PathText, ...]:
+        """The parts of a path, which are patterns; of too many only some, as the text is refused then."""
+        for step in steps[1:]:
+            self.context.count_pattern(step.at)
+        return steps[: self.context.limits.patterns]
 
     def _path(self, subject: TermPattern, path: a.PathExpr, obj: TermPattern) -> list[TriplePattern | a.Path]:
         """Section 18.2.2.5: links, inverses and sequences become triple patterns."""

@@ -28,6 +28,7 @@ ISO = re.compile(
     re.IGNORECASE,
 )
 GREATEST_MS = 2**53
+_LONGEST_DURATION = 200
 
 
 def duration_ms(context: Context, text: s.DurationText, what: str) -> int:
@@ -38,10 +39,13 @@ def duration_ms(context: Context, text: s.DurationText, what: str) -> int:
             text.at,
             f"Write {_iso_of(text)} instead of the words.",
         )
+    written = _written(text)
+    if len(written) > _LONGEST_DURATION:
+        context.fault(f"{what} has {len(written)} characters, which is no duration", text.at)
+        return 1
     nanoseconds = _nanoseconds(context, text)
     if nanoseconds is None:
         return 1
-    written = _written(text)
     if nanoseconds <= 0:
         context.fault(f"{what} must be longer than 0, it is {written}", text.at)
         return 1
@@ -121,11 +125,11 @@ def instant_ms(context: Context, text: s.InstantText, string_value: str | None) 
     """Milliseconds since the epoch of STARTING AT: a whole number or an xsd:dateTime (UTC without a zone)."""
     if string_value is None:
         assert isinstance(text.value, s.Number)
-        if re.fullmatch(r"\d+", text.value.text):
+        if re.fullmatch(r"\d{1,18}", text.value.text):
             return int(text.value.text)
         context.fault(f"STARTING AT takes whole milliseconds, not {text.value.text}", text.at)
         return None
-    if re.fullmatch(r"\d+", string_value):
+    if re.fullmatch(r"\d{1,18}", string_value):
         return int(string_value)
     try:
         moment = datetime.fromisoformat(string_value)

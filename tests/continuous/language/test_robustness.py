@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from pathlib import Path
+
+import pytest
 
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.parser import DIALECTS
@@ -42,3 +45,34 @@ def test_a_mutilated_text_never_crashes_the_parser() -> None:
         slowest = max(slowest, time.perf_counter() - start)
     assert refused > 300
     assert slowest < 5  # seconds; tens of milliseconds on an idle machine
+
+
+N = 30_000
+STREAM = "SELECT * WHERE { STREAM <urn:s> [RANGE %s] { ?a ?b ?c } }"
+LONG = {
+    "an open string": "SELECT * { ?s ?p " + '"' + '\\"' * N,
+    "open long strings": "SELECT * { ?s ?p " + '"""' + '\\"""\n' * N,
+    "escapes": "SELECT * { ?s ?p '" + "\\n" * N + "' }",
+    "words of windows": "SELECT * { " + "STREAM-" * N,
+    "a name of parts": "SELECT * { " + "a." * N,
+    "letters beyond ASCII": "SELECT * { " + "é" * N,
+    "a path": "SELECT * { ?s " + "<a>/" * N + "<b> ?o }",
+    "alternatives": "SELECT * { ?s " + "<a>|" * N + "<b> ?o }",
+    "the same alias": "SELECT " + "(COUNT(*) AS ?x) " * 5_000 + "{}",
+    "unconnected patterns": "SELECT * { " + "".join(f"?s{n} <p> ?o{n} . " for n in range(4_900)) + "}",
+    "a duration of digits": STREAM % ("1" * N + "s"),
+    "a duration of parts": STREAM % ("1s" * N),
+    "a long xsd:duration": STREAM % ("PT" + "1H" * N),
+    "an instant of digits": STREAM % ("10s SLIDE 1s STARTING AT " + "1" * 5_000),
+    "a limit of digits": "SELECT * { ?s ?p ?o } LIMIT " + "9" * N,
+    "a number of digits": "SELECT * { ?s ?p ?o FILTER(?o > " + "9" * N + ") }",
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_long_text_is_judged_soon_and_in_words(kind: str) -> None:
+    start = time.process_time()
+    for dialect in (None, "cqels"):
+        with contextlib.suppress(QuadrillError):
+            parse(LONG[kind], dialect=dialect)
+    assert time.process_time() - start < 20  # seconds; what is read twice for each character takes minutes
