@@ -9,8 +9,6 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.sparql.tokens import tokens
-
 from ..algebra.nodes import Var
 from ..algebra.query import Dialect
 
@@ -141,6 +139,8 @@ class Context:
             )
 
 
+_MARK = re.compile(NOISE.pattern + r"|<<|>>|[{}()\[\]]")
+_OPENERS = ("{", "(", "[", "<<")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -164,17 +164,22 @@ def check_size(context: Context) -> None:
         context.fault(f"U+{ord(found.group()):04X} is half a character, not one", found.start())
         return
     depth = 0
-    for token in tokens(text):
-        word = token.text
-        if word in ("{", "(", "[", "<<"):
-            depth += 1
+    for mark in _MARK.finditer(text):
+        word = mark.group()
+        if word in _OPENERS or _is_open(word):
+            # The grammar reads a long string that does not end as a short one and what stands behind it.
+            depth += 1 if word in _OPENERS else sum(map(word.count, _OPENERS))
             if depth > limits.nesting:
                 context.fault(
                     f"brackets are nested more than {limits.nesting} deep",
-                    token.start,
+                    mark.start(),
                     "Flatten the query or split it.",
                     "limit",
                 )
                 return
         elif word in ("}", ")", "]", ">>"):
             depth = max(0, depth - 1)
+
+
+def _is_open(word: str) -> bool:
+    return word[:3] in ('"""', "'''") and (len(word) < 6 or word[-3:] != word[:3])
