@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quadrill.continuous.streams.times import duration_ms
-from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.errors import StoreFormatError, StoreUnwritableError
 from quadrill.store.logs.change_log import Retention
+from quadrill.store.logs.segments import DAMAGED
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.registry import Registry, default_url
+from quadrill.store.registry import REGISTRY, Registry, default_url
 from quadrill.store.sparql.guard import TextLimits
 
 from .config import Settings
@@ -45,6 +46,9 @@ def open_registry(settings: Settings) -> Registry:
     if folder is None:
         return Registry.open("sqlite://")
     make_folder(folder)
+    file = folder / REGISTRY
+    if not file.exists() and any(log.stat().st_size for log in (folder / "engine" / "input").glob("*.log")):
+        raise StoreFormatError(f"the registry {file} is gone, though queries ran here", hint=DAMAGED)
     return Registry.open(default_url(folder))
 
 

@@ -11,11 +11,9 @@ from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
 from quadrill.store.errors import QuadrillError, StoreUnwritableError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.registry import Registry
+from quadrill.store.registry import REGISTRY, Registry
 
 from ..http.errors import HttpError
-
-REGISTRY_FILE = "registry.sqlite"
 
 
 class RestoreError(QuadrillError):
@@ -40,7 +38,7 @@ def make(store: QuadStore, registry: Registry, folder: object) -> dict[str, Any]
     version = store.backup(target)
     source = _sqlite_file(registry.url)
     if source is not None:
-        copy_sqlite(source, target / REGISTRY_FILE)
+        copy_sqlite(source, target / REGISTRY)
     return {"folder": str(target), "version": version, "registry": source is not None}
 
 

@@ -250,8 +250,8 @@ class Feed:
         """Where the feed is, for a checkpoint; nothing may wait."""
         return [self.number, self._assigned, self._place, self._reset_place, self.epoch_id]
 
-    def restore(self, figures: Sequence[int], rows: Sequence[tuple[int, int | None, str, str]]) -> None:
-        """Continue from a checkpoint.
+    def restore(self, figures: Sequence[int], rows: Sequence[tuple[int, int | None, str, str]]) -> bool:
+        """Continue from a checkpoint; False when events before it are missing: who resumes there is reset.
 
         Args:
             figures: what `figures` gave.
@@ -260,15 +260,24 @@ class Feed:
         """
         self.number, self._assigned, self._place, self._reset_place, self.epoch_id = figures
         kept: list[FeedEvent] = []
+        next_place, whole = 0, True
         for place, number, kind, data in rows:
             event = FeedEvent(number, kind, data)  # type: ignore[arg-type]  # what was written
             if place > self._place:
                 self._written[place] = event
             elif place > self._reset_place:
+                if kept and place != next_place:
+                    whole = False
+                    kept.clear()
                 kept.append(event)
+                next_place = place + 1
+        if self._limit and self._place > self._reset_place and next_place != self._place + 1:
+            whole = False
+            kept.clear()
         self._dropped_to = next((event.id - 1 for event in kept if event.id is not None), self._assigned)
         self._keep(kept)
         self.last_id = self._assigned
+        return whole
 
     def end_of_replay(self) -> bool:
         """True when every event that had been written came again; otherwise ids go on behind the last one.

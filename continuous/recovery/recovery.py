@@ -53,6 +53,7 @@ class Recovery:
         self.checkpoints = Checkpointer(parts, journal)
         self.report: dict[str, Any] = {}
         self._closed = False
+        self._problems: list[str] = []
 
     def close(self) -> None:
         """Write the last checkpoint and close the journal."""
@@ -94,16 +95,13 @@ class Recovery:
         parts.streams.restore()
         journal.silent = True
         state: EngineSnapshot | None = None
-        problem: str | None = None
         try:
             state = read_state(self.checkpoints.path)
-            if state is None and journal.log.earliest > 1:
-                problem = "the checkpoint is gone"
         except StoreFormatError as error:
-            problem = error.message
-        usable = problem is None or journal.log.earliest == 1
+            self._problems.append(error.message)
+        usable = state is not None or journal.log.earliest == 1
         if not usable:
-            log.error("windows begin empty and feeds with a reset: %s", problem)
+            self._problems.append("without a checkpoint windows begin empty and feeds with a reset")
         processed, last = (0, 0) if state is None else (state.processed, state.last)
         if state is not None:
             state.require_followed(journal.log.earliest, journal.log.last, parts.store.logged_version)
@@ -127,8 +125,10 @@ class Recovery:
             "seconds": round(time.monotonic() - began, 3),
             "records": len(rest),
             "cut_bytes": journal.log.cut_bytes,
-            "problem": problem,
+            "problem": "; ".join(self._problems) or None,
         }
+        for problem in self._problems:
+            log.error(problem)
         log.info("recovered in %(seconds)s s, %(records)s records replayed", self.report)
 
     # --- the state of the checkpoint ------------------------------------------------------------
@@ -194,7 +194,8 @@ class Recovery:
     def _entry(self, kept: EntrySnapshot) -> Entry:
         """One query of the checkpoint, with its feed."""
         feed = self._lifecycle.new_feed(kept.name)
-        feed.restore(kept.feed, self._journal.results.events(kept.feed[0]))
+        if not feed.restore(kept.feed, self._journal.results.events(kept.feed[0])):
+            self._problems.append(f"events of the feed {kept.name} are gone: who resumes there gets a reset")
         registration, created = registration_of(kept.members), kept.members["created"]
         entry = Entry(kept.name, registration, feed, created, state=kept.state, error=kept.error)
         self._parts.catalogue.add(entry)
@@ -223,7 +224,7 @@ class Recovery:
         parts.store.forward(parts.store.logged_version)
         for entry in parts.catalogue.entries():
             if not entry.feed.end_of_replay():
-                log.error("the end of the journal is lost: the feed %s begins anew", entry.name)
+                self._problems.append(f"the end of the journal is lost: the feed {entry.name} begins anew")
         parts.sequencer.settle()
         for stream in parts.streams:
             # The time that the server was away is no silence of the stream.

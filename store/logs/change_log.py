@@ -6,25 +6,29 @@ A commit is in the log before any reader sees it. The quad store (RocksDB, not s
 process but may lose its newest commits with the power; opening makes every commit after the checkpoint once
 more, in order, which changes nothing where it had been made (`store.recovery`). One SQLite file in WAL mode;
 ``synchronous=FULL`` is one fsync per group of commits. Nothing is trimmed that recovery may need.
+
+SQLite takes a damaged end of its write-ahead log for one that was never written, and does not look into the
+values of its pages. So the newest version is marked beside the file (`marks`), and rows have check sums.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 import sqlite3
 import threading
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, parse, serialize
-
-from ..changes.commit import Commit, GraphChange, graph_key, graph_of_key
-from ..errors import GoneError, StoreError, StoreFormatError, StoreUnwritableError
+from ..changes.commit import Commit
+from ..errors import GoneError, StoreError
+from .change_faults import FACTS, behind, damaged, facts_of, log_error, require_sound
+from .change_rows import COLUMNS, check_sum, commit_of, row_of
+from .marks import Mark
+from .reading import reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,15 @@ class ChangeLog(Protocol):
     on_disk: bool
     """True when commits survive the process; the quads must then be flushed before a checkpoint is noted."""
 
-    version: int
-    """The version of the newest commit; it never goes back."""
+    @property
+    def version(self) -> int:
+        """The version of the newest commit; it never goes back."""
+        ...
 
-    bulk_pending: bool
-    """True when a bulk load was begun and not ended: the stored counts may be wrong."""
+    @property
+    def bulk_pending(self) -> bool:
+        """True when a bulk load was begun and not ended: the stored counts may be wrong."""
+        ...
 
     @property
     def checkpoint(self) -> int:
@@ -124,12 +132,19 @@ CREATE TABLE commits (
     names TEXT,
     added BLOB,
     removed BLOB,
-    bytes INTEGER NOT NULL
+    bytes INTEGER NOT NULL,
+    digest INTEGER
 );
-CREATE TABLE counts (graph TEXT PRIMARY KEY, quads INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE counts (graph TEXT PRIMARY KEY, quads INTEGER NOT NULL, digest INTEGER) WITHOUT ROWID;
 INSERT INTO meta VALUES ('version', 0), ('checkpoint', 0), ('bytes', 0), ('bulk', 0);
 """
-_COMPRESS_FROM = 512
+_WITHOUT_SUMS = """
+BEGIN IMMEDIATE;
+ALTER TABLE commits ADD COLUMN digest INTEGER;
+ALTER TABLE counts ADD COLUMN digest INTEGER;
+COMMIT;
+"""
+"""For a log of an earlier release; its rows have no check sums."""
 
 
 class SqliteChangeLog:
@@ -145,24 +160,55 @@ class SqliteChangeLog:
         self._readers: list[sqlite3.Connection] = []
         self._closed = False
         self._readers_lock = threading.Lock()
-        new = not path.exists()
-        try:
-            self._db = self._connect()
-            if new:
-                self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+        with ExitStack() as undo:
+            self._mark = Mark(Mark.beside(path))
+            undo.callback(self._mark.close)
+            new = not path.exists()
+            try:
+                if new and self._mark.last:
+                    raise behind(path, 0, self._mark.last)
+                if not new:
+                    with reading(path) as db:
+                        require_sound(db, path, self._mark.last)
+                self._db = self._connect()
+                undo.callback(self._db.close)
+                if new:
+                    self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+                self._meta = self._opened()
+                (earliest,) = self._db.execute("SELECT min(version) FROM commits").fetchone()
+            except (sqlite3.Error, LookupError, ValueError, TypeError) as error:
+                raise log_error(path, error) from error
+            self._earliest = self.version + 1 if earliest is None else int(earliest)
+            undo.pop_all()
+
+    def _opened(self) -> dict[str, int]:
+        """What the log says of itself; one that is new or of an earlier release is made ready first."""
+        db = self._db
+        meta = facts_of(db)
+        if "check" not in meta:
+            if "digest" not in [row[1] for row in db.execute("PRAGMA table_info(commits)")]:
+                db.executescript(_WITHOUT_SUMS)
             # Which history this is: what else is kept of a dataset names it.
-            identity = secrets.randbits(62)
-            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (identity,))
-            meta = dict(self._db.execute("SELECT name, value FROM meta").fetchall())
-            self.version = int(meta["version"])
-            self._identity = int(meta["identity"])
-            self.checkpoint = int(meta["checkpoint"])
-            self.bulk_pending = bool(meta["bulk"])
-            self._bytes = int(meta["bytes"])
-            row = self._db.execute("SELECT min(version) FROM commits").fetchone()
-            self._earliest = int(row[0]) if row[0] is not None else self.version + 1
-        except (sqlite3.Error, KeyError) as error:
-            raise _log_error(path, error) from error
+            self._meta = {"identity": secrets.randbits(62), **meta}
+            with self._changing(identity=self._meta["identity"]):
+                pass
+            return self._meta
+        return {name: meta[name] for name in FACTS}
+
+    @property
+    def version(self) -> int:
+        """See `ChangeLog.version`."""
+        return self._meta["version"]
+
+    @property
+    def checkpoint(self) -> int:
+        """See `ChangeLog.checkpoint`."""
+        return self._meta["checkpoint"]
+
+    @property
+    def bulk_pending(self) -> bool:
+        """See `ChangeLog.bulk_pending`."""
+        return bool(self._meta["bulk"])
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=30)
@@ -174,72 +220,53 @@ class SqliteChangeLog:
 
     def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
         """See `ChangeLog.append`."""
-        rows = [_row(commit) for commit in commits]
-        size = self._bytes + sum(int(str(row[-1])) for row in rows)
-        version = commits[-1].version
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT INTO commits VALUES (?,?,?,?,?,?,?,?,?)", rows)
+        rows = [row_of(commit) for commit in commits]
+        size = self._meta["bytes"] + sum(int(str(row[-2])) for row in rows)
+        with self._changing(version=commits[-1].version, bytes=size, bulk=0) as db:
+            db.executemany("INSERT INTO commits VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
             self._write_counts(counts)
-            self._set(version=version, bytes=size, bulk=0)
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise _log_error(self._path, error) from error
-        self.version = version
-        self._bytes = size
-        self.bulk_pending = False
+        if self._durable:
+            self._mark.note(self.version)
 
     def begin_bulk(self) -> None:
         """See `ChangeLog.begin_bulk`."""
-        self._transact(bulk=1)
-        self.bulk_pending = True
+        with self._changing(bulk=1):
+            pass
 
     def end_bulk(self) -> None:
         """See `ChangeLog.end_bulk`."""
-        self._transact(bulk=0)
-        self.bulk_pending = False
+        with self._changing(bulk=0):
+            pass
 
     def mark_checkpoint(self, version: int) -> None:
         """See `ChangeLog.mark_checkpoint`."""
-        self._transact(checkpoint=version)
-        self.checkpoint = version
+        with self._changing(checkpoint=version):
+            pass
 
     def replace_counts(self, counts: Mapping[str, int]) -> None:
         """See `ChangeLog.replace_counts`."""
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute("DELETE FROM counts")
+        with self._changing() as db:
+            db.execute("DELETE FROM counts")
             self._write_counts(counts)
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise _log_error(self._path, error) from error
 
     def trim(self, now_ms: int) -> None:
         """See `ChangeLog.trim`."""
         oldest = now_ms - self._retention.max_age_ms
-        if self._bytes <= self._retention.max_bytes and not self._has_older(oldest):
+        kept = self._meta["bytes"]
+        if kept <= self._retention.max_bytes and not self._has_older(oldest):
             return
-        gone, last = 0, None
+        last = None
         query = (
             "SELECT version, at_ms, bytes FROM commits WHERE version <= ? AND version < ? ORDER BY version"
         )
         for version, at_ms, size in self._db.execute(query, (self.checkpoint, self.version)):
-            if self._bytes - gone <= self._retention.max_bytes and at_ms >= oldest:
+            if kept <= self._retention.max_bytes and at_ms >= oldest:
                 break
-            gone, last = gone + size, version
+            kept, last = kept - size, version
         if last is None:
             return
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute("DELETE FROM commits WHERE version <= ?", (last,))
-            self._set(bytes=self._bytes - gone)
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise _log_error(self._path, error) from error
-        self._bytes -= gone
+        with self._changing(bytes=kept) as db:
+            db.execute("DELETE FROM commits WHERE version <= ?", (last,))
         self._earliest = last + 1
 
     def backup(self, target: Path) -> None:
@@ -253,6 +280,9 @@ class SqliteChangeLog:
     def close(self) -> None:
         """Close every connection that is not being read."""
         self._db.close()
+        # Closing has moved everything to the main file and synced it, whatever the setting.
+        self._mark.note(self.version)
+        self._mark.close()
         with self._readers_lock:
             self._closed = True
             for reader in self._readers:
@@ -263,25 +293,28 @@ class SqliteChangeLog:
         row = self._db.execute("SELECT at_ms FROM commits ORDER BY version LIMIT 1").fetchone()
         return row is not None and row[0] < at_ms
 
-    def _transact(self, **values: int) -> None:
+    @contextmanager
+    def _changing(self, **facts: int) -> Iterator[sqlite3.Connection]:
+        """One transaction, with other facts at its end."""
+        meta = {**self._meta, **facts}
+        changed = {**facts, "check": check_sum([meta[name] for name in FACTS])}
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._set(**values)
+            yield self._db
+            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(changed.items()))
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
-            raise _log_error(self._path, error) from error
-
-    def _set(self, **values: int) -> None:
-        self._db.executemany(
-            "UPDATE meta SET value = ? WHERE name = ?", [(value, name) for name, value in values.items()]
-        )
+            raise log_error(self._path, error) from error
+        self._meta = meta
 
     def _write_counts(self, counts: Mapping[str, int | None]) -> None:
         gone = [(graph,) for graph, count in counts.items() if count is None]
-        kept = [(graph, count) for graph, count in counts.items() if count is not None]
+        kept = [
+            (graph, count, check_sum((graph, count))) for graph, count in counts.items() if count is not None
+        ]
         self._db.executemany("DELETE FROM counts WHERE graph = ?", gone)
-        self._db.executemany("INSERT OR REPLACE INTO counts VALUES (?, ?)", kept)
+        self._db.executemany("INSERT OR REPLACE INTO counts VALUES (?, ?, ?)", kept)
 
     def _roll_back(self) -> None:
         try:
@@ -294,7 +327,12 @@ class SqliteChangeLog:
 
     def counts(self) -> dict[str, int]:
         """See `ChangeLog.counts`."""
-        return dict(self._db.execute("SELECT graph, quads FROM counts").fetchall())
+        counts = {}
+        for graph, quads, digest in self._db.execute("SELECT graph, quads, digest FROM counts"):
+            if digest is not None and digest != check_sum((graph, quads)):
+                raise damaged(self._path, f"the number of quads of {graph} is wrong")
+            counts[graph] = quads
+        return counts
 
     def after(self, version: int, limit: int | None = None) -> Iterator[Commit]:
         """See `ChangeLog.after`. Reads in pages, so no transaction stays open between two commits."""
@@ -309,8 +347,8 @@ class SqliteChangeLog:
         rows = self._page(version - 1, 1)
         if not rows or rows[0][0] != version:
             return None
-        digest = hashlib.sha256(str(self._identity).encode())
-        for value in rows[0]:
+        digest = hashlib.sha256(str(self._meta["identity"]).encode())
+        for value in rows[0][:-1]:
             digest.update(b"|" + (value if isinstance(value, bytes) else str(value).encode()))
         return digest.hexdigest()
 
@@ -334,7 +372,9 @@ class SqliteChangeLog:
                 if row[0] != version + 1:  # trimmed while we read
                     raise gone(version, self._earliest)
                 version = version + 1
-                yield _commit(row)
+                if row[-1] is not None and row[-1] != check_sum(row[:-1]):
+                    raise damaged(self._path, f"the check sum of version {version} is wrong")
+                yield commit_of(row[:-1])
             if len(rows) < page:
                 return
             left = None if left is None else left - len(rows)
@@ -346,8 +386,7 @@ class SqliteChangeLog:
             reader = self._readers.pop() if self._readers else self._connect()
         try:
             return reader.execute(
-                "SELECT version, at_ms, exact, cause, graphs, names, added, removed FROM commits"
-                " WHERE version > ? ORDER BY version LIMIT ?",
+                f"SELECT {COLUMNS}, digest FROM commits WHERE version > ? ORDER BY version LIMIT ?",
                 (version, count),
             ).fetchall()
         finally:
@@ -364,70 +403,4 @@ def gone(version: int, earliest: int) -> GoneError:
         f"the change log begins after version {earliest - 1}, version {version} was asked for",
         earliest=earliest - 1,
         hint="read the dataset anew and follow from its version",
-    )
-
-
-def _row(commit: Commit) -> tuple[object, ...]:
-    graphs = json.dumps({key: [change.added, change.removed] for key, change in commit.graphs.items()})
-    names = None
-    if commit.created or commit.dropped:
-        names = json.dumps([[graph_key(name) for name in part] for part in (commit.created, commit.dropped)])
-    added, removed = _pack(commit.added), _pack(commit.removed)
-    size = len(graphs) + len(names or "") + len(added or b"") + len(removed or b"") + 32
-    return (commit.version, commit.at_ms, commit.exact, commit.cause, graphs, names, added, removed, size)
-
-
-def _commit(row: tuple[object, ...]) -> Commit:
-    version, at_ms, exact, cause, graphs, names, added, removed = row
-    created, dropped = json.loads(str(names)) if names else ([], [])
-    return Commit(
-        version=int(str(version)),
-        at_ms=int(str(at_ms)),
-        added=_unpack(added),
-        removed=_unpack(removed),
-        created=_names(created),
-        dropped=_names(dropped),
-        exact=bool(exact),
-        graphs={key: GraphChange(plus, minus) for key, (plus, minus) in json.loads(str(graphs)).items()},
-        cause=None if cause is None else str(cause),
-    )
-
-
-def _names(keys: list[str]) -> tuple[NamedNode | BlankNode, ...]:
-    names = (graph_of_key(key) for key in keys)
-    return tuple(name for name in names if isinstance(name, (NamedNode, BlankNode)))
-
-
-def _pack(quads: tuple[Quad, ...]) -> bytes | None:
-    """N-Quads, compressed from half a kilobyte on; the first byte tells (N-Quads never begin with ``x``)."""
-    if not quads:
-        return None
-    data = serialize(quads, format=RdfFormat.N_QUADS) or b""
-    return data if len(data) < _COMPRESS_FROM else zlib.compress(data, 1)
-
-
-def _unpack(data: object) -> tuple[Quad, ...]:
-    if not isinstance(data, bytes):
-        return ()
-    if data[:1] == b"x":  # a zlib header; a line begins with < or _
-        data = zlib.decompress(data)
-    return tuple(parse(data, RdfFormat.N_QUADS))
-
-
-def _log_error(path: Path, error: Exception) -> StoreError:
-    text = str(error)
-    if (
-        "not a database" in text
-        or "malformed" in text
-        or isinstance(error, KeyError)
-        or "no such table" in text
-    ):
-        return StoreFormatError(
-            f"the change log {path} is damaged: {text}", hint="restore the data folder from a backup"
-        )
-    if "closed database" in text:
-        return StoreError("the store is closed")
-    return StoreUnwritableError(
-        f"the change log {path} cannot be written: {text}",
-        hint="check free space and permissions of the data folder",
     )

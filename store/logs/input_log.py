@@ -94,7 +94,7 @@ class SegmentedLog:
             self._remove_unused()
             path = self._path(self._segments[-1])
             self._length, self.last = whole_part(path) if path.exists() else (0, self._segments[-1] - 1)
-            self._mark = Mark(mark_of(folder)) if marked else None
+            self._mark = Mark(Mark.beside(folder)) if marked else None
             try:
                 self._require_durable(path)
             except StoreFormatError:
@@ -352,11 +352,6 @@ class SegmentedLog:
 
     def _path(self, first: int) -> Path:
         return self._folder / f"{first:020d}.log"
-
-
-def mark_of(folder: Path) -> Path:
-    """Where it is noted which records of a log are durable."""
-    return folder.with_name(f"{folder.name}.mark")
 
 
 def damaged(damage: Damage) -> StoreFormatError:

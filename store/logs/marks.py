@@ -22,23 +22,26 @@ class Mark:
     Attributes:
         first: the oldest number kept; 0 when that is not known.
         last: the newest durable one; 0 when nothing is known.
-        file: the open file.
+        file: the open file; negative where it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open or make a mark.
-
-        Raises:
-            OSError: it cannot be opened.
-        """
+        """Open or make a mark; one that cannot be opened says nothing, and nothing is noted there."""
         self._path = path
         self.first = self.last = 0
-        self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        data = os.read(self.file, MARK.size + 1)
-        if len(data) == MARK.size:
-            first, last, check = MARK.unpack(data)
-            if check == first ^ last:
-                self.first, self.last = first, last
+        self.file = -1
+        with contextlib.suppress(OSError):
+            self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            data = os.read(self.file, MARK.size + 1)
+            if len(data) == MARK.size:
+                first, last, check = MARK.unpack(data)
+                if check == first ^ last:
+                    self.first, self.last = first, last
+
+    @staticmethod
+    def beside(path: Path) -> Path:
+        """The path of the mark of a log."""
+        return path.with_name(f"{path.name}.mark")
 
     def note(self, last: int) -> None:
         """Write what is durable now; where the disk refuses, the mark stays behind, which is harmless."""
@@ -57,4 +60,6 @@ class Mark:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self.file)
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1

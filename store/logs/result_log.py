@@ -8,12 +8,17 @@ taken again has another one.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import StoreFormatError, StoreUnwritableError
+from .segments import DAMAGED
+
+log = logging.getLogger("quadrill.store")
 
 EventRow = tuple[int, int, int | None, str, str]
 """(feed, place in the feed, id, kind, data)"""
@@ -21,7 +26,7 @@ EventRow = tuple[int, int, int | None, str, str]
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
     feed INTEGER NOT NULL, place INTEGER NOT NULL, id INTEGER, kind TEXT NOT NULL, data TEXT NOT NULL,
-    PRIMARY KEY (feed, place)
+    digest INTEGER, PRIMARY KEY (feed, place)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS feeds (feed INTEGER PRIMARY KEY, name TEXT NOT NULL);
 """
@@ -37,7 +42,12 @@ class ResultLog:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
-        except sqlite3.Error as error:
+            if "digest" not in [row[1] for row in self._db.execute("PRAGMA table_info(events)")]:
+                # Events of an earlier release have no check sums.
+                self._db.execute("ALTER TABLE events ADD COLUMN digest INTEGER")
+        except sqlite3.DatabaseError as error:
+            if "not a database" in str(error) or "malformed" in str(error):
+                raise _damaged(path, error) from error
             raise _unwritable(path, error) from error
 
     def append(self, rows: Iterable[EventRow], forget: Iterable[tuple[int, int]] = ()) -> None:
@@ -46,9 +56,12 @@ class ResultLog:
         Raises:
             StoreUnwritableError: nothing was written.
         """
+        summed: list[tuple[object, ...]] = []
+        for row in rows:
+            summed.append((*row, check_sum(row)))
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT OR REPLACE INTO events VALUES (?,?,?,?,?)", rows)
+            self._db.executemany("INSERT OR REPLACE INTO events VALUES (?,?,?,?,?,?)", summed)
             self._db.executemany("DELETE FROM events WHERE feed = ? AND place <= ?", forget)
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
@@ -64,12 +77,16 @@ class ResultLog:
             raise _unwritable(self._path, error) from error
 
     def events(self, feed: int) -> list[tuple[int, int | None, str, str]]:
-        """(place, id, kind, data) of all events kept, in order."""
-        query = "SELECT place, id, kind, data FROM events WHERE feed = ? ORDER BY place"
+        """(place, id, kind, data) of all events kept, in order, without those that are damaged."""
+        query = "SELECT feed, place, id, kind, data, digest FROM events WHERE feed = ? ORDER BY place"
         try:
-            return self._db.execute(query, (feed,)).fetchall()
+            rows = self._db.execute(query, (feed,)).fetchall()
         except sqlite3.Error as error:
-            raise StoreFormatError(f"the result log {self._path} is damaged: {error}") from error
+            raise _damaged(self._path, error) from error
+        whole = [row[1:5] for row in rows if row[5] is None or row[5] == check_sum(row[:5])]
+        if len(whole) < len(rows):
+            log.error("%d events of the result log %s are damaged", len(rows) - len(whole), self._path)
+        return whole
 
     def newest(self, name: str) -> tuple[int, int, int] | None:
         """(feed, greatest place, greatest id) of the newest feed under a name that has events."""
@@ -120,6 +137,16 @@ class ResultLog:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+
+def check_sum(row: EventRow) -> int:
+    """The check sum of an event."""
+    feed, place, number, kind, data = row
+    return zlib.crc32(f"{feed} {place} {number} {kind} {data}".encode())
+
+
+def _damaged(path: Path, error: Exception) -> StoreFormatError:
+    return StoreFormatError(f"the result log {path} is damaged: {error}", hint=DAMAGED)
 
 
 def _unwritable(path: Path, error: sqlite3.Error) -> StoreUnwritableError:

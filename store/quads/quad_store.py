@@ -20,6 +20,7 @@ from ..folder import DataFolder, write_format
 from ..hosts import AllowedHosts
 from ..logs.change_log import ChangeLog, Retention, SqliteChangeLog
 from ..logs.memory_log import MemoryChangeLog
+from ..logs.segments import DAMAGED
 from ..remote import Fetcher, http_fetcher
 from ..sparql.guard import TextLimits
 from ..sparql.query import Querier
@@ -119,7 +120,7 @@ class QuadStore(StoreWrites):
         try:
             remove_copies(held.path)
             log = SqliteChangeLog(held.changes, durable=durable, retention=retention)
-            return cls(_open_quads(held), log, held, **options)
+            return cls(_open_quads(held, log), log, held, **options)
         except BaseException:
             if log is not None:
                 log.close()
@@ -311,9 +312,19 @@ class QuadStore(StoreWrites):
         self.close()
 
 
-def _open_quads(folder: DataFolder) -> Store:
+def _open_quads(folder: DataFolder, log: SqliteChangeLog) -> Store:
+    if log.version and not folder.quads.exists():
+        raise StoreFormatError(
+            f"the database {folder.quads} is gone, its change log is at version {log.version}", hint=DAMAGED
+        )
     try:
-        return Store(str(folder.quads))
+        store = Store(str(folder.quads))
+        if not log.version and not log.bulk_pending and next(iter(store), None) is not None:
+            raise StoreFormatError(
+                f"the database {folder.quads} has quads, its change log {folder.changes} has no commit",
+                hint=DAMAGED,
+            )
+        return store
     except RuntimeError as error:
         raise StoreFormatError(
             f"the database {folder.quads} is damaged: {error}", hint="restore the data folder from a backup"

@@ -3,9 +3,10 @@
 from .errors import RegistryError, RegistryFormatError, RegistryMigrationError
 from .records import JobRecord, QueryRecord, QueryState, StoredQueryRecord, StreamRecord, TokenRecord
 from .registry import Registry
-from .session import default_url
+from .session import REGISTRY, default_url
 
 __all__ = [
+    "REGISTRY",
     "JobRecord",
     "QueryRecord",
     "QueryState",

@@ -21,9 +21,15 @@ NAMING = {
 
 
 class Base(DeclarativeBase):
-    """The declarative root: holds the metadata that migrations compare with."""
+    """The declarative root: holds the metadata that migrations compare with.
+
+    Attributes:
+        digest: the row's check sum (`soundness`); None in one of an earlier release.
+    """
 
     metadata = MetaData(naming_convention=NAMING)
+
+    digest: Mapped[int | None] = mapped_column(BigInteger, sort_order=99)
 
 
 class QueryRow(Base):

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from ..errors import ConflictError, NotFoundError
 from .models import DroppedQueryRow, QueryRow
 from .records import QueryRecord
-from .session import Database
+from .session import Database, digest_of
 
 # Statements on the tables: many queries may be registered at a time, and mapped objects cost more.
 _QUERIES, _DROPPED = cast(Table, QueryRow.__table__), cast(Table, DroppedQueryRow.__table__)
@@ -90,7 +90,8 @@ class Queries:
 
 def _insert(connection: Connection, record: QueryRecord) -> QueryRecord:
     connection.execute(_TAKE_TOMBSTONE, {"of": record.name})
-    connection.execute(_INSERT, asdict(record))
+    values = asdict(record)
+    connection.execute(_INSERT, values | {"digest": digest_of(_QUERIES, values)})
     return record
 
 

@@ -9,6 +9,7 @@ from .migrate import current_revision, migrate
 from .prefixes import Prefixes
 from .queries import Queries
 from .session import Database
+from .soundness import require_rows, require_sound
 from .stored import StoredQueries
 from .streams import Streams
 from .tokens import Tokens
@@ -34,10 +35,13 @@ class Registry(Queries, Streams, StoredQueries, Prefixes, Tokens, Jobs):
             RegistryError: the URL is wrong or the database cannot be reached.
             RegistryMigrationError: a migration failed; the old schema is still there.
             RegistryFormatError: a newer program wrote the schema.
+            StoreFormatError: the SQLite file is damaged, or lacks changes that were durable.
         """
         database = Database(url)
         try:
+            require_sound(database)
             migrate(database)
+            require_rows(database)
         except BaseException:
             database.close()
             raise

@@ -7,41 +7,69 @@ because it leaves DDL outside of transactions; BEGIN is sent here, so that a mig
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Mapper, Session
 from sqlalchemy.pool import QueuePool
 
+from ..logs.marks import MARK, Mark
 from .errors import RegistryError
+from .models import Base
 
 BUSY_TIMEOUT_MS = 10_000
 CONNECT_TIMEOUT_S = 10
 SQLITE_BEGIN = "sqlite_begin"
+REGISTRY = "registry.sqlite"
+"""The file of the registry in a data folder."""
 
 
 def default_url(folder: Path) -> str:
     """The URL of the SQLite registry in a data folder."""
-    url = URL.create("sqlite", database=str(folder / "registry.sqlite"))
+    url = URL.create("sqlite", database=str(folder / REGISTRY))
     return url.render_as_string(hide_password=False)
+
+
+def digest_of(table: Table, values: Mapping[str, Any]) -> int:
+    """The check sum of a row, over all that is not given by the database."""
+    kept = [values[column.key] for column in table.columns if column.key not in ("position", "digest")]
+    return zlib.crc32(json.dumps([table.name, kept], sort_keys=True).encode())
+
+
+@event.listens_for(Base, "before_insert", propagate=True)
+@event.listens_for(Base, "before_update", propagate=True)
+def _add_digest(mapper: Mapper[Any], _connection: Connection, row: Any) -> None:
+    table = mapper.local_table
+    assert isinstance(table, Table)
+    row.digest = digest_of(table, {column.key: getattr(row, column.key) for column in table.columns})
 
 
 class Database:
     """An engine, and sessions that are one transaction each.
 
     Raises: RegistryError when the URL is wrong, its driver is missing, or the database refuses a statement.
+
+    Attributes:
+        path: the file of a SQLite database; None for any other.
+        mark: of the number of changes that the file counts (`soundness`).
     """
 
     def __init__(self, url: str) -> None:
         parsed = _checked_url(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
+        in_memory = parsed.database in (None, "", ":memory:")
+        self.path = Path(parsed.database or "") if self.is_sqlite and not in_memory else None
+        self.mark = None if self.path is None else Mark(Mark.beside(self.path))
         self.shown_url = parsed.render_as_string(hide_password=True)
         try:
             self.engine = _sqlite_engine(parsed) if self.is_sqlite else _postgresql_engine(parsed)
@@ -62,6 +90,9 @@ class Database:
         """One write transaction, committed at the end, rolled back when an error passes."""
         with self._session("BEGIN IMMEDIATE") as session:
             yield session
+            session.flush()
+            changes = self._count(session.connection())
+        self._note(changes)
 
     @contextmanager
     def statements(self) -> Iterator[Connection]:
@@ -69,6 +100,8 @@ class Database:
         with self.explained(), self.engine.connect() as connection:
             with connection.execution_options(**{SQLITE_BEGIN: "BEGIN IMMEDIATE"}).begin():
                 yield connection
+                changes = self._count(connection)
+        self._note(changes)
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -101,6 +134,22 @@ class Database:
     def close(self) -> None:
         """Give back every connection."""
         self.engine.dispose()
+        if self.mark is not None:
+            self.mark.close()
+
+    def _count(self, connection: Connection) -> int:
+        """Count a change where the file keeps their number, in the transaction that makes it."""
+        if self.mark is None:
+            return 0
+        changes = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one()) + 1
+        connection.exec_driver_sql(f"PRAGMA user_version = {changes}")
+        return changes
+
+    def _note(self, changes: int) -> None:
+        """The change of this number is durable."""
+        if self.mark is not None:
+            with suppress(OSError):  # the mark stays behind, which is harmless
+                os.pwrite(self.mark.file, MARK.pack(0, changes, changes), 0)
 
     @contextmanager
     def _session(self, begin: str) -> Iterator[Session]:

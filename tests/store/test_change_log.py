@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -180,3 +182,94 @@ def test_a_log_without_its_tables_is_refused(tmp_path: Path) -> None:
     path.touch()
     with pytest.raises(StoreFormatError, match="damaged"):
         QuadStore.open(tmp_path / "data")
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """The folder of a process that was killed: much of the log is in its write-ahead log."""
+    folder = tmp_path / "killed"
+    with QuadStore.open(tmp_path / "run") as store:
+        for number in range(21):
+            fill(store, 1 + number % 3)
+            store.update(f"INSERT DATA {{ <http://a> <http://n> {number} }}")
+        shutil.copytree(tmp_path / "run", folder)
+    return folder
+
+
+def test_a_log_that_is_whole_opens_after_a_kill(killed: Path) -> None:
+    with QuadStore.open(killed) as store:
+        assert store.version >= 21 and len(list(store.commits_after(0))) == store.version
+
+
+@pytest.mark.parametrize("back", [100, 30_000, None])
+def test_a_damaged_or_missing_write_ahead_log_is_refused(killed: Path, back: int | None) -> None:
+    log = killed / "changes.sqlite-wal"
+    data = bytearray(log.read_bytes())
+    if back is None:
+        log.unlink()
+        data.clear()
+    else:
+        data[-back] ^= 0x10
+        log.write_bytes(data)
+    for _ in range(2):
+        with pytest.raises(StoreFormatError, match="was durable|damaged"):
+            QuadStore.open(killed)
+        assert not data or log.read_bytes() == data, "what is refused is left as it is"
+
+
+def test_a_file_that_is_gone_is_refused(killed: Path) -> None:
+    for file in ("changes.sqlite", "changes.sqlite-wal", "changes.sqlite-shm"):
+        (killed / file).rename(killed / f"{file}.away")
+    with pytest.raises(StoreFormatError, match="was durable"):
+        QuadStore.open(killed)
+    (killed / "changes.sqlite.mark").rename(killed / "changes.mark.away")
+    with pytest.raises(StoreFormatError, match="has quads, its change log .* has no commit"):
+        QuadStore.open(killed)
+    for away in killed.glob("*.away"):
+        away.replace(away.with_suffix("") if "sqlite" in away.name else killed / "changes.sqlite.mark")
+    (killed / "quads").rename(killed / "quads-away")
+    with pytest.raises(StoreFormatError, match="is gone, its change log is at version"):
+        QuadStore.open(killed)
+    (killed / "quads-away").rename(killed / "quads")
+    QuadStore.open(killed).close()
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ("UPDATE meta SET value = value + 1 WHERE name = 'checkpoint'", "check sum of its figures"),
+        ("DELETE FROM commits WHERE version > 20", "its newest commit is 20"),
+        ("UPDATE counts SET quads = quads + 1", "number of quads"),
+    ],
+)
+def test_values_that_nobody_wrote_are_refused(killed: Path, change: str, match: str) -> None:
+    with closing(sqlite3.connect(killed / "changes.sqlite")) as database:
+        database.execute(change)
+        database.commit()
+    with pytest.raises(StoreFormatError, match=match):
+        QuadStore.open(killed)
+
+
+def test_a_commit_that_nobody_made_is_not_told(killed: Path) -> None:
+    QuadStore.open(killed).close()
+    with closing(sqlite3.connect(killed / "changes.sqlite")) as database:
+        database.execute("UPDATE commits SET cause = 'another' WHERE version = 7")
+        database.commit()
+    with QuadStore.open(killed) as store:
+        assert len(list(store.commits_after(7))) == store.version - 7
+        with pytest.raises(StoreFormatError, match="check sum of version 7"):
+            list(store.commits_after(3))
+
+
+def test_a_log_of_an_earlier_release_gets_check_sums(killed: Path) -> None:
+    QuadStore.open(killed).close()
+    with closing(sqlite3.connect(killed / "changes.sqlite")) as database:
+        database.execute("ALTER TABLE commits DROP COLUMN digest")
+        database.execute("ALTER TABLE counts DROP COLUMN digest")
+        database.execute("DELETE FROM meta WHERE name = 'check'")
+        database.commit()
+    for _ in range(2):
+        with QuadStore.open(killed) as store:
+            before = store.version
+            fill(store, 1)
+            assert store.version == before + 1 == len(list(store.commits_after(0)))

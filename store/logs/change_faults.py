@@ -1,0 +1,74 @@
+"""What can be wrong with a change log: found before it is used, and told as errors."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from ..errors import StoreError, StoreFormatError, StoreUnwritableError
+from .change_rows import check_sum
+from .reading import faults_of
+from .segments import DAMAGED
+
+FACTS = ("version", "checkpoint", "bytes", "bulk", "identity")
+"""What the table ``meta`` says, and a check sum of these."""
+
+
+def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
+    """Look at a change log before it is used.
+
+    Raises:
+        StoreFormatError: it is damaged, or lacks the version that was durable.
+        sqlite3.Error, LookupError, ValueError, TypeError: so damaged that it cannot be looked at.
+    """
+    meta = facts_of(db)
+    version = meta["version"]
+    if "check" in meta:
+        if meta["check"] != check_sum([meta[name] for name in FACTS]):
+            raise damaged(path, "the check sum of its figures is wrong")
+        for fault in faults_of(db, "counts"):
+            raise damaged(path, fault)
+    if version < durable:
+        raise behind(path, version, durable)
+    (newest,) = db.execute("SELECT max(version) FROM commits").fetchone()
+    if (newest or version) != version or (newest is None and version):
+        raise damaged(path, f"it is at version {version}, its newest commit is {newest}")
+
+
+def facts_of(db: sqlite3.Connection) -> dict[str, int]:
+    """What a log says of itself: versions, sizes, which history it is."""
+    return {str(name): int(value) for name, value in db.execute("SELECT name, value FROM meta")}
+
+
+def behind(path: Path, version: int, durable: int) -> StoreFormatError:
+    """The error for a log that has lost its newest commits."""
+    return StoreFormatError(
+        f"the change log {path} ends at version {version}, version {durable} was durable: the file or its "
+        "write-ahead log is damaged, gone, or of another time",
+        hint=DAMAGED,
+    )
+
+
+def damaged(path: Path, what: str) -> StoreFormatError:
+    """The error for a log that cannot be believed."""
+    return StoreFormatError(f"the change log {path} is damaged: {what}", hint=DAMAGED)
+
+
+def log_error(path: Path, error: Exception) -> StoreError:
+    """The error for what SQLite says, or for what came out of it."""
+    text = str(error)
+    if (
+        "not a database" in text
+        or "malformed" in text
+        or not isinstance(error, sqlite3.Error)
+        or "no such table" in text
+    ):
+        return StoreFormatError(
+            f"the change log {path} is damaged: {text}", hint="restore the data folder from a backup"
+        )
+    if "closed database" in text:
+        return StoreError("the store is closed")
+    return StoreUnwritableError(
+        f"the change log {path} cannot be written: {text}",
+        hint="check free space and permissions of the data folder",
+    )

@@ -1,0 +1,75 @@
+"""A commit as a row of the change log, with a check sum; quads as N-Quads, compressed where that pays."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+
+from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, parse, serialize
+
+from ..changes.commit import Commit, GraphChange, graph_key, graph_of_key
+
+COLUMNS = "version, at_ms, exact, cause, graphs, names, added, removed"
+"""What a commit is made of, in the order of `commit_of`; behind them stand their size and their check sum."""
+_COMPRESS_FROM = 512
+
+
+def check_sum(values: Sequence[object]) -> int:
+    """The check sum of the values of a row."""
+    check = 0
+    for value in values:
+        check = zlib.crc32(
+            value if isinstance(value, bytes) else str(value).encode(), zlib.crc32(b"|", check)
+        )
+    return check
+
+
+def row_of(commit: Commit) -> tuple[object, ...]:
+    """The row of a commit, its size in bytes and its check sum."""
+    graphs = json.dumps({key: [change.added, change.removed] for key, change in commit.graphs.items()})
+    names = None
+    if commit.created or commit.dropped:
+        names = json.dumps([[graph_key(name) for name in part] for part in (commit.created, commit.dropped)])
+    added, removed = _pack(commit.added), _pack(commit.removed)
+    size = len(graphs) + len(names or "") + len(added or b"") + len(removed or b"") + 32
+    row = (commit.version, commit.at_ms, int(commit.exact), commit.cause, graphs, names, added, removed)
+    return (*row, size, check_sum(row))
+
+
+def commit_of(row: tuple[object, ...]) -> Commit:
+    """The commit of a row."""
+    version, at_ms, exact, cause, graphs, names, added, removed = row
+    created, dropped = json.loads(str(names)) if names else ([], [])
+    return Commit(
+        version=int(str(version)),
+        at_ms=int(str(at_ms)),
+        added=_unpack(added),
+        removed=_unpack(removed),
+        created=_names(created),
+        dropped=_names(dropped),
+        exact=bool(exact),
+        graphs={key: GraphChange(plus, minus) for key, (plus, minus) in json.loads(str(graphs)).items()},
+        cause=None if cause is None else str(cause),
+    )
+
+
+def _names(keys: list[str]) -> tuple[NamedNode | BlankNode, ...]:
+    names = (graph_of_key(key) for key in keys)
+    return tuple(name for name in names if isinstance(name, (NamedNode, BlankNode)))
+
+
+def _pack(quads: tuple[Quad, ...]) -> bytes | None:
+    """N-Quads, compressed from half a kilobyte on; the first byte tells (N-Quads never begin with ``x``)."""
+    if not quads:
+        return None
+    data = serialize(quads, format=RdfFormat.N_QUADS) or b""
+    return data if len(data) < _COMPRESS_FROM else zlib.compress(data, 1)
+
+
+def _unpack(data: object) -> tuple[Quad, ...]:
+    if not isinstance(data, bytes):
+        return ()
+    if data[:1] == b"x":  # a zlib header; a line begins with < or _
+        data = zlib.decompress(data)
+    return tuple(parse(data, RdfFormat.N_QUADS))

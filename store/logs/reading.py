@@ -1,0 +1,28 @@
+"""Looks at a SQLite file without writing to it: closing the last other connection would tidy damage away."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that reads a file and the write-ahead log beside it, and leaves both as they are.
+
+    Raises:
+        sqlite3.DatabaseError: the file is gone, or no database.
+    """
+    url = f"file:{quote(str(path.absolute()))}?mode=ro"
+    with closing(sqlite3.connect(url, uri=True, isolation_level=None, timeout=30)) as database:
+        yield database
+
+
+def faults_of(database: sqlite3.Connection, table: str | None = None, most: int = 1) -> list[str]:
+    """What is wrong with the pages of a file, or of one of its tables; nothing when they are sound."""
+    of = f"{most}" if table is None else table
+    found = [str(row[0]) for row in database.execute(f"PRAGMA integrity_check({of})")]
+    return [] if found == ["ok"] else found
