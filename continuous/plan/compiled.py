@@ -49,7 +49,6 @@ class CompiledPlan:
         self.source = ""
         self._step: Any = None
         self._timed: Any = None
-        self.renew()
 
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
         """Run one step, as `Plan.step` does."""
@@ -62,6 +61,8 @@ class CompiledPlan:
 
     def _special_step(self, changes: Mapping[SourceKey, Delta], steps: int) -> Delta:
         """The first step, one that is measured, or one before which joins look for better routes."""
+        if self._step is None:
+            self.renew()
         if steps >= self._replan_at:
             self._replan_every = min(2 * self._replan_every, self._replan_most)
             self._replan_at = steps + self._replan_every

@@ -136,8 +136,7 @@ class PlanState:
                     self._lookups.append(made)
         for join, number, view in shared:
             view.prepare(join.keys_of(number))
-        if shared or self._lookups:
-            self.compiled.renew()
+        self.compiled.renew()
 
     # --- steps ------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from ..output.feed import Feed
 from ..settings import EngineSettings
 from ..static.reading import Progress, entered
 from ..streams.accept import LogRecord
-from .prepare import PreparedQuery, Reads
+from .prepare import PreparedQuery
 from .registration import Registration
 from .running import RunningQuery
 
@@ -171,8 +171,9 @@ class QueryCatalogue:
         self._settings = settings
         self._entries: dict[str, Entry] = {}
         self._dropped: set[str] = set()
-        # The names that queries have had for what they make.
+        # The names that queries have had for what they make, and what they have read.
         self._result_iris: set[str] = set()
+        self._read: set[Made] = set()
         self._lock = threading.Lock()
         # Queries that have failed and are to begin anew.
         self.failed: deque[Entry] = deque()
@@ -233,9 +234,10 @@ class QueryCatalogue:
             )
 
     def note_result(self, prepared: PreparedQuery) -> None:
-        """A query is about to run, or to wait: what it makes has a name."""
+        """A query is about to run, or to wait: what it makes has a name, and what it reads has a reader."""
         if prepared.result_iri is not None:
             self._result_iris.add(prepared.result_iri)
+        self._read |= _read_by(prepared)
 
     def refuse_solution_streams(self, prepared: PreparedQuery) -> None:
         """Raises QueryTextError when a window reads the feed of a SELECT."""
@@ -252,12 +254,13 @@ class QueryCatalogue:
 
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
         """Raises InputError when a query would, over others perhaps, read a stream or graph that it makes."""
-        made = _made_by(prepared)
+        own = _read_by(prepared)
+        # What nobody has ever read leads nowhere: the others are not looked at.
+        made = [each for each in _made_by(prepared) if _is_read(each, own) or _is_read(each, self._read)]
         if not made:
             return
-        own = prepared.reads()
         others = [entry.prepared for entry in self.entries() if entry.name != prepared.name]
-        edges = [(other.reads(), _made_by(other)) for other in others if other is not None]
+        edges = [(_read_by(other), makes) for other in others if other and (makes := _made_by(other))]
         for start in made:
             reached = [start]
             for node in reached:
@@ -370,6 +373,7 @@ class QueryCatalogue:
 
 Made = tuple[str, str]
 """``stream`` or ``graph``, and its IRI."""
+_EVERY_GRAPH: Made = ("graph", "*")
 
 
 def _made_by(prepared: PreparedQuery) -> list[Made]:
@@ -379,7 +383,13 @@ def _made_by(prepared: PreparedQuery) -> list[Made]:
     return found if graph is None else [*found, ("graph", graph.value)]
 
 
-def _is_read(made: Made, reads: Reads) -> bool:
+def _read_by(prepared: PreparedQuery) -> set[Made]:
+    """The streams and graphs that a query reads, every graph being one of its own."""
+    reads = prepared.reads()
+    found = {("stream", iri) for iri in reads.streams} | {("graph", iri) for iri in reads.graphs}
+    return found | {_EVERY_GRAPH} if reads.every else found
+
+
+def _is_read(made: Made, read: set[Made]) -> bool:
     """True when what is made there can change the answer of a query that reads this."""
-    kind, iri = made
-    return iri in reads.streams if kind == "stream" else reads.every or iri in reads.graphs
+    return made in read or (made[0] == "graph" and _EVERY_GRAPH in read)

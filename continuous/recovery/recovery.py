@@ -184,6 +184,8 @@ class Recovery:
         store, statics = self._parts.store, self._parts.statics
         before = store.version
         store.forward(version)
+        if store.version == before:
+            return
         for each in range(before + 1, store.version + 1):
             statics.advance(each)
         statics.take_moved()

@@ -121,6 +121,8 @@ class Router:
         self._count = count()
         # Queries that have to be told of every commit.
         self._unfollowing: set[RunningQuery] = set()
+        # Queries with windows on variable streams, which may read every stream there is.
+        self._unbound: dict[RunningQuery, None] = {}
         # The streams that queries make.
         self._outputs: dict[RunningQuery, StreamState] = {}
         # Those that take inputs by themselves, and groups that do for their members.
@@ -179,6 +181,8 @@ class Router:
         self._places[running.name] = next(self._count)
         if running.statics is None:
             self._unfollowing.add(running)
+        if any(not isinstance(window.stream, NamedNode) for window in running.prepared.query.windows):
+            self._unbound[running] = None
         iri = running.prepared.made_stream
         output = None if iri is None else self._streams.find(iri)
         if output is not None:
@@ -197,6 +201,7 @@ class Router:
             self._leave_group(running)
             del self._places[running.name]
             self._unfollowing.discard(running)
+            self._unbound.pop(running, None)
             if running.statics is not None:
                 running.statics.stop()
             self.timetable.cancel(running.name)
@@ -333,7 +338,7 @@ class Router:
 
     def new_stream(self, iri: str) -> None:
         """A stream was declared: windows on unbound variables read every stream there is."""
-        for running in list(self._attached.values()):
+        for running in list(self._unbound):
             if running.timeline.windows.reads_every_stream:
                 self._index(running)
 
