@@ -2,16 +2,19 @@
 
 The store's parser tries every way to go on and names the place where the last one ended; ours names the
 token that is wrong, what it should be, and lists independent faults together. It reads a text only when the
-store has refused it, so nothing that the store takes depends on it.
+store has refused it, or when the store would take a name in HAVING for a variable without a value.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import QuadrillError, QueryTextError
+
+_HAVING = re.compile("having", re.IGNORECASE)
 
 
 @contextmanager
@@ -32,6 +35,28 @@ def told_better(text: str, base_iri: str) -> Iterator[None]:
         if found is None:
             raise
         raise found from refused
+
+
+def refuse_aliases(text: str, base_iri: str) -> None:
+    """Refuse a query whose HAVING names a SELECT alias, as continuous queries may.
+
+    In SPARQL that is a variable without a value: the store would answer with no rows.
+
+    Raises:
+        QueryTextError: it does.
+    """
+    if _HAVING.search(text) is None:
+        return
+    try:
+        named = parse(text, dialect="sparql", base_iri=base_iri).named_aliases
+    except QuadrillError:
+        # The store judges it.
+        return
+    if named:
+        raise QueryTextError(
+            f"HAVING names ?{named[0]}, which SPARQL binds only behind it",
+            hint="Write its expression again in HAVING; continuous queries may name aliases there.",
+        )
 
 
 def _found(text: str, base_iri: str) -> QueryTextError | None:

@@ -74,7 +74,8 @@ class ContinuousQuery:
     (or, for C-SPARQL's bare names, ``result_name``). ``describe`` lists DESCRIBE's terms.
     ``refresh_every_ms`` is REFRESH EVERY and ``into_graph`` INTO GRAPH. ``report`` holds Kolibrie's
     REPORT word when the text has one. ``parameters`` are the placeholder
-    names that were found (bound ones included). ``warnings`` are sentences for the user.
+    names that were found (bound ones included), ``named_aliases`` the SELECT aliases that stand where
+    SPARQL does not see them (HAVING). ``warnings`` are sentences for the user.
     """
 
     text: str
@@ -98,6 +99,7 @@ class ContinuousQuery:
     prefixes: dict[str, str] = field(default_factory=dict)
     base_iri: str | None = None
     parameters: tuple[str, ...] = ()
+    named_aliases: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 

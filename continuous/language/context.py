@@ -90,6 +90,7 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     unsupported: list[Fault] = field(default_factory=list)
     found_parameters: dict[str, None] = field(default_factory=dict)
+    named_aliases: dict[str, None] = field(default_factory=dict)
     window_variables: dict[str, NamedNode] = field(default_factory=dict)
     patterns: int = 0
     _hidden: int = 0

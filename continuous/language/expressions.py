@@ -79,11 +79,12 @@ class ExpressionTranslator:
         """The algebra of an expression.
 
         ``aggregates`` collects set functions; without it they are a fault that names ``place``.
-        ``aliases`` are SELECT aliases to be read as their expressions (HAVING of CQELS-QL).
+        ``aliases`` are SELECT aliases to be read as their expressions, where SPARQL would not.
         """
         match node:
             case s.Variable(name):
                 if aliases and name in aliases:
+                    self.context.named_aliases[name] = None
                     rest = {alias: value for alias, value in aliases.items() if alias != name}
                     return self.translate(aliases[name], aggregates, aliases=rest, place=place)
                 return self.triples.variable(node)

@@ -67,9 +67,7 @@ class _Modification:
         self.alias_keys: set[str] = set()
 
     def _find_aliases(self) -> dict[str, s.Expression]:
-        """The SELECT aliases that GROUP BY and HAVING of CQELS-QL may name."""
-        if self.context.dialect != "cqels":
-            return {}
+        """The SELECT aliases that HAVING may name, and GROUP BY of CQELS-QL."""
         scope = self.scopes.of(self.node)
         return {
             item.variable.name: item.expression
@@ -121,7 +119,7 @@ class _Modification:
 
     def _variable_key(self, node: s.Variable) -> None:
         var = self.triples.variable(node)
-        if node.name not in self.aliases:
+        if node.name not in self.aliases or self.context.dialect != "cqels":
             self.keys.append(var)
             return
         # CQELS-QL: GROUP BY ?alias means GROUP BY (expression AS ?alias).

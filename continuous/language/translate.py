@@ -73,6 +73,7 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
         prefixes=dict(terms.prefixes),
         base_iri=terms.base,
         parameters=tuple(context.found_parameters),
+        named_aliases=tuple(context.named_aliases),
         warnings=tuple(context.warnings),
     )
 

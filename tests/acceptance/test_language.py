@@ -82,6 +82,31 @@ def test_group_by_having_and_order_by_may_name_aliases(bench: Bench) -> None:
     assert bench.feed(q) == [ins(1, "x 2 2")]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "REGISTER ISTREAM :out AS SELECT ?g (COUNT(?s) AS ?n) FROM NAMED WINDOW :w ON <{s}> [RANGE 10] "
+        "WHERE {{ WINDOW :w {{ ?s :g ?g }} }} GROUP BY ?g HAVING(?n > 1) ORDER BY DESC(?n)",
+        "REGISTER QUERY out AS SELECT ?g (COUNT(?s) AS ?n) FROM STREAM <{s}> [RANGE 10ms STEP 10ms] "
+        "WHERE {{ ?s :g ?g }} GROUP BY ?g HAVING(?n > 1) ORDER BY DESC(?n)",
+        "SELECT ?g ?n WHERE {{ {{ SELECT ?g (COUNT(?s) AS ?n) WHERE {{ STREAM <{s}> [RANGE 10 SLIDE 10] "
+        "{{ ?s :g ?g }} }} GROUP BY ?g HAVING(?n > 1) }} FILTER(?n < 9) }}",
+    ],
+)
+def test_every_dialect_names_aliases_in_having_and_order_by(bench: Bench, text: str) -> None:
+    s = bench.stream()
+    q = bench.register(text.format(s=s))
+    bench.push(s, 1, ":a :g :x . :b :g :x . :c :g :y .")
+    bench.beat(s, 10)
+    assert bench.now(q) == ["x 2"]
+
+
+def test_a_query_without_windows_names_aliases_in_having(bench: Bench) -> None:
+    q = bench.register("SELECT ?g (COUNT(?s) AS ?n) WHERE { ?s :g ?g } GROUP BY ?g HAVING (?n > 1)")
+    bench.update("INSERT DATA { :a :g :x . :b :g :x . :c :g :y }")
+    assert bench.now(q) == ["x 2"]
+
+
 def test_an_aggregate_alias_needs_no_parentheses(bench: Bench) -> None:
     s = bench.stream()
     q = bench.register(
@@ -96,6 +121,8 @@ def test_an_aggregate_alias_needs_no_parentheses(bench: Bench) -> None:
     [
         "SELECT COUNT(?s) AS ?n WHERE { ?s :p ?o }",
         "SELECT (?o + 1 AS ?v) (COUNT(?s) AS ?n) WHERE { ?s :p ?o } GROUP BY ?v",
+        "SELECT ?o (COUNT(?s) AS ?n) WHERE { ?s :p ?o } GROUP BY ?o HAVING (?n > 1)",
+        "SELECT * WHERE { SELECT ?o (COUNT(?s) AS ?n) { ?s :p ?o } GROUP BY ?o having(?n > 1 || ?o = 1) }",
     ],
 )
 def test_the_query_endpoint_refuses_these_as_sparql_does(bench: Bench, text: str) -> None:
