@@ -19,7 +19,7 @@ from .test_w3c_syntax import BASE, cases
 
 TESTS = Path(__file__).parents[2]
 OWN = sorted(path for path in (TESTS / "data").glob("*-queries/*") if path.suffix in (".cqels", ".rspql"))
-NOT_THE_TEXT = ("text", "prefixes", "parameters", "warnings", "base_iri")
+NOT_THE_TEXT = ("text", "prefixes", "parameters", "named_aliases", "warnings", "base_iri")
 
 
 def meaning(query: ContinuousQuery) -> str:
