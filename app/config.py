@@ -77,14 +77,30 @@ class Settings:
     read_only: bool = _setting(False, "", "Refuse everything that writes.")
 
     # how much
-    threads: int = _setting(16, "threads", "Worker threads for requests; event streams do not occupy one.")
+    threads: int = _setting(
+        16,
+        "threads",
+        "Worker threads for requests, four times as many while all wait; event streams occupy none.",
+    )
     max_header_bytes: int = _setting(65536, "bytes", "Largest request line and headers together.")
     max_body_bytes: int = _setting(1 << 28, "bytes", "Largest request body for graphs, uploads and updates.")
     max_query_bytes: int = _setting(1 << 20, "bytes", "Largest query text.")
     max_push_bytes: int = _setting(1 << 26, "bytes", "Largest body of one push to a stream.")
     request_timeout: float = _setting(
-        30.0, "seconds", "How long a client may take to send a request, and pause while it reads an answer."
+        30.0,
+        "seconds",
+        "How long a client may take to send a request, beside a second for each 64 KiB, and pause while it "
+        "reads an answer.",
     )
+    header_timeout: float = _setting(
+        5.0, "seconds", "How long a client may take to send the request line and headers."
+    )
+    max_connections: int = _setting(4096, "clients", "Most connections at a time, event streams not counted.")
+    max_connections_per_address: int = _setting(256, "clients", "Most connections of one address.")
+    max_unfinished_requests: int = _setting(
+        1024, "requests", "Most requests that have begun and are not whole; over it the oldest gets 408."
+    )
+    max_unfinished_per_address: int = _setting(128, "requests", "Most such requests of one address.")
     workers: int = _setting(
         2,
         "processes",

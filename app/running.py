@@ -13,6 +13,8 @@ from pathlib import Path
 
 from .application import create_app
 from .config import Settings
+from .http.connection import Patience
+from .http.intake import Crowd
 from .http.server import Server
 from .routes.shortcut import QueryShortcut
 from .upkeep.garbage import YoungCollections
@@ -60,12 +62,16 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
             host=settings.host,
             port=settings.port,
             threads=settings.threads,
-            timeout=settings.request_timeout,
-            max_header_bytes=settings.max_header_bytes,
+            patience=Patience(settings.header_timeout, settings.request_timeout, settings.max_header_bytes),
+            crowd=Crowd(
+                settings.max_connections,
+                settings.max_connections_per_address,
+                settings.max_unfinished_requests,
+                settings.max_unfinished_per_address,
+            ),
             shutdown_timeout=settings.shutdown_timeout,
             shortcut=QueryShortcut(services),
         )
-        server.bind()
         stack.callback(_stop, server, found)
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
         garbage = YoungCollections()

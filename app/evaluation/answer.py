@@ -19,8 +19,8 @@ from quadrill.store.errors import LimitError, QuadrillError
 
 from ..config import Settings
 from ..http import errors, negotiation
-from ..http.connection import AnswerBrokenError
 from ..http.errors import HttpError
+from ..http.reply import AnswerBrokenError
 from .processes import Process, Processes
 
 HEAD_BYTES = 64 << 10

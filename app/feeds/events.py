@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response
 
 from ..http.errors import HttpError, problem_response
-from ..http.server import CONNECTION
+from ..http.gateway import CONNECTION
 from .fanout import Fanout
 from .query_feeds import FeedSource
 from .sources import EventSource, blocking_stream

@@ -1,276 +1,302 @@
-"""One connection of the server: cheroot's, with deadlines, hand-over to the fan-out, and the short cut.
+"""One connection of a client: bytes received become whole requests, answers are sent.
 
-A worker thread keeps a connection for a moment after an answer, because the next request of a busy client is
-there within microseconds and the way through cheroot's selector costs more than the request. It lets go as
-soon as another connection waits, so that any number of clients is served.
+A connection belongs to one thread at a time: to the intake (intake.py) until a request is whole, then to the
+worker that answers it. Its socket never blocks; who wants to wait says how long.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import logging
+import select
 import socket
 import time
-from http import HTTPStatus
-from typing import Any, Protocol
+from dataclasses import dataclass
 
-from cheroot import server as cheroot_server
-from cheroot.makefile import MakeFile, StreamReader
+from . import strict, wire
+from .body_stream import SLOWEST_BYTES_PER_SECOND, BodyStream
+from .chunked import ChunkedBody
+from .refused import RefusedError
+from .wire import WireRequest
 
-from . import wire
-from .errors import MEDIA_TYPE
-
-log = logging.getLogger("quadrill.server")
-
-STAY_SECONDS = 0.005
-"""How long a worker waits for the next request of a connection while no other connection waits."""
-REST_SECONDS = 0.02
-"""How long the rest of a request may take that came in several pieces, before the ordinary way reads it."""
+COLLECTED_BYTES = 64 << 10
+"""A body up to this size is received before a worker is asked; of a larger one so much."""
 _RECEIVED_AT_ONCE = 16 << 10
-_UNREAD_TO_KEEP = 1 << 20
-_DRAIN_SECONDS = 3.0
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_POLLS = hasattr(select, "poll")
 
 
-class AnswerBrokenError(Exception):
-    """An answer ended early after its first byte was sent: the connection must be cut."""
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client may take, in seconds, and how much it may say.
+
+    Attributes:
+        header: for a head, from its first byte.
+        request: for a request without what a large body takes, and for a pause in an answer.
+        header_bytes: largest head.
+    """
+
+    header: float = 5.0
+    request: float = 30.0
+    header_bytes: int = 64 << 10
 
 
-class Shortcut(Protocol):
-    """Answers requests without the application (routes/shortcut.py)."""
+class Connection:
+    """A connected client.
 
-    paths: frozenset[str]
+    Attributes:
+        socket: not blocking.
+        address: of the client.
+        port: of the client.
+        data: received and not used yet.
+        request: the one that a worker is to answer.
+        deadline: when the intake is through with waiting.
+        draining: the last answer is sent; what still comes is not looked at.
+        waits_since: when a worker began to wait for the client; 0 while it does not.
+        handed_over: the socket was given away.
+    """
 
-    def take(self, request: wire.WireRequest, reply: wire.Reply, remote: str) -> bool: ...  # noqa: D102
+    __slots__ = (
+        *("address", "data", "deadline", "draining", "handed_over", "port", "request", "socket"),
+        *("waits_since", "_chunks", "_patience", "_poll", "_searched", "_skipped", "_unfinished"),
+    )
 
+    def __init__(self, sock: socket.socket, address: str, port: int, patience: Patience) -> None:
+        sock.setblocking(False)
+        self.socket = sock
+        self.address = address
+        self.port = port
+        self.data: bytes | bytearray = b""
+        self.request: WireRequest | None = None
+        self.deadline = 0.0
+        self.draining = False
+        self.waits_since = 0.0
+        self.handed_over = False
+        self._patience = patience
+        self._unfinished: WireRequest | None = None
+        self._chunks: ChunkedBody | None = None
+        self._poll: select.poll | None = None
+        self._searched = 0
+        self._skipped = False
 
-class DeadlineSocket(socket.SocketIO):
-    """Reads of one request share a deadline, so that a byte now and then does not hold a worker for ever."""
-
-    def __init__(self, sock: socket.socket, mode: str, allowed: float) -> None:
-        super().__init__(sock, mode)  # type: ignore[arg-type]
-        self._allowed = allowed
-        self._socket = sock
-        self._returned = b""
-        self.deadline: float | None = None
-
-    def give_back(self, data: bytes) -> None:
-        """Bytes that were received and are to be read once more."""
-        self._returned = data
+    # --- requests -------------------------------------------------------------------------------------------
 
     @property
-    def returned(self) -> bool:
-        """True while bytes that were given back are not read yet."""
-        return bool(self._returned)
+    def in_head(self) -> bool:
+        """True while the head of a request is here in part."""
+        return bool(self.data) and self._unfinished is None
 
-    def readinto(self, buffer: Any) -> int | None:
-        """Read what is there, waiting no longer than the request may still take."""
-        if self._returned:
-            size = min(len(buffer), len(self._returned))
-            buffer[:size] = self._returned[:size]
-            self._returned = self._returned[size:]
-            return size
-        if self.deadline is not None:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("timed out")
-            self._socket.settimeout(min(left, self._allowed))
-        try:
-            return super().readinto(buffer)
-        finally:
-            if self.deadline is not None:
-                self._socket.settimeout(self._allowed)
+    @property
+    def in_body(self) -> bool:
+        """True while a head is here and its body in part."""
+        return self._unfinished is not None
 
+    def receive(self) -> bool:
+        """Take what has come; False at the end of what the client sends.
 
-class _RequestReader(StreamReader):
-    def __init__(self, raw: DeadlineSocket) -> None:
-        super(StreamReader, self).__init__(raw)
-        self._socket = raw
-        self.bytes_read = 0
-
-    def has_data(self) -> bool:
-        """True when the next request may be here already, where no selector sees it."""
-        return super().has_data() or self._socket.returned  # type: ignore[no-untyped-call]
-
-
-class Request(cheroot_server.HTTPRequest):
-    """A request that cheroot reads."""
-
-    def parse_request(self) -> None:
-        """Read the head of the next request."""
-        self.conn.start_request(self)
-        super().parse_request()
-
-    def send_headers(self) -> None:
-        """An answer that comes before a large body was read closes the connection afterwards.
-
-        cheroot would read what is left into memory to keep the connection.
+        Raises: OSError when the client is gone.
         """
-        if self.unread() > _UNREAD_TO_KEEP:
-            self.close_connection = True
-        super().send_headers()
+        try:
+            piece = self.socket.recv(_RECEIVED_AT_ONCE)
+        except (BlockingIOError, InterruptedError):
+            return True
+        if not piece:
+            return False
+        if not self.data:
+            self.data = piece
+        else:
+            if isinstance(self.data, bytes):
+                self.data = bytearray(self.data)
+            self.data += piece
+        return True
 
-    def unread(self) -> int:
-        """Bytes of the request body that nobody has read; a chunked body counts as endless."""
-        if not self.ready:
-            return 0
-        if self.chunked_read:
-            return 0 if getattr(self.rfile, "closed", False) else _UNREAD_TO_KEEP + 1
-        return int(getattr(self.rfile, "remaining", 0))
+    def next_request(self) -> WireRequest | None:
+        """The next request of what was received: with its body, or with the beginning of a large one.
 
-    def simple_response(self, status: Any, msg: str = "") -> None:
-        """A fault found before the application saw the request, as a problem document."""
-        code = int(str(status)[:3])
-        if code in (408, 414, 413, 400):
-            self.close_connection = True
-        title = HTTPStatus(code).phrase
-        body = (
-            json.dumps(
-                {
-                    "type": "urn:quadrill:problem:http",
-                    "title": title,
-                    "status": code,
-                    "detail": msg or title,
-                    "code": "http",
-                }
-            ).encode()
-            + b"\n"
+        Raises: RefusedError.
+        """
+        request = self._unfinished
+        if request is None:
+            data = self.data
+            if not data:
+                return None
+            if not self._searched and isinstance(data, bytes):
+                # Nearly always a plain request came in one piece.
+                request = wire.parse(data)
+                if request is not None and request.body_at <= self._patience.header_bytes:
+                    size = request.body_at + request.fields.body_length
+                    if len(data) >= size:
+                        request.body = data[request.body_at : size]
+                        self.data = data[size:]
+                        self._skipped = False
+                        return request
+            request = self._unfinished = self._head()
+            if request is None:
+                return None
+            if request.fields.chunked:
+                self._chunks = ChunkedBody()
+            if request.fields.expects:
+                self._tell_to_continue()
+        whole = (
+            self._length_body(request) if self._chunks is None else self._chunked_body(request, self._chunks)
         )
-        head = (
-            f"{self.server.protocol} {code} {title}\r\nContent-Type: {MEDIA_TYPE}\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        )
+        if not whole:
+            return None
+        self._unfinished = None
+        self._chunks = None
+        return request
+
+    def _head(self) -> WireRequest | None:
+        data = self.data
+        if not self._skipped and data[:2] == b"\r\n":
+            # RFC 9112 section 2.2: one empty line before a request is no part of it.
+            data = self.data = data[2:]
+            self._skipped = True
+        end = data.find(wire.END, max(0, self._searched - len(wire.END)))
+        most = self._patience.header_bytes
+        if end < 0:
+            strict.check_begun(data, self._searched)
+            self._searched = len(data)
+            if len(data) <= most:
+                return None
+        at = end + len(wire.END)
+        if end < 0 or at > most:
+            if not 0 <= data.find(b"\r\n") < most:
+                raise RefusedError(414, f"the target of a request may have {most} bytes")
+            raise RefusedError(413, f"the header of a request may have {most} bytes")
+        self._searched = 0
+        self._skipped = False
+        head = bytes(data[:at])
+        self.data = data[at:]
+        return wire.parse(head) or strict.read(head)
+
+    def _length_body(self, request: WireRequest) -> bool:
+        length, data = request.fields.body_length, self.data
+        if len(data) >= length:
+            request.body = bytes(data[:length])
+            self.data = bytes(data[length:])
+            return True
+        if length > COLLECTED_BYTES and len(data) >= COLLECTED_BYTES:
+            request.stream = BodyStream(self, self._patience.request, length, None)
+            return True
+        return False
+
+    def _chunked_body(self, request: WireRequest, chunks: ChunkedBody) -> bool:
+        chunks.feed(self.data)
+        self.data = b""
+        if chunks.ended:
+            request.body = bytes(chunks.decoded)
+            self.data = chunks.rest
+            return True
+        if len(chunks.decoded) >= COLLECTED_BYTES:
+            request.stream = BodyStream(self, self._patience.request, 0, chunks)
+            return True
+        return False
+
+    def _tell_to_continue(self) -> None:
+        if not self.data:
+            with contextlib.suppress(OSError):
+                self.socket.send(_CONTINUE)
+
+    # --- waiting for the client -----------------------------------------------------------------------------
+
+    def wait_for_data(self, seconds: float) -> bool:
+        """True when something can be received, after so many seconds at most."""
+        if not _POLLS:
+            return _wait(self.socket, seconds, writing=False)
+        poll = self._poll
+        if poll is None:
+            poll = self._poll = select.poll()
+            poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def receive_more(self, most: int, seconds: float) -> bytes:
+        """Receive for a worker; nothing at the end of what the client sends.
+
+        Raises:
+            TimeoutError: nothing came for so many seconds.
+            OSError: the client is gone.
+        """
+        try:
+            return self.socket.recv(most)
+        except (BlockingIOError, InterruptedError):
+            pass
+        self.waits_since = time.monotonic()
+        try:
+            if seconds <= 0 or not _wait(self.socket, seconds, writing=False):
+                raise TimeoutError("the client sends nothing")
+            return self.socket.recv(most)
+        finally:
+            self.waits_since = 0.0
+
+    def send(self, data: bytes) -> None:
+        """Send all of ``data``, waiting while the client does not receive.
+
+        Raises:
+            TimeoutError: the client receives too slowly.
+            OSError: the client is gone.
+        """
+        try:
+            sent = self.socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        if sent < len(data):
+            self._send_rest(memoryview(data)[sent:])
+
+    def _send_rest(self, data: memoryview) -> None:
+        began = time.monotonic()
+        pause = self._patience.request
+        until = began + pause + len(data) / SLOWEST_BYTES_PER_SECOND
+        self.waits_since = began
+        try:
+            while data:
+                left = min(pause, until - time.monotonic())
+                if left <= 0 or not _wait(self.socket, left, writing=True):
+                    raise TimeoutError("the client receives too slowly")
+                with contextlib.suppress(BlockingIOError, InterruptedError):
+                    data = data[self.socket.send(data) :]
+        finally:
+            self.waits_since = 0.0
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def last_words(self, data: bytes) -> None:
+        """Send what the client can take at once, and that nothing follows it."""
         with contextlib.suppress(OSError):
-            self.conn.wfile.write(head.encode("latin-1") + body)
+            if data:
+                self.socket.send(data)
+            self.socket.shutdown(socket.SHUT_WR)
 
-
-class Connection(cheroot_server.HTTPConnection):
-    """A connection of a client."""
-
-    RequestHandlerClass = Request
-
-    def __init__(self, server: Any, sock: socket.socket, makefile: Any = MakeFile) -> None:
-        super().__init__(server, sock, makefile)
-        self._raw = DeadlineSocket(sock, "r", server.timeout)
-        self.rfile = _RequestReader(self._raw)
-        self.handed_over = False
-        self._request: Request | None = None
-
-    def start_request(self, request: Request) -> None:
-        """A request begins: it has to be here as a whole within the server's time-out."""
-        self._request = request
-        self._raw.deadline = time.monotonic() + self.server.timeout
-
-    def extend_deadline(self, seconds: float) -> None:
-        """A body is expected to take longer."""
-        self._raw.deadline = time.monotonic() + seconds
-
-    def communicate(self) -> bool:
-        """Answer requests, the present one and those that follow it closely; a worker calls this.
-
-        Returns:
-            False when the connection is to be closed.
-        """
-        server = self.server
-        buffer = bytearray(_RECEIVED_AT_ONCE)
-        while True:
-            # What cheroot has read ahead, it also has to go on with.
-            if not self.rfile.has_data():
-                ending = self._take_all(server, memoryview(buffer))
-                if ending is not None:
-                    return ending
-            if not super().communicate():  # type: ignore[no-untyped-call]
-                return False
-            if server.waiting or not server.ready:
-                return bool(server.can_add_keepalive_connection)
-
-    def _take_all(self, server: Any, buffer: memoryview) -> bool | None:
-        """Answer by the short cut as long as requests come that it takes.
-
-        Returns:
-            None when the ordinary way is to read on; else whether the connection is kept.
-        """
-        shortcut: Shortcut | None = server.shortcut
-        self.socket.settimeout(STAY_SECONDS)
+    def discard(self) -> bool:
+        """Take what has come, and forget it; False at the end of what the client sends."""
         try:
-            while True:
-                try:
-                    data = buffer[: self.socket.recv_into(buffer)].tobytes()
-                except TimeoutError:
-                    return bool(server.can_add_keepalive_connection)
-                if not data:
-                    return False
-                if shortcut is None or not self._taken(shortcut, data):
-                    return None
-                if server.waiting or not server.ready:
-                    return bool(server.can_add_keepalive_connection)
-        except OSError as error:
-            log.debug("a client is gone: %s", error)
-        except AnswerBrokenError as error:
-            log.warning("an answer was cut: %s", error)
-        finally:
-            self.socket.settimeout(server.timeout)
-        return False
-
-    def _taken(self, shortcut: Shortcut, data: bytes) -> bool:
-        """Try the short cut; what it does not take is given back."""
-        reply = wire.Reply(self.socket, self.server.server_name, self.server.timeout)
-        request = wire.parse(data)
-        if request is not None and request.path in shortcut.paths:
-            size = request.body_at + request.fields.body_length
-            if len(data) < size <= wire.MAX_REQUEST_BYTES:
-                data = self._rest(data, size)
-            if len(data) == size:
-                request.body = data[request.body_at :]
-                try:
-                    if shortcut.take(request, reply, self.remote_addr or "-"):
-                        return True
-                except (OSError, AnswerBrokenError):
-                    raise
-                except Exception as error:
-                    log.exception("the short cut failed")
-                    if reply.begun:
-                        raise AnswerBrokenError(str(error)) from error
-        self._raw.give_back(data)
-        return False
-
-    def _rest(self, data: bytes, size: int) -> bytes:
-        """The rest of a request's bytes: many clients send head and body in two pieces."""
-        until = time.monotonic() + REST_SECONDS
-        while len(data) < size and time.monotonic() < until:
-            try:
-                more = self.socket.recv(size - len(data))
-            except TimeoutError:
-                continue
-            if not more:
-                break
-            data += more
-        return data
+            return bool(self.socket.recv(1 << 16))
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
 
     def take_socket(self) -> socket.socket:
-        """Give the socket away; the worker will not touch it again."""
+        """Give the socket away; this connection will not touch it again."""
         self.handed_over = True
-        if self._request is not None:
-            self._request.sent_headers = True
-            self._request.close_connection = True
-        sock: socket.socket = self.socket
-        return sock.dup()
+        return self.socket.dup()
+
+    def cut(self) -> None:
+        """End the connection for whoever waits for its client; safe from any thread."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close; a socket that was handed over only loses the worker's descriptor of it."""
-        if self.handed_over:
-            self.rfile.close()
-            self.socket.close()
-            return
-        if self._request is not None and self._request.sent_headers and self._request.unread():
-            self._drain()
-        super().close()
+        """Close; of a socket that was given away only this descriptor."""
+        if not self.handed_over:
+            # A copy of this process may hold the descriptor: closing alone would not tell the client.
+            self.cut()
+        self.socket.close()
 
-    def _drain(self) -> None:
-        """Let the client read an early answer: closing on unread input would reset the connection."""
-        until = time.monotonic() + _DRAIN_SECONDS
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_WR)
-            self.socket.settimeout(0.5)
-            while time.monotonic() < until and self.socket.recv(1 << 16):
-                pass
+
+def _wait(sock: socket.socket, seconds: float, *, writing: bool) -> bool:
+    if _POLLS:
+        poll = select.poll()
+        poll.register(sock, select.POLLOUT if writing else select.POLLIN)
+        return bool(poll.poll(max(0.0, seconds) * 1000))
+    none: list[socket.socket] = []
+    return any(select.select(none if writing else [sock], [sock] if writing else none, none, seconds))

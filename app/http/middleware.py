@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from .gateway import BODY
 from .request_metrics import RequestMetrics
 
 ROUTE = "quadrill.route"
@@ -70,8 +71,9 @@ class Observed:
             if close is not None:
                 close()
             # How large a chunked body was is known only now, and only to its reader.
-            received = getattr(environ.get("wsgi.input"), "bytes_read", 0)
-            if max(received, int(environ.get("CONTENT_LENGTH") or 0)) > LARGE_BODY_BYTES:
+            large = environ.get(BODY)
+            received = int(environ.get("CONTENT_LENGTH") or 0) if large is None else large.received
+            if received > LARGE_BODY_BYTES:
                 _give_back()
             self._observer.ended(
                 environ["REQUEST_METHOD"],

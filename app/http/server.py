@@ -1,37 +1,48 @@
-"""The HTTP server: cheroot's thread pool, and sockets of event streams handed over to the fan-out thread.
+"""The HTTP server: a thread that reads requests, threads that answer them, and lanes that are never full.
 
-docs/decisions/0050-server.md tells why cheroot. What is added here:
+    intake.py --whole request--> workers.py --> short cut, else gateway.py --> reply.py
+                           +---> lanes: health, figures and the list of what runs have threads of their own
 
-- a view that answers with :class:`HandedOver` leaves its socket to the fan-out thread; the worker goes on;
-- faults that never reach the application (a malformed request line, oversize headers) are problem documents;
-- a request must arrive within ``request_timeout`` seconds as a whole, so that slow clients free their worker;
-- an error after the first byte of an answer breaks the connection: a cut answer never looks complete.
+docs/decisions/0050-server.md tells why it is ours. A view that takes the socket of its connection leaves it
+to the writer of event streams, and the worker goes on. An error after the first byte of an answer breaks the
+connection: a cut answer never looks complete.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import socket
-import sys
 import threading
-from collections.abc import Callable, Sized
-from typing import Any
-
-from cheroot import wsgi as cheroot_wsgi
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol
 
 from quadrill.store.errors import QuadrillError
 
-from .connection import AnswerBrokenError, Connection, Shortcut
+from . import wire
+from .connection import Connection, Patience
+from .gateway import Gateway
+from .intake import Crowd, Intake, within_open_files
+from .refused import RefusedError
+from .reply import AnswerBrokenError, Reply
+from .workers import Workers
 
 log = logging.getLogger("quadrill.server")
 
-CONNECTION = "quadrill.connection"
-KEEP_ALIVE_CONNECTIONS = 2000
 EVALUATION_STACK_BYTES = 16 << 20
+"""Evaluation runs on the workers' stacks: a nested query recurses in Oxigraph, and a full stack would end the
+process. The store moves what is deeper than its limit to a thread of its own."""
+STAY_SECONDS = 0.005
+"""How long a worker waits for the next request of a connection while no other connection waits: that of a
+busy client is there within microseconds, and the way through the intake costs more than the request."""
+LANES = (("/health/live",), ("/health/ready", "/metrics", "/processes"))
+"""Resources that are answered while every worker is busy; those of one line share their threads."""
+_LANE_THREADS = 2
+_MOST_WAITING = 4
+_BACKLOG = 1024
 _CANCEL_SECONDS = 1.0
-_END_SECONDS = 0.01
 
 
 class AddressError(QuadrillError):
@@ -40,88 +51,64 @@ class AddressError(QuadrillError):
     code = "address"
 
 
-class _Gateway(cheroot_wsgi.Gateway_10):
-    def get_environ(self) -> dict[str, Any]:  # type: ignore[override]  # its stub says None
-        environ: dict[str, Any] = super().get_environ()  # type: ignore[no-untyped-call]
-        environ[CONNECTION] = self.req.conn
-        # The path as it came: percent-decoding of graph names is done once, by us.
-        environ["RAW_URI"] = environ["REQUEST_URI"]
-        length = int(environ.get("CONTENT_LENGTH") or 0)
-        if length > 1 << 20:
-            # One megabyte a second is the slowest upload that may hold a worker.
-            self.req.conn.extend_deadline(self.req.server.timeout + length / (1 << 20))
-        return environ
+class Shortcut(Protocol):
+    """Answers requests without the application (routes/shortcut.py)."""
 
+    paths: frozenset[str]
 
-class _HttpServer(cheroot_wsgi.Server):
-    ConnectionClass = Connection
-    shortcut: Shortcut | None = None
-    waiting: Sized = ()
-    """Connections that no worker has taken yet."""
-    keep_alive_conn_limit = KEEP_ALIVE_CONNECTIONS
-
-    def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:
-        """Cheroot's messages go to our log; broken answers are told where they break."""
-        if isinstance(sys.exc_info()[1], AnswerBrokenError):
-            log.warning("an answer was cut: %s", sys.exc_info()[1])
-            return
-        log.log(level, "%s", msg, exc_info=traceback and level >= logging.ERROR)
+    def take(self, request: wire.WireRequest, reply: Reply, remote: str) -> bool: ...  # noqa: D102
 
 
 class Server:
-    """A listening server around a WSGI application, with a short cut past it.
-
-    Raises: AddressError when the address cannot be listened on.
-    """
+    """A listening server around a WSGI application, with a short cut past it."""
 
     def __init__(
         self,
-        application: Callable[..., Any],
+        application: Callable[..., Iterable[bytes]],
         *,
         host: str,
         port: int,
         threads: int = 16,
-        timeout: float = 30.0,
-        max_header_bytes: int = 65536,
+        patience: Patience | None = None,
+        crowd: Crowd | None = None,
         shutdown_timeout: float = 3.0,
         shortcut: Shortcut | None = None,
     ) -> None:
-        self._http = _HttpServer(
-            (host, port),
-            application,
-            numthreads=threads,
-            max=threads,
-            request_queue_size=1024,
-            timeout=timeout,  # type: ignore[arg-type]  # cheroot takes any number
-            shutdown_timeout=shutdown_timeout,  # type: ignore[arg-type]
-        )
-        self._http.gateway = _Gateway
-        self._http.max_request_header_size = max_header_bytes
-        self._http.server_name = "Quadrill"
-        self._http.shortcut = shortcut
-        self._thread: threading.Thread | None = None
-        self._host = host
+        """Listen; connections wait until `start`.
 
-    def bind(self) -> None:
-        """Listen and start the workers; requests are answered from :meth:`serve` on.
+        Args:
+            application: answers what the short cut does not.
+            host: the address.
+            port: 0 for a free one.
+            threads: workers; four times as many while all of them wait.
+            patience: how long clients may take.
+            crowd: how many clients there may be.
+            shutdown_timeout: seconds that running requests have when the server stops.
+            shortcut: answers plain queries.
 
-        Evaluation runs on the workers' stacks, which are made the same on every platform: a nested query
-        recurses in Oxigraph, and a full stack would end the process. The store moves what is deeper than
-        its limit to a thread of its own.
+        Raises: AddressError when the address cannot be listened on.
         """
-        before = threading.stack_size(EVALUATION_STACK_BYTES)
-        try:
-            self._http.prepare()
-            self._http.waiting = self._http.requests._queue.queue
-        except OSError as error:
-            raise _address_error(self._host, self._http.bind_addr[1], error) from error
-        finally:
-            threading.stack_size(before)
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on."""
-        return int(self._http.bind_addr[1])
+        listener = _listen(host, port)
+        self._host = host
+        self.port: int = listener.getsockname()[1]
+        self._shortcut = shortcut
+        self._gateway = Gateway(application, self.port)
+        self._shutdown_timeout = shutdown_timeout
+        self._ending = False
+        self._workers = self._make_workers("quadrill-worker", threads, threads * _MOST_WAITING, stay=True)
+        self._lanes: dict[str, Workers] = {}
+        for number, paths in enumerate(LANES):
+            lane = self._make_workers(f"quadrill-lane-{number}", _LANE_THREADS, _LANE_THREADS, stay=False)
+            self._lanes.update(dict.fromkeys(paths, lane))
+        self._pools = (self._workers, *dict.fromkeys(self._lanes.values()))
+        self._intake = Intake(
+            listener,
+            patience or Patience(),
+            within_open_files(crowd or Crowd()),
+            self._dispatch,
+            self._look_after_workers,
+        )
+        self._thread = threading.Thread(target=self._intake.run, name="quadrill-intake", daemon=True)
 
     @property
     def url(self) -> str:
@@ -129,13 +116,10 @@ class Server:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self.port}/"
 
-    def serve(self) -> None:
-        """Serve until :meth:`stop` is called from elsewhere."""
-        self._http.serve()
-
     def start(self) -> None:
-        """Serve in a thread of its own."""
-        self._thread = threading.Thread(target=self.serve, name="quadrill-accept", daemon=True)
+        """Serve, in threads of its own."""
+        for pool in self._pools:
+            pool.start()
         self._thread.start()
 
     def stop(self, cancel: Callable[[], None] = lambda: None) -> bool:
@@ -147,36 +131,133 @@ class Server:
         Returns:
             False when a request still runs: Oxigraph evaluates something that nothing can interrupt.
         """
-        ending = threading.Thread(target=self._http.stop, name="quadrill-stop", daemon=True)
-        ending.start()
-        self._wake(ending)
-        ending.join(float(self._http.shutdown_timeout))
-        if ending.is_alive():
-            cancel()
-            ending.join(_CANCEL_SECONDS)
-        if self._thread is not None:
-            self._thread.join(_CANCEL_SECONDS)
-        return not ending.is_alive()
+        self._ending = True
+        if not self._thread.ident:
+            self._intake.close_unstarted()
+            return True
+        self._intake.stop()
+        self._thread.join(_CANCEL_SECONDS)
+        for pool in self._pools:
+            pool.stop()
+        if self._join(time.monotonic() + self._shutdown_timeout):
+            return True
+        cancel()
+        for pool in self._pools:
+            pool.cut_waiting()
+        return self._join(time.monotonic() + _CANCEL_SECONDS)
 
-    def _wake(self, ending: threading.Thread) -> None:
-        """Let the thread that waits for connections see the end, which it looks for twice a second."""
-        ending.join(_END_SECONDS)
-        address = self._http.bind_addr
-        if ending.is_alive() and isinstance(address, tuple):
-            with contextlib.suppress(OSError):
-                socket.create_connection(address[:2], timeout=_CANCEL_SECONDS).close()
+    def _join(self, until: float) -> bool:
+        return all([pool.join(until) for pool in self._pools])
+
+    def _make_workers(self, name: str, threads: int, most: int, *, stay: bool) -> Workers:
+        serve = partial(self._serve, stay=stay)
+        return Workers(name, threads, most, serve, stack_bytes=EVALUATION_STACK_BYTES)
+
+    def _dispatch(self, connection: Connection) -> None:
+        assert connection.request is not None
+        self._lanes.get(connection.request.path, self._workers).put(connection)
+
+    def _look_after_workers(self, now: float) -> bool:
+        return any([pool.look(now) for pool in self._pools])
+
+    # --- in a worker ----------------------------------------------------------------------------------------
+
+    def _serve(self, connection: Connection, *, stay: bool) -> None:
+        """Answer the request of a connection and, if the worker may stay, those that follow it closely."""
+        request, connection.request = connection.request, None
+        try:
+            while request is not None:
+                if not self._answer(connection, request):
+                    return
+                request = self._next_request(connection) if stay else None
+            if self._ending:
+                self._intake.close(connection)
+            else:
+                self._intake.put(connection)
+        except RefusedError as error:
+            self._intake.refuse(connection, error)
+        except AnswerBrokenError as error:
+            log.warning("an answer was cut: %s", error)
+            self._intake.close(connection)
+        except OSError as error:
+            log.debug("a client is gone: %s", error)
+            self._intake.close(connection)
+        except Exception:
+            log.exception("a request failed")
+            self._intake.close(connection)
+
+    def _answer(self, connection: Connection, request: wire.WireRequest) -> bool:
+        """True when the connection may have further requests."""
+        fields = request.fields
+        reply = Reply(
+            connection,
+            close=fields.close or self._ending,
+            bodiless=request.method == "HEAD",
+            minor_version=fields.minor_version,
+        )
+        if not self._taken(connection, request, reply):
+            self._gateway.answer(connection, request, reply)
+        if not reply.close and not connection.handed_over:
+            return True
+        if connection.handed_over:
+            self._intake.close(connection)
+        else:
+            self._intake.drain(connection)
+        return False
+
+    def _taken(self, connection: Connection, request: wire.WireRequest, reply: Reply) -> bool:
+        """Try the short cut."""
+        shortcut = self._shortcut
+        if shortcut is None or request.path not in shortcut.paths or not request.fields.plain:
+            return False
+        if request.stream is not None:
+            return False
+        try:
+            return shortcut.take(request, reply, connection.address)
+        except (OSError, AnswerBrokenError):
+            raise
+        except Exception as error:
+            log.exception("the short cut failed")
+            if reply.begun:
+                raise AnswerBrokenError(str(error)) from error
+        return False
+
+    def _next_request(self, connection: Connection) -> wire.WireRequest | None:
+        """The next request, if it is whole within a moment and nobody else waits for a worker."""
+        request = connection.next_request()
+        none_waits = self._workers.none_waits
+        while request is None and none_waits() and not self._ending:
+            if not connection.wait_for_data(STAY_SECONDS):
+                return None
+            if not connection.receive():
+                raise ConnectionResetError("the client has closed the connection")
+            request = connection.next_request()
+        return request
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        both = host == "::" and socket.has_dualstack_ipv6()
+        listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+    except OSError as error:
+        raise _address_error(host, port, error) from error
+    # An answer goes out as it is written; what is accepted inherits this.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _address_error(host: str, port: int, error: OSError) -> AddressError:
-    text = str(error)
-    if f"[Errno {errno.EADDRINUSE}]" in text or error.errno == errno.EADDRINUSE:
+    if error.errno == errno.EADDRINUSE:
         return AddressError(
             f"port {port} on {host} is in use by another program",
             code="port-in-use",
             hint="Choose another one with --port, or 0 for a free one.",
         )
-    if f"[Errno {errno.EACCES}]" in text:
+    if error.errno == errno.EACCES:
         return AddressError(
             f"port {port} on {host} may not be opened by this user", hint="Choose a port above 1023."
         )
-    return AddressError(f"cannot listen on {host} port {port}: {text}")
+    return AddressError(f"cannot listen on {host} port {port}: {error}")

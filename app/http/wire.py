@@ -1,31 +1,28 @@
-"""HTTP/1.1 on the wire, as far as the short cut reads and writes it.
+"""Requests on the wire: their form, and the quick reader of heads that are plain.
 
-What is read here is what all readers of HTTP agree on. A request that has anything unusual (RFC 9112: folded
+What is read here is what all readers of HTTP agree on. A head that has anything unusual (RFC 9112: folded
 lines, a header twice, transfer codings, other versions, a target in another form) is not ours to judge:
-`parse` gives None, and the ordinary way reads the same bytes.
+`parse` gives None, and strict.py reads the same bytes with h11.
 """
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from email.utils import formatdate
 from functools import lru_cache
-from itertools import chain
-from socket import socket
 from typing import TypeAlias
 
 from werkzeug.http import parse_cookie
 
 from .bodies import too_large
+from .body_stream import BodyStream
 
-MAX_REQUEST_BYTES = 64 << 10
-"""A request that is larger, head and body together, goes the ordinary way."""
+END = b"\r\n\r\n"
+"""The end of a head."""
+HOST = re.compile(r"(?:[A-Za-z0-9._~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
+"""The value of Host (RFC 9110 section 7.2): a name or address, and a port."""
 _MAX_KEPT_HEAD = 2048
-_END = b"\r\n\r\n"
-_LINE = re.compile(rb"(GET|POST) (/[!\"$-~]*) HTTP/1\.1")
+_LINE = re.compile(rb"([A-Z]+) (/[!\"$-~]*) HTTP/1\.1")
 _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?[ \t]*")
 _UNUSUAL = frozenset({"Transfer-Encoding", "Expect", "Upgrade", "Content-Encoding", "Te", "Trailer"})
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -36,19 +33,39 @@ Line: TypeAlias = tuple[str, str, bytes, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fields:
-    """The header of a request: values by name, each word of it with one capital; and the body's length."""
+    """The header of a request: values by name, each word of it with one capital; what it says of the rest.
+
+    Attributes:
+        values: a field that came several times is one value, joined.
+        body_length: bytes of the body; what a chunked one has is known at its end.
+        chunked: the body is chunked.
+        close: the connection ends with this request.
+        expects: the client waits for ``100 Continue`` before it sends the body.
+        minor_version: of HTTP/1.
+        plain: the quick reader read it: the short cut may take it.
+    """
 
     values: dict[str, str]
     body_length: int
+    chunked: bool = False
+    close: bool = False
+    expects: bool = False
+    minor_version: int = 1
+    plain: bool = True
 
 
 class WireRequest:
-    """One whole request. ``path`` and ``query_string`` are as they came, not decoded.
+    """One request. ``path`` and ``query_string`` are as they came, not decoded.
 
     Requests of one client with the same header share their ``fields``.
+
+    Attributes:
+        body_at: where the body begins in the bytes that the head was read from.
+        body: the whole body, unless it is large.
+        stream: a large body, received while it is read.
     """
 
-    __slots__ = ("body", "body_at", "fields", "headers", "method", "path", "query_string", "target")
+    __slots__ = ("body", "body_at", "fields", "headers", "method", "path", "query_string", "stream", "target")
 
     def __init__(self, line: Line, fields: Fields, body_at: int, body: bytes = b"") -> None:
         self.method, self.path, self.query_string, self.target = line
@@ -56,6 +73,7 @@ class WireRequest:
         self.headers = fields.values
         self.body_at = body_at
         self.body = body
+        self.stream: BodyStream | None = None
 
     def read(self, limit: int, what: str) -> bytes:
         """The body of the request, read once.
@@ -74,7 +92,7 @@ class WireRequest:
 
 def parse(data: bytes) -> WireRequest | None:
     """The request that ``data`` begins with, without its body; None for a head not whole or not plain."""
-    end = data.find(_END)
+    end = data.find(END)
     if end < 0:
         return None
     # A client repeats its header with every request; a first line with a query in it differs.
@@ -82,7 +100,7 @@ def parse(data: bytes) -> WireRequest | None:
         head = _kept_head(data[:end])
     else:
         head = _head(data[:end])
-    return None if head is None else WireRequest(*head, end + len(_END))
+    return None if head is None else WireRequest(*head, end + len(END))
 
 
 def _head(data: bytes) -> tuple[Line, Fields] | None:
@@ -113,7 +131,7 @@ def _fields(lines: bytes) -> Fields | None:
             return None
         found[name] = (field[2] or b"").decode("ascii")
     length = found.get("Content-Length", "0")
-    if not found.get("Host") or not _NUMBER.fullmatch(length):
+    if not HOST.fullmatch(found.get("Host", "")) or not _NUMBER.fullmatch(length):
         return None
     if found.get("Connection", "keep-alive").lower() != "keep-alive":
         return None
@@ -122,77 +140,3 @@ def _fields(lines: bytes) -> Fields | None:
 
 _kept_fields = lru_cache(maxsize=1024)(_fields)
 _kept_head = lru_cache(maxsize=1024)(_head)
-
-
-class Reply:
-    """One answer on a connection: of known length in one piece, or chunked."""
-
-    __slots__ = ("_chunked", "_head", "_server", "_socket", "_timeout", "begun", "status")
-
-    def __init__(self, sock: socket, server: str, timeout: float) -> None:
-        """Begin an answer.
-
-        Args:
-            sock: the connection.
-            server: the name of the server.
-            timeout: seconds that the client may take to receive a block.
-        """
-        self._socket = sock
-        self._server = server
-        self._timeout = timeout
-        self._head = b""
-        self._chunked = True
-        self.status = 0
-        self.begun = False
-
-    def start(self, status: str, headers: list[tuple[str, str]]) -> Callable[[bytes], None]:
-        """Take status and headers; they go out with the first block."""
-        self.status = int(status[:3])
-        self._chunked = "Content-Length" not in dict(headers)
-        form = _form(len(headers), self._chunked)
-        values = chain.from_iterable(headers)
-        self._head = (form % (status, *values, _date(int(time.time())), self._server)).encode("latin-1")
-        return self.write
-
-    def write(self, block: bytes) -> None:
-        """Send a block of a chunked answer."""
-        self._send(b"%b%x\r\n%b\r\n" % (self._head, len(block), block))
-        self._head = b""
-
-    def end(self, rest: Iterable[bytes]) -> None:
-        """Send what is left, and with it the end."""
-        self.begun = True
-        if self._chunked:
-            for block in rest:
-                self.write(block)
-            self._send(self._head + b"0\r\n\r\n")
-        else:
-            self._send(self._head + b"".join(rest))
-
-    def _send(self, data: bytes) -> None:
-        self.begun = True
-        try:
-            sent = self._socket.send(data)
-        except TimeoutError:
-            sent = 0
-        if sent < len(data):
-            self._send_rest(memoryview(data)[sent:])
-
-    def _send_rest(self, data: memoryview) -> None:
-        """Send to a client that does not receive as fast as we send."""
-        brief = self._socket.gettimeout()
-        self._socket.settimeout(self._timeout)
-        while data:
-            data = data[self._socket.send(data) :]
-        self._socket.settimeout(brief)
-
-
-@lru_cache(maxsize=64)
-def _form(headers: int, chunked: bool) -> str:
-    coding = "Transfer-Encoding: chunked\r\n" if chunked else ""
-    return "HTTP/1.1 %s\r\n" + "%s: %s\r\n" * headers + coding + "Date: %s\r\nServer: %s\r\n\r\n"
-
-
-@lru_cache(maxsize=2)
-def _date(second: int) -> str:
-    return formatdate(second, usegmt=True)

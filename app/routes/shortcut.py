@@ -19,7 +19,8 @@ from quadrill.store.errors import QuadrillError
 from ..evaluation.answer import Client, client_of
 from ..http import cors, protocol
 from ..http.middleware import NOSNIFF, RequestObserver
-from ..http.wire import Fields, Reply, WireRequest
+from ..http.reply import Reply
+from ..http.wire import Fields, WireRequest
 from ..wiring import Services
 
 log = logging.getLogger("quadrill.server")

@@ -63,7 +63,8 @@ HOST = b"Host: 127.0.0.1\r\nConnection: close\r\n"
         (b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", 414),
         (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"x" * 100_000 + b"\r\n\r\n", 413),
         (b"GET /query?query=%FF HTTP/1.1\r\n" + HOST + b"\r\n", 400),
-        (b"GET /query HTTP/1.1\r\nConnection: close\r\n\r\n", 403),
+        (b"GET /query HTTP/1.1\r\nConnection: close\r\n\r\n", 400),
+        (b"GET /query HTTP/1.0\r\n\r\n", 403),
         (b"BREW /query HTTP/1.1\r\n" + HOST + b"\r\n", 405),
     ],
 )

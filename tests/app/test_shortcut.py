@@ -17,6 +17,7 @@ from quadrill.app.config import Settings
 from quadrill.app.evaluation import admission
 from quadrill.app.evaluation.admission import shape_of
 from quadrill.app.http import wire
+from quadrill.app.http.reply import Reply
 from quadrill.app.routes import shortcut
 from quadrill.app.security import hash_token
 from quadrill.store.registry import TokenRecord
@@ -177,7 +178,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     whole = shortcut.QueryShortcut.take
 
-    def take(self: shortcut.QueryShortcut, request: wire.WireRequest, reply: wire.Reply, remote: str) -> bool:
+    def take(self: shortcut.QueryShortcut, request: wire.WireRequest, reply: Reply, remote: str) -> bool:
         found.append(whole(self, request, reply, remote))
         return found[-1]
 

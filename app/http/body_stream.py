@@ -1,0 +1,107 @@
+"""Bodies too large to be collected before a worker is asked: received while the application reads them."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any, Protocol
+
+from .chunked import ChunkedBody
+from .errors import HttpError
+from .refused import RefusedError
+
+SLOWEST_BYTES_PER_SECOND = 64 << 10
+"""The slowest upload that may hold a worker, beside the time that every request has."""
+_RECEIVED_AT_ONCE = 64 << 10
+
+
+class Source(Protocol):
+    """Where a body comes from: a connection."""
+
+    data: bytes | bytearray
+
+    def receive_more(self, most: int, seconds: float) -> bytes: ...  # noqa: D102
+
+
+class BodyStream(io.RawIOBase):
+    """The body of one request.
+
+    Attributes:
+        received: bytes of it that were received.
+        finished: it was read to its end; what the connection has received then belongs to the next request.
+    """
+
+    def __init__(self, source: Source, timeout: float, length: int, chunks: ChunkedBody | None) -> None:
+        """Begin to receive.
+
+        Args:
+            source: the connection.
+            timeout: seconds that the whole body has, beside what it takes at the slowest rate.
+            length: of the body, when it is not chunked.
+            chunks: the decoder, with what was received so far.
+        """
+        super().__init__()
+        self._source = source
+        self._timeout = timeout
+        self._began = time.monotonic()
+        self._left = length
+        self._chunks = chunks
+        self.received = 0
+        self.finished = False
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what is there, waiting for it as long as the body may take.
+
+        Raises: HttpError 400 when the body is wrong or ends early, 408 when it is slow.
+        """
+        if self.finished:
+            return 0
+        piece = (
+            self._plain(len(buffer)) if self._chunks is None else self._unchunked(self._chunks, len(buffer))
+        )
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def _plain(self, most: int) -> bytes:
+        most = min(most, self._left)
+        data = self._source.data
+        if data:
+            piece = bytes(data[:most])
+            self._source.data = data[most:]
+            self.received += len(piece)
+        else:
+            piece = self._receive(most)
+        self._left -= len(piece)
+        self.finished = not self._left
+        return piece
+
+    def _unchunked(self, chunks: ChunkedBody, most: int) -> bytes:
+        while not chunks.decoded and not chunks.ended:
+            piece = self._receive(_RECEIVED_AT_ONCE)
+            try:
+                chunks.feed(piece)
+            except RefusedError as error:
+                raise HttpError(error.status, error.detail, code="bad-body") from error
+        if chunks.decoded:
+            return chunks.take(most)
+        self._source.data = chunks.rest
+        self.finished = True
+        return b""
+
+    def _receive(self, most: int) -> bytes:
+        allowed = self._timeout + self.received / SLOWEST_BYTES_PER_SECOND
+        left = self._began + allowed - time.monotonic()
+        try:
+            piece = self._source.receive_more(most, min(left, self._timeout))
+        except TimeoutError as error:
+            raise HttpError(408, "the body of the request came too slowly", code="request-timeout") from error
+        except OSError as error:
+            raise HttpError(400, "the client went away within its request", code="bad-body") from error
+        if not piece:
+            raise HttpError(400, "the body of the request ends early", code="bad-body")
+        self.received += len(piece)
+        return piece

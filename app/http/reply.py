@@ -1,0 +1,158 @@
+"""Answers on the wire: of known length in one piece, chunked, or up to the end of the connection."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from itertools import chain
+from typing import Protocol
+
+from .errors import MEDIA_TYPE
+
+SERVER_NAME = "Quadrill"
+_LAST_CHUNK = b"0\r\n\r\n"
+
+
+class AnswerBrokenError(Exception):
+    """An answer ended early after its first byte was sent: the connection must be cut."""
+
+
+class Sender(Protocol):
+    """Where the bytes of an answer go: a connection."""
+
+    def send(self, data: bytes) -> None: ...  # noqa: D102
+
+
+class Reply:
+    """One answer on a connection.
+
+    Attributes:
+        status: of the answer; 0 before it is known.
+        begun: True when its first bytes may have been sent.
+        close: the connection ends with this answer, and the answer says so.
+    """
+
+    __slots__ = ("_bodiless", "_chunked", "_head", "_left", "_sender", "_version", "begun", "close", "status")
+
+    def __init__(
+        self, sender: Sender, *, close: bool = False, bodiless: bool = False, minor_version: int = 1
+    ) -> None:
+        """Begin an answer.
+
+        Args:
+            sender: the connection.
+            close: the connection ends with this answer.
+            bodiless: the request was HEAD: the head says what the body would be.
+            minor_version: of the request; an HTTP/1.0 client knows no chunks.
+        """
+        self._sender = sender
+        self._bodiless = bodiless
+        self._version = minor_version
+        self._head = b""
+        self._left: int | None = None
+        self._chunked = True
+        self.status = 0
+        self.begun = False
+        self.close = close
+
+    def start(self, status: str, headers: list[tuple[str, str]]) -> Callable[[bytes], None]:
+        """Take status and headers; they go out with the first block."""
+        self.status = int(status[:3])
+        if self.status < 200 or self.status in (204, 304):
+            self._bodiless = True
+        length = dict(headers).get("Content-Length")
+        self._left = None if length is None or self._bodiless else int(length)
+        self._chunked = length is None and not self._bodiless and self._version == 1
+        form = _form(len(headers), self._chunked, self.close)
+        values = chain.from_iterable(headers)
+        self._head = (form % (status, *values, _date(int(time.time())))).encode("latin-1")
+        return self.write
+
+    def write(self, block: bytes) -> None:
+        """Send a block of the body.
+
+        Raises:
+            AnswerBrokenError: the block is more than the length that was announced.
+            OSError: the client is gone.
+        """
+        if self._bodiless:
+            return
+        if self._chunked:
+            data = b"%b%x\r\n%b\r\n" % (self._head, len(block), block)
+        else:
+            self._counted(len(block))
+            data = self._head + block
+        self._head = b""
+        self._send(data)
+
+    def end(self, rest: Iterable[bytes] = ()) -> None:
+        """Send what is left, and with it the end.
+
+        Raises: as `write`.
+        """
+        if self._chunked:
+            for block in rest:
+                self.write(block)
+            self._send(self._head + _LAST_CHUNK)
+        else:
+            body = b"" if self._bodiless else b"".join(rest)
+            self._counted(len(body))
+            if self._left:
+                raise AnswerBrokenError(f"the answer ends {self._left} bytes early")
+            if data := self._head + body:
+                self._send(data)
+        self._head = b""
+
+    def _counted(self, size: int) -> None:
+        if self._left is not None:
+            self._left -= size
+            if self._left < 0:
+                raise AnswerBrokenError("the answer is longer than it says")
+
+    def _send(self, data: bytes) -> None:
+        self.begun = True
+        self._sender.send(data)
+
+
+def refusal(status: int, detail: str) -> bytes:
+    """The whole answer to what is no request for the application: a problem document, and the end.
+
+    ``detail`` may be empty; then the status says enough.
+    """
+    title = HTTPStatus(status).phrase
+    document = {
+        "type": "urn:quadrill:problem:http",
+        "title": title,
+        "status": status,
+        "detail": detail or title,
+        "code": "http",
+    }
+    body = json.dumps(document).encode() + b"\n"
+    headers = [("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body)))]
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers.append(("Retry-After", "1"))
+    form = _form(len(headers), chunked=False, close=True)
+    head = form % (f"{status} {title}", *chain.from_iterable(headers), _date(int(time.time())))
+    return head.encode("latin-1") + body
+
+
+@lru_cache(maxsize=128)
+def _form(headers: int, chunked: bool, close: bool) -> str:
+    coding = "Transfer-Encoding: chunked\r\n" if chunked else ""
+    ending = "Connection: close\r\n" if close else ""
+    return (
+        "HTTP/1.1 %s\r\n"
+        + "%s: %s\r\n" * headers
+        + coding
+        + ending
+        + f"Date: %s\r\nServer: {SERVER_NAME}\r\n\r\n"
+    )
+
+
+@lru_cache(maxsize=2)
+def _date(second: int) -> str:
+    return formatdate(second, usegmt=True)

@@ -1,0 +1,116 @@
+"""Worker threads: more of them while all wait, fewer again, and an end to a client that nobody waits for."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from quadrill.app.http.connection import Connection, Patience
+from quadrill.app.http.workers import STUCK_SECONDS, Workers
+from tests.app.test_server import eventually
+
+
+@pytest.fixture
+def pairs() -> Iterator[list[socket.socket]]:
+    made: list[socket.socket] = []
+    yield made
+    for each in made:
+        each.close()
+
+
+def connection(pairs: list[socket.socket]) -> Connection:
+    theirs, ours = socket.socketpair()
+    pairs += [theirs, ours]
+    return Connection(ours, "127.0.0.1", 1, Patience(request=30))
+
+
+def test_a_line_that_does_not_move_gets_further_threads_up_to_a_limit(pairs: list[socket.socket]) -> None:
+    go_on = threading.Event()
+    workers = Workers("test", 2, 4, lambda _connection: go_on.wait() and None)
+    workers.start()
+    for _ in range(6):
+        workers.put(connection(pairs))
+    eventually(workers_taken(workers, 2))
+    assert workers.look(10.0) and workers.look(10.0 + STUCK_SECONDS / 2)
+    assert workers.threads == 2
+    workers.look(10.0 + STUCK_SECONDS)
+    assert workers.threads == 4
+    eventually(workers_taken(workers, 4))
+    for later in range(1, 5):
+        workers.look(11.0 + later)
+    assert workers.threads == 4
+    go_on.set()
+    eventually(workers.none_waits)
+    assert not workers.look(20.0)
+    workers.stop()
+    assert workers.join(time.monotonic() + 5)
+
+
+def workers_taken(workers: Workers, number: int) -> Callable[[], bool]:
+    return lambda: workers.taken >= number
+
+
+def test_the_client_that_keeps_a_worker_waiting_longest_is_cut_when_no_thread_can_be_added(
+    pairs: list[socket.socket],
+) -> None:
+    broken: list[Connection] = []
+
+    def receive(each: Connection) -> None:
+        try:
+            assert each.receive_more(10, 20) == b""
+        finally:
+            broken.append(each)
+
+    workers = Workers("test", 1, 2, receive)
+    workers.start()
+    first, second, third = (connection(pairs) for _ in range(3))
+    workers.put(first)
+    eventually(lambda: first.waits_since)
+    workers.put(second)
+    workers.look(0.1)
+    workers.look(0.2)
+    eventually(lambda: second.waits_since)
+    workers.put(third)
+    now = time.monotonic()
+    workers.look(now)
+    workers.look(now + 0.5)
+    assert broken == []
+    workers.look(now + 2)
+    eventually(lambda: broken)
+    assert broken == [first]
+    eventually(lambda: third.waits_since)
+    workers.cut_waiting()
+    workers.stop()
+    assert workers.join(time.monotonic() + 5)
+    assert set(broken) == {first, second, third}
+
+
+def test_threads_that_were_added_end_when_they_have_nothing_to_do(pairs: list[socket.socket]) -> None:
+    go_on = threading.Event()
+    workers = Workers("test", 1, 8, lambda _connection: go_on.wait() and None, idle_seconds=0.05)
+    workers.start()
+    for _ in range(5):
+        workers.put(connection(pairs))
+    workers.look(1.0)
+    workers.look(2.0)
+    assert workers.threads > 1
+    go_on.set()
+    eventually(lambda: workers.threads == 1)
+    workers.put(connection(pairs))
+    eventually(workers.none_waits)
+    workers.stop()
+    assert workers.join(time.monotonic() + 5)
+
+
+def test_a_worker_outlives_a_fault(pairs: list[socket.socket], caplog: pytest.LogCaptureFixture) -> None:
+    workers = Workers("test", 1, 1, lambda _connection: 1 // 0)
+    workers.start()
+    for _ in range(2):
+        workers.put(connection(pairs))
+    eventually(lambda: caplog.text.count("ZeroDivisionError") >= 2)
+    workers.stop()
+    assert workers.join(time.monotonic() + 5)
