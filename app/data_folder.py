@@ -25,7 +25,7 @@ def open_store(settings: Settings, clock_ms: Callable[[], int] | None = None) ->
     folder = settings.data_folder
     if folder is not None:
         make_folder(folder)
-    return QuadStore.open(
+    store = QuadStore.open(
         folder,
         durable=settings.durable,
         clock_ms=clock_ms,
@@ -36,6 +36,12 @@ def open_store(settings: Settings, clock_ms: Callable[[], int] | None = None) ->
         ),
         allowed_hosts=settings.remote_hosts,
     )
+    try:
+        store.begin_epoch_of_copy()
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def open_registry(settings: Settings) -> Registry:

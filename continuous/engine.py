@@ -274,7 +274,7 @@ class Engine(StreamService, QueryService):
 
 def _figures_of(entry: Entry) -> QueryFigures:
     running, feed = entry.running, entry.feed
-    told = (feed.last_id, feed.subscribers, feed.kept)
+    told = (feed.events, feed.subscribers, feed.kept)
     if running is None:
         state = entry.state if entry.pending is None else "materialising"
         return QueryFigures(entry.name, state, 0, *told, 0)

@@ -1,6 +1,7 @@
 """The data folder: its format version and its lock.
 
     FORMAT            one line, ``quadrill-data 1``
+    PLACE             the number that the file system gave to this file: in a copy it has another one
     LOCK              held while a process uses the folder
     quads/            the Oxigraph (RocksDB) database
     changes.sqlite    the change log (`logs.change_log`)
@@ -24,6 +25,7 @@ UPGRADES: dict[int, Callable[[Path], None]] = {}
 be safe to run again after a crash in its middle."""
 
 _NAME = "quadrill-data"
+PLACE = "PLACE"
 
 
 class DataFolder:
@@ -76,9 +78,44 @@ class DataFolder:
         """The change log's file."""
         return self.path / "changes.sqlite"
 
+    @property
+    def is_copy(self) -> bool:
+        """True for a copy of another folder, or a backup; a moved folder is none where it keeps its disk."""
+        place = self.path / PLACE
+        try:
+            return place.read_text(encoding="utf-8").strip() != str(place.stat().st_ino)
+        except FileNotFoundError:
+            return False  # new, or of a release before this file
+
+    def settle(self) -> None:
+        """Note that the folder is no copy, or not any more.
+
+        Raises: StoreUnwritableError.
+        """
+        if (self.path / PLACE).exists() and not self.is_copy:
+            return
+        draft = self.path / f"{PLACE}.new"
+        try:
+            draft.unlink(missing_ok=True)
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(f"{os.fstat(file.fileno()).st_ino}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, self.path / PLACE)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
     def close(self) -> None:
         """Let the folder go."""
         self._lock.close()
+
+
+def mark_as_copy(path: Path) -> None:
+    """Note that a folder goes its own way from here on: whoever opens it begins a new epoch.
+
+    Raises: OSError.
+    """
+    (path / PLACE).write_text("copy\n", encoding="utf-8")
 
 
 def is_new(path: Path) -> bool:

@@ -15,6 +15,7 @@ A record is one line of JSON and N-Quads behind it. Kinds:
               what was asked of the engine, and what became of it
     source    something was fetched from another server
     behind    the rows of a static part are not known from a version on
+    epoch     the folder is a copy and goes its own way: ids and seqs go on behind a number
     swap      they were read anew at a version
     seen      which version a refresh of static parts read, where that is not the last commit's
 """

@@ -72,6 +72,7 @@ class TurnQueue:
         number: the record of the turn at work; 0 between turns and without a journal.
         at: the time of the turn at work, or of the last one.
         version: the newest commit that took its turn.
+        epoch: what ids of new feeds begin behind.
         processed: the record up to which everything is worked off.
         needed: the record up to which inputs must be durable before results are shown.
         trouble: why results cannot be written now.
@@ -86,7 +87,7 @@ class TurnQueue:
         self.open = False
         self.number = 0
         self.at = 0
-        self.version = 0
+        self.version = self.epoch = 0
         self.processed = 0 if journal is None else journal.log.last
         self.needed = 0
         self.trouble: str | None = None

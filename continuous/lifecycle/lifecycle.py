@@ -87,6 +87,7 @@ class QueryLifecycle:
             history=settings.feed_history,
             subscriber_buffer=settings.subscriber_buffer,
             waiting=self.parts.outbox.feeds,
+            epoch=self.parts.turns.epoch,
         )
 
     def check_streams(self, prepared: PreparedQuery) -> None:
@@ -178,7 +179,7 @@ class QueryLifecycle:
 
     def make(self, entry: Entry, pending: Pending) -> None:
         """A replay has found a query that still waits: its static parts are read again."""
-        maker, reset = self.evaluator_maker(pending.prepared), entry.feed.last_id > 0
+        maker, reset = self.evaluator_maker(pending.prepared), entry.feed.events > 0
         pending.making = making = Making(maker, self.parts.threads)
         making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
@@ -248,6 +249,7 @@ class QueryLifecycle:
         if before is not None:
             number, place, last_id = before
             feed.restore([number, last_id, place, place, last_id], [])
+            feed.begin_epoch(self.parts.turns.epoch)
         entry = self.parts.catalogue.restored(record, feed)
         if entry.state == "failed":
             return

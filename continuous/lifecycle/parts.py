@@ -114,6 +114,14 @@ class EngineParts:
         """The queries that run, in the order of their registration."""
         return [each.running for each in self.catalogue.entries() if each.running is not None]
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Ids of feeds and seqs of streams go on behind ``epoch``, see `QuadStore.epoch`."""
+        self.turns.epoch = epoch
+        for entry in self.catalogue.entries():
+            entry.feed.begin_epoch(epoch)
+        for stream in self.streams:
+            stream.next_seq = max(stream.next_seq, epoch + 1)
+
     def begin_at(self, version: int) -> None:
         """The queries that are made next reflect a version of the store."""
         self.turns.version = version

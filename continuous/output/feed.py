@@ -41,6 +41,7 @@ class Feed:
         history: int = 10_000,
         subscriber_buffer: int = 1_000,
         waiting: dict[Feed, None] | None = None,
+        epoch: int = 0,
     ) -> None:
         """Make an empty feed.
 
@@ -50,6 +51,7 @@ class Feed:
             subscriber_buffer: how many events may wait for one subscriber.
             waiting: the feed puts itself there when something waits to be written; nobody sees it before
                 `release`. Without, what is published is seen at once.
+            epoch: ids begin behind it.
         """
         self.name = name
         self.number = 0
@@ -61,7 +63,7 @@ class Feed:
         # Events by place that were written before a crash and are computed again by the replay.
         self._written: dict[int, FeedEvent] = {}
         # The id and the place given last, and where the query began anew.
-        self._assigned = 0
+        self._assigned = self._skipped = epoch
         self._place = 0
         self._reset_place = 0
         self.epoch_id = 0
@@ -70,8 +72,7 @@ class Feed:
         self._limit = history
         self._buffer = subscriber_buffer
         self._history: deque[FeedEvent] = deque()
-        self.last_id = 0
-        self._dropped_to = 0
+        self.last_id = self._dropped_to = epoch
         self._current: Callable[[], str] | None = None
         self._subscribers: list[Subscriber] = []
         self._ended = False
@@ -85,6 +86,11 @@ class Feed:
     def subscribers(self) -> int:
         """How many are attached."""
         return sum(each.members for each in self._subscribers)
+
+    @property
+    def events(self) -> int:
+        """How many ids were given."""
+        return self._assigned - self._skipped
 
     @property
     def kept(self) -> int:
@@ -125,6 +131,11 @@ class Feed:
         self._held.append(_reset_event(self._assigned + 1))
         self._next = None
         self._wait()
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Ids go on behind ``epoch``: those between may be given by a server that has gone another way."""
+        self._skipped += max(0, epoch - self._assigned)
+        self._assigned = max(self._assigned, epoch)
 
     def _wait(self) -> None:
         if self._waiting is None:
@@ -200,7 +211,10 @@ class Feed:
         first: list[FeedEvent] = []
         # The last event before a reset is of another epoch than those behind it.
         out_of_reach = after_id is not None and (
-            0 < after_id < self._dropped_to or 0 < after_id <= self.epoch_id or after_id > self.last_id
+            0 < after_id < self._dropped_to
+            or 0 < after_id <= self.epoch_id
+            or after_id > self._dropped_to
+            and all(event.id != after_id for event in self._history)
         )
         if out_of_reach:
             first.append(_reset_event(self.earliest_id))
@@ -248,7 +262,8 @@ class Feed:
 
     def figures(self) -> list[int]:
         """Where the feed is, for a checkpoint; nothing may wait."""
-        return [self.number, self._assigned, self._place, self._reset_place, self.epoch_id]
+        place = [self._place, self._reset_place, self.epoch_id]
+        return [self.number, self._assigned, *place, self._skipped]
 
     def restore(self, figures: Sequence[int], rows: Sequence[tuple[int, int | None, str, str]]) -> bool:
         """Continue from a checkpoint; False when events before it are missing: who resumes there is reset.
@@ -258,7 +273,8 @@ class Feed:
             rows: (place, id, kind, data) of all events in the result log; those behind the checkpoint are
                 expected to be published again.
         """
-        self.number, self._assigned, self._place, self._reset_place, self.epoch_id = figures
+        self.number, self._assigned, self._place, self._reset_place, self.epoch_id, *skipped = figures
+        self._skipped = sum(skipped)  # earlier releases did not skip any
         kept: list[FeedEvent] = []
         next_place, whole = 0, True
         for place, number, kind, data in rows:
@@ -275,8 +291,8 @@ class Feed:
             whole = False
             kept.clear()
         self._dropped_to = next((event.id - 1 for event in kept if event.id is not None), self._assigned)
+        self.last_id = self._dropped_to
         self._keep(kept)
-        self.last_id = self._assigned
         return whole
 
     def end_of_replay(self) -> bool:

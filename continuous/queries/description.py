@@ -189,7 +189,7 @@ def describe_running(
             "behind": behind,
             "evaluations": query.evaluations,
             "refreshes": query.static.refreshes,
-            "events": query.feed.last_id,
+            "events": query.feed.events,
             "rows": emitted.rows_inserted + emitted.rows_deleted,
             **asdict(emitted),
         },

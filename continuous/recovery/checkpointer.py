@@ -1,7 +1,8 @@
 """When a checkpoint is made and what becomes of the logs then; recovery reads it.
 
-A small state is written between two turns. A large one is written by a copy of the process (process_copy.py)
-while the engine goes on, so that queries stand still only for as long as the copy takes to be made:
+A small state is written between two turns. A large one is written by a copy of the process
+(store/logs/process_copy.py) while the engine goes on, so that queries stand still only for as long as the
+copy takes to be made:
 
     engine's thread   settle | copy |  turns go on  ...                              | logs forget
     copy                            |  serialise, write, sync the draft
@@ -19,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.logs.process_copy import COPIES, Copy
 
 from ..durable.journal import Journal
-from ..durable.process_copy import COPIES, Copy
 from ..errors import EngineStoppedError
 from ..lifecycle.lifecycle import members_of
 from ..lifecycle.parts import EngineParts
@@ -160,6 +161,7 @@ class Checkpointer:
             },
             moment.sources.state,
             [_entry_snapshot(entry, timelines) for entry in moment.entries],
+            self._parts.turns.epoch,
         )
 
     # --- writing it -----------------------------------------------------------------------------

@@ -116,6 +116,7 @@ class Recovery:
             parts.begin_at(parts.store.logged_version)
         parts.turns.order = journal.log.last
         journal.silent = False
+        replay.begin_epoch()
         replay.take_commits()
         self._finish()
         if state is not None and not rest and journal.log.last == last:
@@ -154,7 +155,7 @@ class Recovery:
             turns.seen = self._replay.seen
             return
         parts.sources.restore(state.sources)
-        turns.version = state.version
+        turns.version, turns.epoch = state.version, state.epoch
         kept = [(each, each.query) for each in state.queries if each.query is not None]
         versions = [query.static_version for _, query in kept]
         near = [version for version in versions if state.version - version <= _FAR]

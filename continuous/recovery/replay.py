@@ -86,10 +86,20 @@ class Replay:
         except QuadrillError as error:
             log.error("record %d of the journal (%s) failed: %s", record.number, record.kind, error.message)
 
+    def begin_epoch(self) -> None:
+        """Where the folder is a copy: what follows is not what its original has behind the same records."""
+        turns, epoch = self._parts.turns, self._parts.store.epoch
+        if turns.epoch < epoch:
+            self._run(self._epoch_turn(epoch), turns.note("epoch", epoch=epoch), self._parts.clock.now_ms())
+
+    def _epoch_turn(self, epoch: int) -> Turn:
+        return kinds.BetweenTurns(lambda: self._parts.begin_epoch(epoch))
+
     def take_commits(self) -> None:
         """Commits that were durable before anybody noted their turn take it now, one by one."""
         parts, store = self._parts, self._parts.store
-        for version in range(parts.turns.version + 1, store.logged_version + 1):
+        while parts.turns.version < store.logged_version:
+            version = store.following(parts.turns.version)
             store.forward(version)
             try:
                 at = next(store.commits_after(version - 1, 1)).at_ms
@@ -142,6 +152,8 @@ class Replay:
                 return kinds.StreamTurn(members["stream"])
             case "unstream":
                 self._drop_stream(members)
+            case "epoch":
+                return self._epoch_turn(members["epoch"])
             case "source":
                 return parts.sources.replay(members)
             case "swap":
@@ -206,7 +218,7 @@ class Replay:
         else:
             feed = self._lifecycle.new_feed(members["name"])
             parts.outbox.name(feed, record.number)
-            feed.restore([record.number, 0, 0, 0, 0], self._journal.results.events(record.number))
+            feed.restore([record.number, *feed.figures()[1:]], self._journal.results.events(record.number))
         entry = Entry(members["name"], registration_of(members), feed, members["created"])
         if existing is not None:
             entry.restarts = existing.restarts

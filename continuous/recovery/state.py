@@ -58,6 +58,7 @@ class EngineSnapshot:
     streams: dict[str, StreamSnapshot]
     sources: list[dict[str, Any]]
     queries: list[EntrySnapshot]
+    epoch: int = 0
 
     def require_followed(self, earliest: int, last: int, version: int) -> None:
         """Raise StoreFormatError where the journal or the store lacks what comes behind this, or led here."""

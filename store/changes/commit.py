@@ -49,7 +49,7 @@ class Commit:
     """One atomic change of the dataset.
 
     Attributes:
-        version: the version of the dataset after this commit; versions are contiguous.
+        version: the version of the dataset after this commit; versions are contiguous within an epoch.
         at_ms: wall clock time of the commit, milliseconds since the epoch.
         added: the quads that were not there before and are there after.
         removed: the quads that were there before and are not after.

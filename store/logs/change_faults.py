@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import StoreError, StoreFormatError, StoreUnwritableError
@@ -11,7 +12,9 @@ from .reading import faults_of
 from .segments import DAMAGED
 
 FACTS = ("version", "checkpoint", "bytes", "bulk", "identity")
-"""What the table ``meta`` says, and a check sum of these."""
+"""What the table ``meta`` says; with the check sum of these and of the beginnings of epochs."""
+PARTED = "parted "
+"""Before the version behind which an epoch began, in the names of such facts."""
 
 
 def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
@@ -24,7 +27,7 @@ def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
     meta = facts_of(db)
     version = meta["version"]
     if "check" in meta:
-        if meta["check"] != check_sum([meta[name] for name in FACTS]):
+        if meta["check"] != sum_of(meta):
             raise damaged(path, "the check sum of its figures is wrong")
         for fault in faults_of(db, "counts"):
             raise damaged(path, fault)
@@ -38,6 +41,19 @@ def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
 def facts_of(db: sqlite3.Connection) -> dict[str, int]:
     """What a log says of itself: versions, sizes, which history it is."""
     return {str(name): int(value) for name, value in db.execute("SELECT name, value FROM meta")}
+
+
+def sum_of(meta: Mapping[str, int]) -> int:
+    """The check sum of what a log says of itself."""
+    parted = [each for pair in sorted(parted_of(meta).items()) for each in pair]
+    return check_sum([meta[name] for name in FACTS] + parted)
+
+
+def parted_of(meta: Mapping[str, int]) -> dict[int, int]:
+    """The versions behind which epochs began, each with the first one of its epoch."""
+    return {
+        int(name.removeprefix(PARTED)): first for name, first in meta.items() if name.startswith(PARTED)
+    }
 
 
 def behind(path: Path, version: int, durable: int) -> StoreFormatError:

@@ -25,7 +25,16 @@ from typing import Protocol
 
 from ..changes.commit import Commit
 from ..errors import GoneError, StoreError
-from .change_faults import FACTS, behind, damaged, facts_of, log_error, require_sound
+from .change_faults import (
+    PARTED,
+    behind,
+    damaged,
+    facts_of,
+    log_error,
+    parted_of,
+    require_sound,
+    sum_of,
+)
 from .change_rows import COLUMNS, check_sum, commit_of, row_of
 from .marks import Mark
 from .reading import reading
@@ -52,6 +61,9 @@ class ChangeLog(Protocol):
 
     on_disk: bool
     """True when commits survive the process; the quads must then be flushed before a checkpoint is noted."""
+
+    parted: Mapping[int, int]
+    """The versions at which this folder was a copy of another one, each with the next version since then."""
 
     @property
     def version(self) -> int:
@@ -114,6 +126,10 @@ class ChangeLog(Protocol):
 
     def backup(self, target: Path) -> None:
         """Write a copy of the log as it is now."""
+        ...
+
+    def begin_epoch(self, version: int) -> None:
+        """The next commit has this version, if it is behind the present one: see ``parted``."""
         ...
 
     def close(self) -> None:
@@ -179,6 +195,10 @@ class SqliteChangeLog:
             except (sqlite3.Error, LookupError, ValueError, TypeError) as error:
                 raise log_error(path, error) from error
             self._earliest = self.version + 1 if earliest is None else int(earliest)
+            self.parted: Mapping[int, int] = parted_of(self._meta)
+            # Nothing lies between the last version of one line and the first of the next.
+            following = {first: before + 1 for before, first in self.parted.items()}
+            self._earliest = following.get(self._earliest, self._earliest)
             undo.pop_all()
 
     def _opened(self) -> dict[str, int]:
@@ -193,7 +213,7 @@ class SqliteChangeLog:
             with self._changing(identity=self._meta["identity"]):
                 pass
             return self._meta
-        return {name: meta[name] for name in FACTS}
+        return {name: value for name, value in meta.items() if name != "check"}
 
     @property
     def version(self) -> int:
@@ -277,6 +297,13 @@ class SqliteChangeLog:
         finally:
             copy.close()
 
+    def begin_epoch(self, version: int) -> None:
+        """See `ChangeLog.begin_epoch`."""
+        before, first = self.version, max(version, self.version + 1)
+        with self._changing(**{f"{PARTED}{before}": first}):
+            pass
+        self.parted = {**self.parted, before: first}
+
     def close(self) -> None:
         """Close every connection that is not being read."""
         self._db.close()
@@ -297,7 +324,7 @@ class SqliteChangeLog:
     def _changing(self, **facts: int) -> Iterator[sqlite3.Connection]:
         """One transaction, with other facts at its end."""
         meta = {**self._meta, **facts}
-        changed = {**facts, "check": check_sum([meta[name] for name in FACTS])}
+        changed = {**facts, "check": sum_of(meta)}
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield self._db
@@ -369,9 +396,10 @@ class SqliteChangeLog:
             page = 200 if left is None else min(200, left)
             rows = self._page(version, page)
             for row in rows:
-                if row[0] != version + 1:  # trimmed while we read
+                if row[0] not in (version + 1, self.parted.get(version)):
+                    # Trimmed while we read, or a version of a line from which this one has parted.
                     raise gone(version, self._earliest)
-                version = version + 1
+                version = int(str(row[0]))
                 if row[-1] is not None and row[-1] != check_sum(row[:-1]):
                     raise damaged(self._path, f"the check sum of version {version} is wrong")
                 yield commit_of(row[:-1])

@@ -27,6 +27,7 @@ class MemoryChangeLog:
         self._bytes = 0
         self._counts: dict[str, int] = {}
         self.version = 0
+        self.parted: Mapping[int, int] = {}
 
     @property
     def checkpoint(self) -> int:
@@ -86,6 +87,9 @@ class MemoryChangeLog:
     def mark(self, version: int) -> str | None:
         """A history that ends with the process has no name."""
         return None
+
+    def begin_epoch(self, version: int) -> None:
+        """See `ChangeLog.begin_epoch`; nobody copies memory."""
 
     def backup(self, target: Path) -> None:
         """Refuse: there are no files to copy."""

@@ -157,6 +157,10 @@ class Committer:
             self.prepare()
             work()
 
+    def following(self, version: int) -> int:
+        """The version of the commit behind one: the next, but for the first one of an epoch."""
+        return self._log.parted.get(version, version + 1)
+
     # --- commits ------------------------------------------------------------------------------
 
     def prepare(self) -> None:
@@ -265,7 +269,7 @@ class Committer:
             return
         self.counts = count_store(self.store)
         commit = bulk_commit(
-            log.version + 1, self._clock_ms(), log.counts(), self.counts, "recovered bulk load"
+            self.following(log.version), self._clock_ms(), log.counts(), self.counts, "recovered bulk load"
         )
         if commit is None:
             log.end_bulk()
@@ -383,7 +387,7 @@ class Committer:
                 failure = error
             self.counts = count_store(self.store)
             commit = bulk_commit(
-                self.version + 1, self._clock_ms(), keys_of_counts(before), self.counts, cause
+                self.following(self.version), self._clock_ms(), keys_of_counts(before), self.counts, cause
             )
             if commit is None:
                 log.end_bulk()

@@ -7,6 +7,7 @@ the next version; every read is a snapshot of one version. Reads never wait for 
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -16,7 +17,7 @@ from pyoxigraph import NamedNode, Store
 
 from ..changes.commit import Commit, GraphName
 from ..errors import StoreFormatError, StoreLockedError, StoreUnwritableError, UnsupportedError
-from ..folder import DataFolder, write_format
+from ..folder import DataFolder, mark_as_copy, write_format
 from ..hosts import AllowedHosts
 from ..logs.change_log import ChangeLog, Retention, SqliteChangeLog
 from ..logs.memory_log import MemoryChangeLog
@@ -120,6 +121,8 @@ class QuadStore(StoreWrites):
         try:
             remove_copies(held.path)
             log = SqliteChangeLog(held.changes, durable=durable, retention=retention)
+            if not held.is_copy:
+                held.settle()
             return cls(_open_quads(held, log), log, held, **options)
         except BaseException:
             if log is not None:
@@ -211,6 +214,25 @@ class QuadStore(StoreWrites):
         """The version of the newest commit, also while the store is rewound."""
         return self._log.version
 
+    @property
+    def epoch(self) -> int:
+        """Where versions and ids go on in a folder that was a copy or a backup: behind all of the first line.
+
+        It is the moment at which that began, in microseconds: a line of history that gives fewer than a
+        million of them a second never comes there. 0 in a folder that never was one.
+        """
+        return max(self._log.parted.values(), default=0)
+
+    def following(self, version: int) -> int:
+        """The version behind one: the next, but where an epoch began."""
+        return self._committer.following(version)
+
+    def begin_epoch_of_copy(self) -> None:
+        """Let a folder that is a copy of another one, or a backup, part from it: see `epoch`."""
+        if self._folder is not None and self._folder.is_copy:
+            self._log.begin_epoch(time.time_ns() // 1000)
+            self._folder.settle()
+
     def mark(self, version: int) -> str | None:
         """Names the history of the dataset up to a version, also while the store is rewound before it.
 
@@ -220,12 +242,13 @@ class QuadStore(StoreWrites):
 
     # --- upkeep -------------------------------------------------------------------------------
 
-    def backup(self, target: Path | str) -> int:
+    def backup(self, target: Path | str, rest: Callable[[Path], None] = lambda path: None) -> int:
         """Write a data folder that can be opened as it is, while the store runs.
 
         Args:
             target: a folder that does not exist or is empty; on the same disk the database files are linked,
                 not copied.
+            rest: writes what else belongs there, before the folder is taken for a backup; commits go on.
 
         Returns:
             The version in the backup.
@@ -234,11 +257,12 @@ class QuadStore(StoreWrites):
             UnsupportedError: the store is in memory.
             StoreUnwritableError: the folder is not empty or cannot be written.
         """
-        log, path = self._log, Path(target)
+        log, path, version = self._log, Path(target), 0
         if not log.on_disk:
             raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
 
         def copy() -> None:
+            nonlocal version
             try:
                 path.mkdir(parents=True, exist_ok=True)
                 if any(path.iterdir()):
@@ -247,12 +271,15 @@ class QuadStore(StoreWrites):
                     )
                 self._committer.store.backup(path / "quads")
                 log.backup(path / "changes.sqlite")
+                version = self.version
             except OSError as error:
                 raise StoreUnwritableError(f"the backup to {path} failed: {error}") from error
-            write_format(path)  # last: a folder without it is not taken for a backup
 
         self._committer.exclusively(copy)
-        return self.version
+        rest(path)
+        mark_as_copy(path)
+        write_format(path)  # last: a folder without it is not taken for a backup
+        return version
 
     def checkpoint_quads(self, target: Path | str) -> int:
         """Write a copy of the database alone, for read-only use by a worker process; returns its version.

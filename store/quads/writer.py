@@ -150,10 +150,10 @@ class Writer:
         group = PendingChanges(StoreView(self._committer.store))
         commits: list[Commit] = []
         now_ms = self._clock_ms()
+        version = self._committer.version
         while self._line and len(requests) < self._group_requests and len(group) <= _GROUP_QUADS:
             request = self._line.popleft()
             requests.append(request)
-            version = self._committer.version + len(commits)
             pending = PendingChanges(group)
             try:
                 if request.expected is not None and request.expected != version:
@@ -167,6 +167,8 @@ class Writer:
             except Exception as error:
                 request.error = _without_frames(error)
                 continue
+            if change:
+                version = self._committer.following(version)
             request.commit = _commit(change, version, now_ms, request.cause)
             if change:
                 commits.append(request.commit)
@@ -202,7 +204,7 @@ def _commit(change: NetChange, version: int, now_ms: int, cause: str | None) -> 
         return Commit(version, now_ms, cause=cause, changed=False)
     names = (*change.created, *change.dropped)
     return Commit(
-        version + 1,
+        version,
         now_ms,
         change.added,
         change.removed,

@@ -15,11 +15,11 @@ import pytest
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.durable.journal import Journal
-from quadrill.continuous.durable.process_copy import COPIES, Copy
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.recovery.checkpoint import read_state
 from quadrill.continuous.recovery.checkpointer import Checkpointer
 from quadrill.continuous.recovery.state import EngineSnapshot
+from quadrill.store.logs.process_copy import COPIES, Copy
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 

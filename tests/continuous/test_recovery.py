@@ -62,6 +62,7 @@ class Life:
 
     hosts: tuple[str, ...] = ()
     sync: Sync = "off"
+    parting = False
 
     def __init__(self, folder: Path, clock: ManualClock, **settings: Any) -> None:
         self.folder, self.clock, self.settings = folder, clock, settings
@@ -70,6 +71,8 @@ class Life:
         with contextlib.ExitStack() as undo:
             self.store = QuadStore.open(folder, clock_ms=clock.now_ms, allowed_hosts=self.hosts)
             undo.callback(self.store.close)
+            if self.parting:
+                self.store.begin_epoch_of_copy()
             self.registry = Registry.open(default_url(folder))
             undo.callback(self.registry.close)
             self.journal = Journal.open(folder / "engine", sync=self.sync, segment_bytes=4096)
@@ -86,14 +89,17 @@ class Life:
             undo.pop_all()
 
     def crash(self) -> Life:
-        copy = self.folder.with_name(self.folder.name + "x")
+        copy = self.copy(self.folder.with_name(self.folder.name + "x"))
+        self.stop()
+        return type(self)(copy, self.clock, **self.settings)
+
+    def copy(self, copy: Path) -> Path:
         # The database as it is now; its files may change while they are copied.
         self.store.backup(copy)
         shutil.copytree(self.folder / "engine", copy / "engine")
         for file in self.folder.glob("registry.sqlite*"):
             shutil.copy(file, copy)
-        self.stop()
-        return type(self)(copy, self.clock, **self.settings)
+        return copy
 
     def stop(self) -> None:
         self.engine.stop()
