@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import os
 import re
 import tomllib
@@ -20,6 +21,8 @@ from typing import Any, get_type_hints
 from quadrill.store.errors import QuadrillError
 
 ENVIRONMENT_PREFIX = "QUADRILL_"
+SERVER_VARIABLE = "QUADRILL_SERVER"
+"""The address that clients ask, no setting of a server (commands/connection.py)."""
 MEMORY = ":memory:"
 
 
@@ -300,7 +303,7 @@ def load_settings(
         for name, value in _read_file(file).items():
             values[name] = _convert(_known(name, f"in {file}"), value, f"in {file}")
     for variable, text in environment.items():
-        if variable.startswith(ENVIRONMENT_PREFIX):
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable != SERVER_VARIABLE:
             name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
             place = f"in the environment ({variable})"
             values[name] = _parse(_known(name, place), text, place)
@@ -345,7 +348,7 @@ def _parse(row: Setting, text: str, place: str) -> Any:
             raise _misfit(row, text, place)
         return words[text.strip().lower()]
     if row.type is tuple:
-        return tuple(part.strip() for part in text.split(",") if part.strip())
+        return _parse_list(row, text, place)
     if row.type is str:
         return _convert(row, text, place)
     try:
@@ -353,6 +356,20 @@ def _parse(row: Setting, text: str, place: str) -> Any:
     except ValueError as error:
         raise _misfit(row, text, place) from error
     return _convert(row, number, place)
+
+
+def _parse_list(row: Setting, text: str, place: str) -> Any:
+    """A list, its members separated by commas or written as JSON, ``["a", "b"]``."""
+    if not text.lstrip().startswith("["):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    try:
+        members = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(
+            f"setting {row.name} {place} begins as a JSON list and is none: {text!r}",
+            hint=f'Write ["a", "b"] or a,b for {row.name}.',
+        ) from error
+    return _convert(row, members, place)
 
 
 def _convert(row: Setting, value: Any, place: str) -> Any:

@@ -15,7 +15,10 @@ import httpx
 
 from quadrill.store.errors import QuadrillError
 
+from ..config import SERVER_VARIABLE
+
 DEFAULT_SERVER = "http://127.0.0.1:7878/"
+_ADDRESS = f"Write {DEFAULT_SERVER} or 127.0.0.1:7878."
 CONNECT_SECONDS = 5.0
 FEED_SILENCE_SECONDS = 60.0
 
@@ -116,7 +119,10 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
 def add_server_options(parser: argparse.ArgumentParser) -> None:
     """The options that every client command has."""
     parser.add_argument(
-        "--server", metavar="URL", default=None, help=f"the server (default {DEFAULT_SERVER})"
+        "--server",
+        metavar="URL",
+        default=None,
+        help=f"the server (default: the variable {SERVER_VARIABLE}, else {DEFAULT_SERVER})",
     )
     parser.add_argument("--token", default=None, help="bearer token (default: the variable QUADRILL_TOKEN)")
 
@@ -124,7 +130,23 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
 def connect(options: argparse.Namespace) -> ServerConnection:
     """The connection that the options name."""
     token = options.token or os.environ.get("QUADRILL_TOKEN")
-    return ServerConnection(options.server or DEFAULT_SERVER, token)
+    server = options.server or os.environ.get(SERVER_VARIABLE) or DEFAULT_SERVER
+    return ServerConnection(server_url(server), token)
+
+
+def server_url(text: str) -> str:
+    """The address of a server as a URL; ``127.0.0.1:7878`` and ``example.org`` are taken for http.
+
+    Raises: ServerError for what is no address of a server.
+    """
+    url = text if "://" in text else f"http://{text}"
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ServerError(f"{text!r} is no address of a server: {error}", hint=_ADDRESS) from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ServerError(f"{text!r} is no address of a server", hint=_ADDRESS)
+    return url
 
 
 def events(server: ServerConnection, path: str, parameters: Mapping[str, str]) -> Iterator[Event]:

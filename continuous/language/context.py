@@ -19,6 +19,7 @@ NOISE = re.compile(
     r'|"(?:[^"\n\r\\]++|\\.)*+"?+|\'(?:[^\'\n\r\\]++|\\.)*+\'?+|<[^\x00-\x20<>"{}|^`]*+>|#[^\n\r]*+'
 )
 _WORD = r"(?:<>|[^\s<>\[\]{}()?$:]{0,200}+:[^\s\[\]{}()]{0,2000}+)"
+_WINDOW_WORD = r"(?:RANGE|NOW|TRIPLES|ALL)\b"
 _RULES: tuple[tuple[Dialect, str], ...] = (
     ("rspql", r"\bFROM\s++NAMED\s++WINDOW\b"),
     ("csparql", r"\bFROM\s++STREAM\b"),
@@ -33,6 +34,8 @@ _RULES: tuple[tuple[Dialect, str], ...] = (
     ("rspql", r"\bREGISTER\b"),
     # Its window is missing, which is told better than a word that SPARQL does not have.
     ("cqels", rf"(?<![\w?$:])STREAM\s*+(?:{_WORD}|[?$]\w{{1,200}}+)\s*+\{{"),
+    # Neither is SPARQL what has a name without a colon, round brackets or none around the window.
+    ("cqels", rf"(?<![\w?$:])STREAM\s++(?:[^\s\[\](){{}}]{{1,2000}}+\s*+|)(?:[\[({{]|{_WINDOW_WORD})"),
 )
 
 

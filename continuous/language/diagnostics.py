@@ -14,6 +14,7 @@ from .context import NOISE, Context, Fault
 from .recovery import Recovery, expected, found, plain
 from .slips import Slip, slips_of
 from .terms import WELL_KNOWN
+from .window_slips import iri_without_brackets, window_slip
 
 _TYPOGRAPHIC = "“”„‟«»‘’‚‛′″"
 _WHOLE_STRING = re.compile(
@@ -22,6 +23,7 @@ _WHOLE_STRING = re.compile(
 )
 _SPACED_IRI = re.compile(r"<(?![<=])[^<>\n\s{}|^`]*[ {}|^`][^<>\n?$=]*>")
 _TURTLE = re.compile(r"@(?:prefix|base)\b", re.IGNORECASE)
+_SEEN = re.compile(r"\w+|\S")
 _BARE_WORD = re.compile(r"[A-Za-z_][\w-]*")
 _WORDS_FOR_OPERATORS = {"and": "&&", "or": "||", "not": "!", "is": "="}
 _UPDATE = {"insert", "delete", "load", "clear", "drop", "create", "add", "move", "copy", "with"}
@@ -128,6 +130,11 @@ class _Explanation:
         special = self._special()
         if special is not None:
             return special
+        window = window_slip(self.context.dialect, self.context.text, self.at, self.choices)
+        if window is not None:
+            seen = _SEEN.match(self.context.text, self.at)
+            plain_message = f"unexpected {found(seen.group() if seen else '')}, expected {self.wanted}"
+            return Fault(window.message or plain_message, self.at, window.hint)
         if isinstance(error, UnexpectedCharacters):
             return self._character()
         assert isinstance(error, UnexpectedToken)
@@ -271,10 +278,8 @@ def _undeclared_prefixes(context: Context, tokens: list[Token]) -> None:
             prefix = token.partition(":")[0]
             if prefix not in declared:
                 declared.add(prefix)
-                known = WELL_KNOWN.get(prefix, "…")
-                context.fault(
-                    f"the prefix {prefix}: is not declared",
-                    token.start_pos or 0,
-                    f"Add PREFIX {prefix}: <{known}>",
-                )
+                at = token.start_pos or 0
+                hint = iri_without_brackets(prefix, context.text, at)
+                hint = hint or f"Add PREFIX {prefix}: <{WELL_KNOWN.get(prefix, '…')}>"
+                context.fault(f"the prefix {prefix}: is not declared", at, hint)
         previous = kind

@@ -9,6 +9,7 @@ from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Triple
 
 from . import syntax as s
 from .context import Context
+from .window_slips import iri_without_brackets
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -96,9 +97,9 @@ class Terms:
         namespace = self.prefixes.get(prefix)
         if namespace is None:
             known = WELL_KNOWN.get(prefix)
-            hint = (
-                f"Add PREFIX {prefix}: <{known}>" if known else f"Add PREFIX {prefix}: <…> before the query."
-            )
+            hint = iri_without_brackets(prefix, self.context.text, node.at)
+            if hint is None:
+                hint = f"Add PREFIX {prefix}: <{known or '…'}>" + ("" if known else " before the query.")
             self.context.fault(f"the prefix {prefix}: is not declared", node.at, hint)
             namespace = f"urn:undeclared:{prefix}:"
         return namespace + _LOCAL_ESCAPE.sub(r"\1", local)

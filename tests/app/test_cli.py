@@ -16,6 +16,7 @@ import pytest
 
 from quadrill.app.cli import main
 from quadrill.app.commands import load
+from quadrill.app.commands.connection import server_url
 from quadrill.store.bulk.load import ENGINES
 from tests.app.conftest import Start
 
@@ -364,6 +365,36 @@ def test_no_server_is_one_clear_sentence(capsys: pytest.CaptureFixture[str]) -> 
         port = free.getsockname()[1]
     assert main(["queries", "--server", f"http://127.0.0.1:{port}"]) == 1
     assert "no server answers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("127.0.0.1:7878", "http://127.0.0.1:7878"),
+        ("localhost", "http://localhost"),
+        ("[::1]:7878", "http://[::1]:7878"),
+        ("https://graph.example/at/", "https://graph.example/at/"),
+    ],
+)
+def test_an_address_needs_no_scheme(text: str, url: str) -> None:
+    assert server_url(text) == url
+
+
+@pytest.mark.parametrize("text", ["ftp://x", "127.0.0.1:port", "http://", "file:///x"])
+def test_what_is_no_address_is_one_sentence(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["queries", "--server", text]) == 1
+    assert f"{text!r} is no address of a server" in capsys.readouterr().err
+
+
+def test_the_environment_names_the_server(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("QUADRILL_SERVER", f"127.0.0.1:{port}")
+    assert main(["queries"]) == 1
+    assert f"no server answers at http://127.0.0.1:{port}/" in capsys.readouterr().err
 
 
 def test_a_folder_is_migrated(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -34,6 +34,14 @@ def test_values_of_the_environment_are_read_by_their_type() -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ['["http://a.example", "http://b.example"]', "http://a.example,http://b.example"]
+)
+def test_a_list_of_the_environment_may_be_json(text: str) -> None:
+    settings = load_settings(environment={"QUADRILL_CORS_ORIGINS": text, "QUADRILL_SERVER": "http://x/"})
+    assert settings.cors_origins == ("http://a.example", "http://b.example")
+
+
+@pytest.mark.parametrize(
     ("environment", "words"),
     [
         ({"QUADRILL_QUERY_TIMEUOT": "1"}, "Did you mean query_timeout"),
@@ -44,6 +52,8 @@ def test_values_of_the_environment_are_read_by_their_type() -> None:
         ({"QUADRILL_PORT": "65536"}, "from 0 to 65535"),
         ({"QUADRILL_THREADS": "0"}, "at least 1"),
         ({"QUADRILL_BASE_IRI": "nope"}, "an absolute IRI, it is 'nope'"),
+        ({"QUADRILL_CORS_ORIGINS": "[http://a.example]"}, 'Write ["a", "b"] or a,b'),
+        ({"QUADRILL_CORS_ORIGINS": "[1]"}, "a list of texts"),
     ],
 )
 def test_what_cannot_be_used_stops_the_start(environment: dict[str, str], words: str) -> None:

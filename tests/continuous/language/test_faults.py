@@ -181,6 +181,40 @@ SLIPS_OF_PEOPLE = {
     "window-without-word-rspql": ("rspql", "SELECT ?s FROM NAMED WINDOW <w> ON <s> [▲PT5S] { }", "needs the word", "ELEMENTS"),
     "window-without-word-csparql": ("csparql", "SELECT ?s FROM STREAM <s> [▲100] { ?s ?p ?o }", "needs the word", "TRIPLES"),
     "median-in-sparql": ("sparql", "SELECT (▲MEDIAN(?x) AS ?m) { ?a ?b ?x }", "unexpected", "urn:quadrill:aggregate:median"),
+    "stream-without-colon": (None, "SELECT * { STREAM ▲obs [NOW] { ?s ?p ?o } }", '"obs" is not the name of a stream', "Write <obs>"),
+    "stream-without-colon-rspql": (
+        None, "SELECT * FROM NAMED WINDOW <w> ON ▲obs [RANGE PT1S] { WINDOW <w> { ?s ?p ?o } }", '"obs" is not the name', "Write <obs>",
+    ),
+    "stream-without-colon-csparql": (
+        None, "SELECT * FROM STREAM ▲obs [RANGE 1s] { ?s ?p ?o }", '"obs" is not the name', ":obs with PREFIX",
+    ),
+    "stream-as-string": (None, "SELECT * { STREAM ▲'urn:s' [NOW] { ?s ?p ?o } }", "not by a string", "Write <urn:s>."),
+    "stream-without-angle-brackets": (None, "SELECT * { STREAM ▲urn:s [NOW] { ?s ?p ?o } }", "the prefix urn:", "<urn:s>"),
+    "round-brackets": (None, "SELECT * { STREAM <s> ▲(RANGE 10s) { ?s ?p ?o } }", "in square brackets", "[RANGE 10s]"),
+    "round-brackets-rspql": (
+        None, "SELECT * FROM NAMED WINDOW <w> ON <s> ▲(RANGE PT1S) { WINDOW <w> { ?s ?p ?o } }", "in square brackets", "[RANGE PT10S",
+    ),
+    "round-brackets-csparql": (
+        None, "SELECT * FROM STREAM <s> ▲(RANGE 1s) { ?s ?p ?o }", "in square brackets", "[RANGE 10s STEP 5s]",
+    ),
+    "no-brackets": (None, "SELECT * { STREAM <s> ▲RANGE 10s { ?s ?p ?o } }", "before RANGE, are missing", "[RANGE 10s]"),
+    "fortnights": (None, "SELECT * { STREAM <s> [RANGE 2 ▲fortnights] { ?s ?p ?o } }", "no unit of time", "Write 28d"),
+    "unknown-unit-csparql": (None, "SELECT * FROM STREAM <s> [RANGE 3 ▲weeks STEP 1d] { ?s ?p ?o }", "no unit", "Write 21d"),
+    "no-unit-at-all": (None, "SELECT * { STREAM <s> [RANGE 2 ▲jiffies] { ?s ?p ?o } }", "no unit of time", "Units are ns"),
+    "every-in-window": (None, "SELECT * { STREAM <s> [RANGE 10s ▲EVERY 5s] { ?s ?p ?o } }", "unexpected", "SLIDE 5s"),
+    "every-behind": (None, "SELECT * { STREAM <s> [RANGE 10s] { ?s ?p ?o } } ▲EVERY 5s", "unexpected", '{"periodic": "5s"}'),
+    "every-rspql": (
+        None, "REGISTER STREAM <o> ▲EVERY PT5S AS SELECT * FROM NAMED WINDOW <w> ON <s> [RANGE PT1S] { WINDOW <w> { ?s ?p ?o } }",
+        "unexpected", "COMPUTED EVERY PT5S",
+    ),
+    "every-csparql": (None, "REGISTER QUERY q ▲EVERY 5s AS SELECT * FROM STREAM <s> [RANGE 1s] { ?s ?p ?o }", "unexpected", "COMPUTED EVERY"),
+    "emit": (None, "SELECT * { STREAM <s> [RANGE 10s] { ?s ?p ?o } } ▲EMIT ON CLOSE", "unexpected", '"on-window-close"'),
+    "slide-first": (None, "SELECT * { STREAM <s> [▲SLIDE 5s RANGE 10s] { ?s ?p ?o } }", "stands before the step", "SLIDE 5s]"),
+    "last": (None, "SELECT * { STREAM <s> [▲LAST 5m] { ?s ?p ?o } }", "unexpected", "[RANGE 10s]"),
+    "negative-width": (None, "SELECT * { STREAM <s> [RANGE ▲-5m] { ?s ?p ?o } }", "has no sign", "10s"),
+    "decimal-comma": (None, "SELECT * { STREAM <s> [RANGE 1▲,5s] { ?s ?p ?o } }", "a point, not a comma", "1.5"),
+    "open-window": (None, "SELECT * { STREAM <s> [RANGE 1s ▲{ ?s ?p ?o } }", "is not closed", "]"),
+    "no-braces": (None, "SELECT * { STREAM <s> [RANGE 1s] ▲?s ?p ?o }", "stands in braces", "{ ?s ?p ?o }"),
 }  # fmt: skip
 
 

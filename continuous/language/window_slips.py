@@ -1,0 +1,145 @@
+"""Slips around streams and windows: what was meant, told from the text before and at the fault.
+
+`slips` recognises a slip by the state of the parser; here it is the characters that tell it, since a name
+without a colon, a unit that does not exist or round brackets fail before the grammar has seen a window.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..algebra.query import Dialect
+
+_EXAMPLE: dict[Dialect, str] = {
+    "cqels": "[RANGE 10s] or [RANGE 10s SLIDE 5s]",
+    "rspql": "[RANGE PT10S STEP PT5S]",
+    "csparql": "[RANGE 10s STEP 5s]",
+    "sparql": "[RANGE 10s]",
+}
+_EVERY: dict[Dialect, str] = {
+    "cqels": 'Write [RANGE 10s SLIDE 5s] as the window, or register with "report": {"periodic": "5s"}.',
+    "rspql": "Write [RANGE PT10S STEP PT5S] as the window, or REGISTER STREAM <o> COMPUTED EVERY PT5S AS ….",
+    "csparql": "Write [RANGE 10s STEP 5s] as the window, or REGISTER QUERY name COMPUTED EVERY 5s AS ….",
+    "sparql": "EVERY belongs to a continuous query: register the text, POST /queries.",
+}  # fmt: skip
+_EMIT = 'It is an option of the registration: "report": "on-window-close" or "on-content-change".'
+_DAYS = {"week": 7, "fortnight": 14, "month": 30, "quarter": 90, "year": 365}
+_WINDOW_WORDS = {
+    "row": "[TRIPLES 10] or [ELEMENTS 10]",
+    "rows": "[TRIPLES 10] or [ELEMENTS 10]",
+    "triple": "[TRIPLES 10]",
+    "element": "[ELEMENTS 10]",
+    "last": "[RANGE 10s]",
+    "size": "[RANGE 10s]",
+    "duration": "[RANGE 10s]",
+    "time": "[RANGE 10s]",
+    "hopping": "[RANGE 10s SLIDE 5s]",
+    "unbounded": "[ALL]",
+}
+_NAME_OF_STREAM = re.compile(r"\b(?:STREAM|ON|ON\s+STREAM)\s*\Z", re.IGNORECASE)
+_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*\Z")
+_STREAM_NAMED = re.compile(r"\b(?:STREAM|ON)\s+(?:<[^<>\s]*>|[?$]?[\w.-]*:?[\w.-]*)\s*\Z", re.IGNORECASE)
+_BARE = re.compile(r"[A-Za-z_][\w.-]*(?!\S*:)")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSlip:
+    """A message, None for the plain one ("unexpected …, expected …"), and what to write instead."""
+
+    message: str | None
+    hint: str
+
+
+def window_slip(dialect: Dialect, text: str, at: int, choices: set[str]) -> WindowSlip | None:
+    """The slip at an offset of a text; ``choices`` are the terminals that the grammar would take there."""
+    before, char = text[:at][-400:], text[at : at + 1]
+    found = _WORD.match(text, at)
+    word = found.group().lower() if found else ""
+    if word == "every":
+        return WindowSlip(None, _EVERY[dialect])
+    if word == "emit":
+        return WindowSlip(None, _EMIT)
+    if _NAME_OF_STREAM.search(before) and "IRIREF" in choices:
+        return _stream_name(text, at)
+    if choices == {"LSQUARE"} or ("LSQUARE" in choices and _STREAM_NAMED.search(before)):
+        if char == "(":
+            return WindowSlip(
+                "a window stands in square brackets, not in round ones", f"Write {_EXAMPLE[dialect]}."
+            )
+        if word in ("range", "now", "triples", "elements", "all", "tumbling", "sliding"):
+            return WindowSlip(
+                f"the square brackets around the window, before {word.upper()}, are missing",
+                f"Write {_EXAMPLE[dialect]}.",
+            )
+    if "RANGE" in choices and "VAR" not in choices:
+        return _kind(dialect, word)
+    if "COMPACT_DURATION" in choices and char in "-+" and char:
+        return WindowSlip("a duration has no sign", "Write how long, for example 10s or PT10S.")
+    if "UNIT" in choices or "]" in choices or "RSQUARE" in choices or "STEP" in choices:
+        return _in_window(text, at, before, word, char)
+    if choices == {"LBRACE"} and re.search(r"\]\s*\Z", before):
+        return WindowSlip("the pattern behind a window stands in braces", "Write … [window] { ?s ?p ?o }.")
+    return None
+
+
+def iri_without_brackets(prefix: str, text: str, at: int) -> str | None:
+    """A hint for a name whose prefix is not declared since it was meant as an IRI."""
+    if prefix.lower() not in ("http", "https", "urn", "file", "mailto", "tag", "ws", "mqtt"):
+        return None
+    name = re.match(r"[^\s\[\]{}()<>\"',;]+", text[at:])
+    shown = name.group() if name else f"{prefix}:…"
+    return f"An IRI stands in angle brackets: <{shown[:60]}>"
+
+
+def _stream_name(text: str, at: int) -> WindowSlip | None:
+    if text[at : at + 1] in ("'", '"'):
+        quoted = re.match(r"(['\"])([^'\"\s<>]*)\1", text[at:])
+        name = quoted.group(2) if quoted else "…"
+        return WindowSlip("a stream is named by an IRI, not by a string", f"Write <{name}>.")
+    bare = _BARE.match(text, at)
+    if bare is None:
+        return None
+    name = bare.group()
+    return WindowSlip(
+        f'"{name}" is not the name of a stream: the colon of a prefix or the brackets of an IRI are missing',
+        f"Write <{name}> for the server's stream of that name, or :{name} with PREFIX : <…> before it.",
+    )
+
+
+def _kind(dialect: Dialect, word: str) -> WindowSlip | None:
+    """What stands first in a window."""
+    if word in _WINDOW_WORDS:
+        return WindowSlip(None, f"Write {_WINDOW_WORDS[word]}.")
+    if word in ("slide", "step"):
+        return WindowSlip("the width stands before the step", f"Write {_EXAMPLE[dialect]}.")
+    return None
+
+
+def _in_window(text: str, at: int, before: str, word: str, char: str) -> WindowSlip | None:
+    """What stands behind the number of a window."""
+    number = _DURATION.search(before)
+    if char == "," and number is not None and text[at + 1 : at + 2].isdigit():
+        return WindowSlip(
+            "a number has a point, not a comma", f"Write {number.group('number')}.5 for a half."
+        )
+    if char == "{":
+        return WindowSlip("the window is not closed", "Write ] before the brace.")
+    if char == ")":
+        return WindowSlip("the window began with a square bracket", "Write ] instead of ).")
+    if number is None or not word:
+        return None
+    days = _DAYS.get(word.removesuffix("s"))
+    if days is not None:
+        amount = float(number.group("number")) * days
+        return WindowSlip(
+            f'unexpected "{word}", which is no unit of time',
+            f"Write {amount:g}d: units are ns, ms, s, m, h, d, or seconds, minutes, hours, days.",
+        )
+    if word in ("lateness", "report", "slide", "step", "starting", "tick", "tumbling"):
+        return None
+    return WindowSlip(
+        f'unexpected "{word}", which is no unit of time',
+        "Units are ns, ms, s, m, h, d, or milliseconds, seconds, minutes, hours, days.",
+    )
