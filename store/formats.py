@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from pyoxigraph import Quad, QueryResultsFormat, RdfFormat, parse
 
+from .documents.nesting import deep_line_of_json, deep_line_of_triple_terms
+from .documents.rdf_xml import XmlLimits, check_rdf_xml
 from .errors import LimitError, RdfSyntaxError
-from .nesting import deep_line_of_json, deep_line_of_triple_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,12 @@ class RdfLimits:
     Attributes:
         json_depth: nesting of a JSON-LD document; the parser's memory grows with its square.
         term_depth: nesting of triple terms; about 20,000 overflow a thread's stack.
-        entity_growth: how many bytes the entities of an RDF/XML document may expand to, as a multiple of its
-            length (and a million bytes are always allowed).
+        xml: of an RDF/XML document.
     """
 
     json_depth: int = 200
     term_depth: int = 500
-    entity_growth: int = 10
+    xml: XmlLimits = XmlLimits()
 
 
 def rdf_format(media_type: str) -> RdfType | None:
@@ -170,7 +170,7 @@ def check_document(body: bytes, kind: RdfType, limits: RdfLimits) -> None:
                     line=line,
                 )
         case "RDF/XML":
-            _check_entities(body, limits.entity_growth)
+            check_rdf_xml(body, limits.xml)
         case _:
             if body.count(b"<<") > limits.term_depth:
                 line = deep_line_of_triple_terms(body, limits.term_depth)
@@ -180,31 +180,3 @@ def check_document(body: bytes, kind: RdfType, limits: RdfLimits) -> None:
                         f" at line {line}",
                         line=line,
                     )
-
-
-_ENTITY = re.compile(rb"<!ENTITY\s++(%\s++)?+([^\s%]++)\s++(?:\"([^\"]*+)\"|'([^']*+)'|(\S++))", re.DOTALL)
-_REFERENCE = re.compile(rb"&([A-Za-z_:][\w:.\-]*+);")
-_MOST_ENTITIES = 10_000
-
-
-def _check_entities(body: bytes, growth: int) -> None:
-    if b"<!ENTITY" not in body:
-        return
-    sizes: dict[bytes, int] = {}
-    for declared in _ENTITY.finditer(body):
-        parameter, name, double, single, outside = declared.groups(b"")
-        if len(sizes) > _MOST_ENTITIES:
-            raise LimitError(f"the RDF/XML document declares more than {_MOST_ENTITIES:,} entities")
-        if parameter or outside:
-            raise LimitError(
-                "the RDF/XML document declares an external or parameter entity, which is refused"
-            )
-        value = double or single
-        inner = sum(sizes.get(used[1], 0) for used in _REFERENCE.finditer(value))
-        sizes.setdefault(name, len(value) + inner)
-    expanded = sum(sizes.get(used[1], 0) for used in _REFERENCE.finditer(body))
-    allowed = max(1_000_000, growth * len(body))
-    if expanded > allowed:
-        raise LimitError(
-            f"the entities of the RDF/XML document expand to {expanded:,} bytes, the limit is {allowed:,}"
-        )

@@ -51,9 +51,7 @@ def sum_of(meta: Mapping[str, int]) -> int:
 
 def parted_of(meta: Mapping[str, int]) -> dict[int, int]:
     """The versions behind which epochs began, each with the first one of its epoch."""
-    return {
-        int(name.removeprefix(PARTED)): first for name, first in meta.items() if name.startswith(PARTED)
-    }
+    return {int(name.removeprefix(PARTED)): first for name, first in meta.items() if name.startswith(PARTED)}
 
 
 def behind(path: Path, version: int, durable: int) -> StoreFormatError:

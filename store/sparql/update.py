@@ -10,6 +10,7 @@ Source: SPARQL 1.1 Update section 3; docs/decisions/0010-exact-change-sets.md.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
@@ -36,6 +37,8 @@ from .update_text import (
     Transfer,
     UpdateOperation,
 )
+
+log = logging.getLogger(__name__)
 
 # Names that no request uses.
 _UNBOUND = NamedNode("urn:quadrill:unbound")
@@ -255,10 +258,12 @@ class _Derivation:
         name: GraphName = self._iri(action.target) if action.target else DefaultGraph()
         try:
             quads = quads_in_graph(fetch_rdf(self._fetcher, source), name)
-        except QuadrillError:
-            if action.silent:
-                return
-            raise
+        except QuadrillError as error:
+            if not action.silent:
+                raise
+            # SPARQL 1.1 Update 3.1.4: the request succeeds; the operator is told what it did not do.
+            log.warning("LOAD SILENT of <%s> loaded nothing: %s", _without_secrets(source), error.code)
+            return
         for quad in quads:
             self._pending.add(quad)
 
@@ -317,6 +322,13 @@ class _Derivation:
             self._pending.clear(name)
         else:
             self._pending.drop(name)
+
+
+def _without_secrets(iri: str) -> str:
+    """An IRI without its query and its user, in which passwords and tokens stand."""
+    scheme, slashes, rest = iri.partition("?")[0].partition("#")[0].partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def _free_name(wish: str, taken: Iterable[str]) -> str:

@@ -6,11 +6,7 @@ import tracemalloc
 
 import pytest
 
-from quadrill.store.errors import LimitError
-from quadrill.store.formats import RDF_TYPES, RdfLimits, check_document
-from quadrill.store.nesting import deep_line_of_json, deep_line_of_triple_terms, deep_line_of_turtle
-
-RDF_XML = next(kind for kind in RDF_TYPES if kind.name == "RDF/XML")
+from quadrill.store.documents.nesting import deep_line_of_json, deep_line_of_triple_terms, deep_line_of_turtle
 
 
 @pytest.mark.parametrize(
@@ -70,9 +66,3 @@ def test_a_document_is_measured_without_memory(kind: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 2 * len(text) + 100_000
-
-
-def test_entities_are_few() -> None:
-    declared = "".join(f'<!ENTITY e{n} "x">' for n in range(11_000))
-    with pytest.raises(LimitError, match="more than 10,000 entities"):
-        check_document(f"<!DOCTYPE rdf [{declared}]><rdf/>".encode(), RDF_XML, RdfLimits())

@@ -284,6 +284,15 @@ def test_a_text_full_of_possible_calls_is_judged_at_once(store: QuadStore, text:
         store.query(BEHIND + text)
 
 
+def test_a_silent_load_that_loaded_nothing_is_told_to_the_operator(
+    store: QuadStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.update("LOAD SILENT <http://user:secret@127.0.0.1:9/data/x?token=secret#secret>")
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "LOAD SILENT of <http://127.0.0.1:9/data/x> loaded nothing: host-not-allowed"
+    ]
+
+
 @pytest.mark.parametrize("between", [" ", "#x service y\n", " silent #{\n", "silent"])
 @pytest.mark.parametrize("name", ["<URL>", ":x", "x:a\\#b\\'c", "x:aservice", "?x"])
 def test_what_may_be_a_call_behind_a_doubtful_sign_is_refused(

@@ -1,0 +1,1 @@
+"""What is looked at in a document before its parser gets it."""

@@ -1,0 +1,134 @@
+"""What an RDF/XML document may not be: deeper, wider or more expanding than its parser can bear.
+
+The parser's time grows with the square of the depth, of the attributes of an element and of the namespaces
+that hold for it. Tags are found here as the parser finds them; where two readers could find other tags (in a
+declaration of the document type, in odd comments and instructions) only the plain forms are taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, repeat
+from operator import attrgetter
+
+from ..errors import LimitError, RdfSyntaxError
+
+_INSIDE = rb"(?:[^<>\"'/]++|/(?!>)|\"[^\"]*+\"|'[^']*+')"
+_TAG = re.compile(
+    b"|".join(
+        [
+            rb"<!--(?:[^-]++|-(?!->))*+",
+            rb"(?i:<!\[CDATA\[)(?:[^\]]++|\](?!\]>))*+",
+            # An end, an element without content, the beginning of one, one with too many attributes.
+            rb"(</)",
+            rb"<[^\s<>!?/\"'](?:" + _INSIDE + rb"{0,2000}+(?:(/>)|(>))|(" + _INSIDE + rb"{2001}))",
+        ]
+    ),
+    re.DOTALL,
+)
+_ODD = re.compile(rb"<!---?>|<\?[^>]*+(?<!\?)>")
+_DECLARATION = re.compile(rb"<!D", re.IGNORECASE)
+_QUOTED = rb"(?:\"[^\"<>]*+\"|'[^'<>]*+')"
+_PLAIN_DECLARATION = re.compile(
+    rb"<!DOCTYPE(?:[^\[\]<>\"']++|"
+    + _QUOTED
+    + rb")*+(?:\[(?:[^\[\]<>\"']++|<!ENTITY(?:[^<>\"']++|"
+    + _QUOTED
+    + rb")*+>|<!--(?:[^<>\"'\[\]-]++|-(?!->))*+-->)*+\]\s*+)?+>"
+)
+_END, _EMPTY, _BEGIN, _WIDE = 1, 2, 3, 4
+_TOO_MUCH = 1 << 40
+_STEPS = {_END: -1, _BEGIN: 1, _WIDE: _TOO_MUCH}
+_NAMESPACE = b"xmlns"
+_ENTITY = re.compile(rb"<!ENTITY\s++(%\s++)?+([^\s%]++)\s++(?:\"([^\"]*+)\"|'([^']*+)'|(\S++))", re.DOTALL)
+_REFERENCE = re.compile(rb"&([A-Za-z_:][\w:.\-]*+);")
+
+
+@dataclass(frozen=True, slots=True)
+class XmlLimits:
+    """Limits on one RDF/XML document.
+
+    Attributes:
+        depth: elements in one another.
+        namespaces: declared by one element and those around it.
+        entities: declared.
+        entity_growth: how many bytes the entities may expand to, as a multiple of the document's length; a
+            million bytes are always allowed.
+    """
+
+    depth: int = 1_000
+    namespaces: int = 1_000
+    entities: int = 10_000
+    entity_growth: int = 10
+
+
+def check_rdf_xml(body: bytes, limits: XmlLimits) -> None:
+    """Refuse a document that its parser could not read in linear time.
+
+    Raises:
+        LimitError: it is one.
+        RdfSyntaxError: readers could differ in where its elements are.
+    """
+    for declaration in _DECLARATION.finditer(body):
+        if not _PLAIN_DECLARATION.match(body, declaration.start()):
+            raise LimitError(
+                "the document type declaration of an RDF/XML document may declare plain entities only"
+            )
+    odd = _ODD.search(body)
+    if odd is not None:
+        line = body.count(b"\n", 0, odd.start()) + 1
+        raise RdfSyntaxError(
+            f"malformed RDF/XML: a comment or instruction is not closed, at line {line}", line=line
+        )
+    _check_entities(body, limits)
+    if body.count(_NAMESPACE) > limits.namespaces:
+        _check_namespaces(body, limits)
+    kinds = map(attrgetter("lastindex"), _TAG.finditer(body))
+    steps: Iterator[int] = map(_STEPS.get, kinds, repeat(0))
+    # Ends before their beginnings are malformed and must not make up for what follows.
+    depths = accumulate(steps, lambda depth, step: depth + step if depth or step > 0 else 0, initial=0)
+    deepest = max(depths)
+    if deepest >= _TOO_MUCH:
+        raise LimitError("an element of the RDF/XML document has more than 1,000 attributes")
+    if deepest > limits.depth:
+        raise LimitError(f"elements of the RDF/XML document nest deeper than {limits.depth:,} levels")
+
+
+def _check_namespaces(body: bytes, limits: XmlLimits) -> None:
+    in_scope = [0]
+    for tag in _TAG.finditer(body):
+        if tag.lastindex == _END and len(in_scope) > 1:
+            in_scope.pop()
+        elif tag.lastindex in (_BEGIN, _EMPTY):
+            declared = in_scope[-1] + tag[0].count(_NAMESPACE)
+            if declared > limits.namespaces:
+                raise LimitError(
+                    f"more than {limits.namespaces:,} namespaces hold for one element of the RDF/XML document"
+                )
+            if tag.lastindex == _BEGIN:
+                in_scope.append(declared)
+
+
+def _check_entities(body: bytes, limits: XmlLimits) -> None:
+    if b"<!ENTITY" not in body:
+        return
+    sizes: dict[bytes, int] = {}
+    for declared in _ENTITY.finditer(body):
+        parameter, name, double, single, outside = declared.groups(b"")
+        if len(sizes) >= limits.entities:
+            raise LimitError(f"the RDF/XML document declares more than {limits.entities:,} entities")
+        if parameter or outside:
+            raise LimitError(
+                "the RDF/XML document declares an external or parameter entity, which is refused"
+            )
+        value = double or single
+        inner = sum(sizes.get(used[1], 0) for used in _REFERENCE.finditer(value))
+        sizes.setdefault(name, len(value) + inner)
+    expanded = sum(sizes.get(used[1], 0) for used in _REFERENCE.finditer(body))
+    allowed = max(1_000_000, limits.entity_growth * len(body))
+    if expanded > allowed:
+        raise LimitError(
+            f"the entities of the RDF/XML document expand to {expanded:,} bytes, the limit is {allowed:,}"
+        )
