@@ -1,15 +1,17 @@
 """The rules of the DEBS 2015 Grand Challenge in plain Python: every list is computed anew from all reports.
 
-Written from the challenge's text, for tests and to judge the engine's output; it shares no code with it
-and is slow. Cells are computed with exact fractions. Where the challenge leaves an order open (equal
-rank, equal time), the names of the cells decide, as text.
+Written from the challenge's text (http://www.debs2015.org/call-grand-challenge.html), for tests and to judge
+the engine's output; it shares no code with it and is slow. Cells are computed with exact fractions.
 
-    Q1  ten most frequent routes of the last 30 minutes, the most frequent first, then the latest drop-off
+    Q1  ten most frequent routes of the last 30 minutes, the most frequent first
     Q2  ten most profitable areas: median of fare and tip of the trips that began there and ended in the
-        last 15 minutes, by the number of taxis that were emptied there in the last 30 minutes and have no
-        later pick-up
+        last 15 minutes, 0 without such trips, by the number of taxis whose newest report is a drop-off there
+        in the last 30 minutes; an area without empty taxis is not listed
 
-A window is (now - width, now]; a trip that begins or ends outside the grid does not exist.
+Of equal ranks the one with the newest report is first. Reports are in the order of their arrival, many in the
+same second, and after each of them the list is looked at. A taxi is where its newest report left it, whatever
+trips of it overlap. A window is (now - width, now]; a trip that begins or ends outside the grid does not
+exist. One report can be the newest of two areas of equal rank: names decide, as text.
 """
 
 from __future__ import annotations
@@ -48,32 +50,33 @@ def q1(seen: list[Trip], now: int, minutes: int = 30) -> Line:
         if trip.dropoff > now - 60 * minutes:
             start, end = cell(trip.pick, 1), cell(trip.drop, 1)
             if start is not None and end is not None:
-                routes.setdefault((start, end), []).append(trip.dropoff)
+                routes.setdefault((start, end), []).append(trip.number)
     ranked = sorted(routes, key=lambda route: (-len(routes[route]), -max(routes[route]), route))
     return tuple(name for route in ranked[:LENGTH] for name in route)
 
 
 def q2(seen: list[Trip], now: int, minutes: int = 30) -> Line:
     """Cell, empty taxis, median profit and profitability of up to ten areas, one after the other."""
-    inside = [trip for trip in seen if cell(trip.pick, 2) is not None and cell(trip.drop, 2) is not None]
-    recent = [trip for trip in inside if trip.dropoff > now - 60 * minutes]
+    recent = [
+        trip
+        for trip in seen
+        if trip.dropoff > now - 60 * minutes and None not in (cell(trip.pick, 2), cell(trip.drop, 2))
+    ]
+    last = {trip.taxi: trip for trip in recent}
+    empty: dict[str, list[Trip]] = {}
+    for trip in last.values():
+        empty.setdefault(cell(trip.drop, 2) or "", []).append(trip)
     profits: dict[str, list[Trip]] = {}
     for trip in recent:
         if trip.dropoff > now - 30 * minutes:
             profits.setdefault(cell(trip.pick, 2) or "", []).append(trip)
-    empty: dict[str, list[Trip]] = {}
-    drives: dict[int, list[Trip]] = {}
-    for trip in recent:
-        drives.setdefault(trip.taxi, []).append(trip)
-    for trip in recent:
-        if not any(other.pickup >= trip.dropoff for other in drives[trip.taxi] if other is not trip):
-            empty.setdefault(cell(trip.drop, 2) or "", []).append(trip)
     ranked = []
-    for name in profits.keys() & empty.keys():
-        taxis = len({trip.taxi for trip in empty[name]})
-        middle = Fraction(median(Fraction(trip.fare + trip.tip, 100) for trip in profits[name]))
-        latest = max(trip.dropoff for trip in profits[name] + empty[name])
-        ranked.append((-middle / taxis, -latest, name, taxis, middle))
+    for name, taxis in empty.items():
+        trips = profits.get(name, [])
+        amounts = [Fraction(trip.fare + trip.tip, 100) for trip in trips]
+        middle = Fraction(median(amounts)) if amounts else Fraction(0)
+        newest = max(trip.number for trip in (*trips, *taxis))
+        ranked.append((-middle / len(taxis), -newest, name, len(taxis), middle))
     ranked.sort()
     return tuple(
         text

@@ -99,7 +99,8 @@ def main() -> None:
     for name in ("q1", "q2"):
         for minutes in WINDOWS:
             filling = options.rate * minutes
-            rides = [taxi.element_of(trip) for trip in taxi.trips(filling + 1, per_minute=options.rate)]
+            trips = taxi.trips(filling + 1, per_minute=options.rate)
+            rides = [taxi.element_of(trip, numbered=True) for trip in trips]
             driver = Driver(text_of(name, minutes), QuadStore.open(None))
             spent = recomputed(driver, QuadStore.open(None), rides, filling, 1)
             again.append((minutes, name.upper(), round(spent)))

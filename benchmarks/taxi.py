@@ -161,11 +161,11 @@ def _degrees(cell: tuple[int, int], chance: random.Random) -> tuple[int, int]:
     return round(latitude * 1e6), round(longitude * 1e6)
 
 
-def element_of(trip: Trip) -> Element:
-    """The trip as a stream element."""
+def element_of(trip: Trip, *, numbered: bool = False) -> Element:
+    """The trip as a stream element; ``numbered`` as `quadrill run --format debs` feeds it."""
     subject = NamedNode(f"{NS}trip{trip.number}")
     default = DefaultGraph()
-    values = (
+    values: tuple[tuple[str, Literal], ...] = (
         ("taxi", Literal(f"{trip.taxi:032X}")),
         ("pickup_datetime", _time(trip.pickup)),
         ("dropoff_datetime", _time(trip.dropoff)),
@@ -176,6 +176,8 @@ def element_of(trip: Trip) -> Element:
         ("fare", _decimal(trip.fare, 2)),
         ("tip", _decimal(trip.tip, 2)),
     )
+    if numbered:
+        values = (("number", Literal(trip.number + 1)), *values)
     quads = tuple(Quad(subject, NamedNode(NS + name), value, default) for name, value in values)
     return Element(quads, trip.dropoff * 1000, trip.number + 1)
 

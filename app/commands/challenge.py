@@ -1,8 +1,9 @@
 """``quadrill run --format debs``: the trips of the DEBS 2015 Grand Challenge in, its output lines out.
 
 The feeder reads the challenge's own CSV file, one report a line, and pushes each as an element of its
-own, the graph of Example 1 of the paper, stamped with the drop-off. The listener writes a line whenever a
-report changed the list that the query gives:
+own, the graph of Example 1 of the paper with the report's running number, stamped with the drop-off: many
+reports have one second, and their order is part of the data. The listener writes a line whenever a report
+changed the list that the query gives, also within a second:
 
     pickup_datetime,dropoff_datetime,<the list's rows, column after column>,delay
 
@@ -70,6 +71,7 @@ def _report(fields: list[str], number: int) -> ChallengeReport:
     pickup, dropoff = (_time(fields[place], number) for place in (2, 3))
     trip = f"<{NAMESPACE}trip{number}>"
     values = [
+        ("number", f'"{number}"^^<{_XSD}integer>'),
         ("taxi", json.dumps(fields[0])),
         ("pickup_datetime", f'"{pickup:%Y-%m-%dT%H:%M:%SZ}"^^<{_XSD}dateTime>'),
         ("dropoff_datetime", f'"{dropoff:%Y-%m-%dT%H:%M:%SZ}"^^<{_XSD}dateTime>'),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,63 @@ def test_the_output_lines_are_those_of_the_rules(
     reports = [_squeezed(trip) for trip in trips(number, per_minute=rate, taxis=20 + 4 * rate)]
     assert reports[-1].dropoff - reports[0].dropoff > 1.4 * minutes * 60
     assert _check(name, minutes, reports, tmp_path, capsys) > 150
+
+
+def _rough(seed: int, number: int = 260) -> list[Trip]:
+    """Reports that smooth traffic does not have.
+
+    Many in one second, equal ranks all the time, trips of one taxi that overlap, last no time or began long
+    before, places outside the grid and on the edges of cells, few fares.
+    """
+    chance = random.Random(seed)
+    edges = [41_474_000 - 4_491_556 * step // 1000 for step in range(3)]
+    found = []
+    now = 1_357_000_000
+    for place in range(number):
+        now += chance.choice((0, 0, 0, 1, 1, 7, 60))
+        places = [
+            (chance.choice((*edges, 41_471_000, 41_468_300)), -74_913_000 + 2_993 * chance.randrange(5))
+            for _ in range(2)
+        ]
+        if chance.random() < 0.05:
+            places[chance.randrange(2)] = chance.choice(((0, 0), (41_600_000, -74_900_000)))
+        pickup = now - chance.choice((0, 1, 30, 90, 200))
+        fare, tip = chance.choice((250, 400, 400, 1000)), chance.choice((0, 0, 50))
+        found.append(Trip(place, chance.randrange(6), pickup, now, places[0], places[1], fare, tip))
+    return found
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("seed", range(6))
+def test_the_output_lines_of_rough_traffic_are_those_of_the_rules(
+    name: str, seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of what makes reports rough decides some lines."""
+    reports = _rough(seed)
+    assert _check(name, 4, reports, tmp_path, capsys) > 100
+    told = [trip for trip, _ in challenge.lines(reports, RULES[name], 4)]
+    assert len({trip.dropoff for trip in told}) < 0.8 * len(told), "several lines within a second"
+
+    lists = [found for _, found in challenge.lines(reports, RULES[name], 4)]
+    oldest_first = [replace(trip, number=-trip.number) for trip in reports]
+    assert [found for _, found in challenge.lines(oldest_first, RULES[name], 4)] != lists, "freshness decides"
+    if name == "q2":
+        assert any("0" in found[2::4] for found in lists), "areas without profit are listed"
+        assert any(
+            first.taxi == second.taxi and first.dropoff > second.pickup and first.drop != second.drop
+            for first, second in pairwise_of_taxis(reports)
+        ), "trips of one taxi overlap"
+
+
+def pairwise_of_taxis(reports: list[Trip]) -> list[tuple[Trip, Trip]]:
+    """Each report with the next one of the same taxi."""
+    newest: dict[int, Trip] = {}
+    pairs = []
+    for trip in reports:
+        if trip.taxi in newest:
+            pairs.append((newest[trip.taxi], trip))
+        newest[trip.taxi] = trip
+    return pairs
 
 
 @pytest.mark.slow
