@@ -1,0 +1,139 @@
+"""The first seconds of a server: whatever is asked from the first instant on, by many at once, is answered."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+THREADS = 16
+SECONDS = 5.0
+E = "http://example.org/"
+ROUNDS = 4
+"""Each thread does at least so many rounds, however slow the machine is."""
+
+TEXTS: dict[str, Callable[[int], str]] = {
+    "cqels": lambda n: (
+        f"PREFIX : <{E}> SELECT ?x (AVG(?v) AS ?m) WHERE {{ STREAM :s{n % 3} [RANGE {n + 1}s] {{ ?x :v ?v }} "
+        f"?x :in :room{n} FILTER(REGEX(STR(?x), '^http')) }} GROUP BY ?x"
+    ),
+    "construct": lambda n: (
+        f"PREFIX : <{E}> CONSTRUCT {{ ?x :hot ?v }} WHERE {{ STREAM :s{n % 3} [NOW] {{ ?x :v ?v }} "
+        f"OPTIONAL {{ ?x :name{n} ?n }} }}"
+    ),
+    "rspql": lambda n: (
+        f"PREFIX : <{E}> REGISTER RSTREAM <{E}r{n}> AS SELECT ?x FROM NAMED WINDOW <w> ON :s{n % 3} "
+        f"[RANGE 5s STEP 1s] WHERE {{ WINDOW <w> {{ ?x :v ?v }} GRAPH :g{n} {{ ?x :p ?o }} }}"
+    ),
+    "csparql": lambda n: (
+        f"REGISTER QUERY c{n} AS PREFIX : <{E}> SELECT ?x (COUNT(*) AS ?n) "
+        f"FROM STREAM <{E}s{n % 3}> [RANGE 4s STEP 2s] WHERE {{ ?x :v ?v ; :in :room{n} }} GROUP BY ?x"
+    ),
+    "sparql": lambda n: f"PREFIX : <{E}> SELECT ?x WHERE {{ ?x :in/:of* :room{n} }}",
+}
+PLAIN = {"Content-Type": "text/plain"}
+
+
+class Client:
+    """One of many: does rounds of requests and remembers what took how long."""
+
+    def __init__(self, url: str, number: int) -> None:
+        self.http = httpx.Client(base_url=url, timeout=120)
+        self._number = number
+        self.answers: list[tuple[int, float, str, str]] = []
+
+    def ask(self, method: str, path: str, body: str | None = None, **headers: str) -> int:
+        began = time.monotonic()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        answer = self.http.request(method, path, content=body, headers=named)
+        took = time.monotonic() - began
+        self.answers.append((answer.status_code, took, f"{method} {path}", answer.text[:300]))
+        return answer.status_code
+
+    def round(self, turn: int) -> None:
+        """Everything once, each client beginning elsewhere."""
+        steps = (self.register, self.push, self.update, self.query, self.explain, self.look)
+        for place in range(len(steps)):
+            steps[(place + self._number) % len(steps)](turn)
+        self.ask("DELETE", f"/queries/q{self._number}-{turn}")
+
+    def register(self, turn: int) -> None:
+        kinds = list(TEXTS)
+        text = TEXTS[kinds[(self._number + turn) % len(kinds)]](self._number * 1000 + turn)
+        self.ask("PUT", f"/queries/q{self._number}-{turn}", text, Content_Type="text/plain")
+
+    def push(self, turn: int) -> None:
+        formats = {
+            "text/turtle": f"<{E}x> <{E}v> {turn} .",
+            "application/n-triples": f'<{E}x> <{E}v> "{turn}" .',
+            "application/trig": f"<{E}g> {{ <{E}x> <{E}v> {turn} }}",
+            "application/ld+json": f'{{"@id": "{E}x", "{E}v": {turn}}}',
+        }
+        kind = list(formats)[(self._number + turn) % len(formats)]
+        self.ask("POST", f"/streams?iri={E}s{turn % 3}", formats[kind], Content_Type=kind)
+
+    def update(self, turn: int) -> None:
+        text = f"PREFIX : <{E}> INSERT DATA {{ :x{self._number} :in :room{turn} ; :name 'n' . GRAPH :g {{ :a :p {turn} }} }}"
+        self.ask("POST", "/update", text, Content_Type="application/sparql-update")
+
+    def query(self, turn: int) -> None:
+        kinds = ("application/sparql-results+json", "text/csv", "application/sparql-results+xml")
+        text = f"SELECT ?s (COUNT(*) AS ?n) WHERE {{ ?s ?p ?o FILTER(?o != {turn}) }} GROUP BY ?s"
+        kind = kinds[(self._number + turn) % len(kinds)]
+        self.ask("POST", "/query", text, Content_Type="application/sparql-query", Accept=kind)
+
+    def explain(self, turn: int) -> None:
+        name = f"q{self._number}-{turn}"
+        self.ask("GET", f"/queries/{name}/explain?analyze=true")
+        self.ask("GET", f"/queries/{name}")
+        self.ask("POST", "/queries:validate", TEXTS["rspql"](turn), Content_Type="text/plain")
+
+    def look(self, turn: int) -> None:
+        pages = ("/queries", "/openapi.json", "/metrics", "/", "/streams", "/health/ready", "/jobs", "/query")
+        for place in range(3):
+            path = pages[(self._number + turn + place * 3) % len(pages)]
+            self.ask("GET", path, Accept="text/html" if path in ("/", "/queries") else "*/*")
+
+
+def test_the_first_requests_of_a_server_are_all_answered(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", str(tmp_path / "d"), "--port", "0"]
+    told = tmp_path / "told"
+    with (
+        told.open("w") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as server,
+    ):
+        try:
+            assert server.stdout is not None
+            url = next(line for line in server.stdout if "http://" in line).split()[-1].rstrip("/")
+            end = time.monotonic() + SECONDS
+            clients = [Client(url, number) for number in range(THREADS)]
+
+            def run(client: Client) -> None:
+                turn = 0
+                with client.http:
+                    while turn < ROUNDS or time.monotonic() < end:
+                        client.round(turn)
+                        turn += 1
+
+            threads = [threading.Thread(target=run, args=(client,)) for client in clients]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+        finally:
+            server.terminate()
+    answers = [answer for client in clients for answer in client.answers]
+    wrong = [each for each in answers if each[0] >= 500 or each[0] == 400]
+    assert wrong == []
+    assert "Traceback" not in told.read_text()
+    took = sorted(each[1] for each in answers)
+    slowest = sorted(answers, key=lambda each: -each[1])[:8]
+    usual = took[len(took) // 2]
+    print(len(answers), usual, [(each[0], round(each[1], 2), each[2]) for each in slowest])
+    # Nothing is built while somebody waits: on a quiet machine the slowest takes less than a second.
+    assert took[-1] < 2 + 40 * usual, slowest
