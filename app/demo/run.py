@@ -84,8 +84,7 @@ def run(options: argparse.Namespace) -> int:
                 stop.wait()
             elif any(tally.error for tally in tallies.values()):
                 return 1
-    running.leave(server)
-    return 0
+    running.leave()
 
 
 def play(

@@ -27,12 +27,14 @@ class YoungCollections:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin; nothing happens at a second call."""
+        """Begin, with what there is set aside; nothing happens at a second call."""
         if self._before is not None:
             return
         self._before = gc.get_threshold()
         gc.callbacks.append(self._collected)
         gc.set_threshold(*_THRESHOLDS)
+        gc.freeze()
+        gc.enable()
         self._thread = threading.Thread(target=self._run, name="quadrill-garbage", daemon=True)
         self._thread.start()
 

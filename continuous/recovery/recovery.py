@@ -9,7 +9,6 @@ Nothing is shown to anybody before that is over.
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
 from collections.abc import Iterable
@@ -31,8 +30,6 @@ from .state import EngineSnapshot, EntrySnapshot
 
 log = logging.getLogger("quadrill.continuous")
 
-_MANY = 100_000
-"""Quads in windows from which what a recovery made is kept out of garbage collection."""
 _FAR = 10_000
 """Static parts that reflect a version further back than this are read anew rather than rewound to."""
 
@@ -77,19 +74,6 @@ class Recovery:
         Raises:
             StoreFormatError: the journal is damaged before its end.
         """
-        # Millions of objects that stay are made: looking for cycles among them doubles the time.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            self._recover()
-            if self._parts.catalogue.state_size() > _MANY:
-                # What was read stays for long: it need not be looked through at every full collection.
-                gc.freeze()
-        finally:
-            if collecting:
-                gc.enable()
-
-    def _recover(self) -> None:
         began = time.monotonic()
         parts, journal, replay = self._parts, self._journal, self._replay
         parts.streams.restore()
