@@ -180,6 +180,23 @@ class Settings:
     max_waiting_elements: int = _setting(
         1_000_000, "elements", "Elements kept at most for a query whose static parts are being read."
     )
+    max_evaluation_rows: int = _setting(
+        1_000_000,
+        "rows",
+        "Rows that joins, OPTIONAL and paths may make in one evaluation of a continuous query before "
+        "it fails (`max_rows` of a registration); 0 for no limit.",
+    )
+    max_evaluation_time: str = _setting(
+        "10s",
+        "duration",
+        "Longest evaluation of a continuous query before it fails (`max_time`); `0ms` for no limit.",
+    )
+    max_answer_rows: int = _setting(
+        5_000_000, "rows", "Most rows of the answer that a continuous query keeps; 0 for no limit."
+    )
+    max_evaluation_bytes: int = _setting(
+        256 << 20, "bytes", "Most bytes that one evaluation of a continuous query tells; 0 for no limit."
+    )
     input_sync: str = _setting(
         "interval", "", "When the input log is synced: `always`, `interval` or `off` (power loss may lose)."
     )

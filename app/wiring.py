@@ -12,6 +12,7 @@ from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.language import warm_up
 from quadrill.continuous.remote.settings import RemoteSettings
+from quadrill.continuous.rows import Limits
 from quadrill.continuous.settings import EngineSettings
 from quadrill.continuous.spark import SparkEngine
 from quadrill.continuous.streams.times import duration_ms
@@ -190,6 +191,12 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
         static_rows_per_query=settings.max_query_static_rows,
         templates=settings.templates,
         waiting_elements=settings.max_waiting_elements,
+        limits=Limits(
+            rows=settings.max_evaluation_rows,
+            ms=duration_ms(settings.max_evaluation_time, "the setting max_evaluation_time"),
+            kept=settings.max_answer_rows,
+            bytes=settings.max_evaluation_bytes,
+        ),
         checkpoint_ms=duration_ms(settings.checkpoint_interval, "the setting checkpoint_interval"),
         remote=RemoteSettings(
             every_ms=duration_ms(settings.remote_refresh, "the setting remote_refresh", positive=True),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from quadrill.store.errors import QuadrillError
+from typing import Any
+
+from quadrill.store.errors import LimitError, QuadrillError
 
 
 class InputError(QuadrillError):
@@ -52,3 +54,15 @@ class EngineStoppedError(QuadrillError):
 
     code = "closed"
     status = 503
+
+
+class BudgetError(LimitError):
+    """A continuous query costs more than it may, or its evaluation was called off: it fails alone.
+
+    ``where`` is the operator that it came to; ``again`` says that it fails there whenever it is repeated.
+    """
+
+    def __init__(self, message: str, *, where: Any = None, again: bool = True, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.where = where
+        self.again = again

@@ -3,21 +3,31 @@
 A row is a tuple of term ids (store/dictionary.py) in the order of its schema, 0 is unbound. A delta is a
 Z-set: a finite map from rows to non-zero integer weights, +1 for a row that came, -1 for one that went. The
 running sum of an operator's deltas is its relation, a multiset. Source: DBSP (Budiu et al., PVLDB 16(7)).
+
+Whatever makes more rows than it is given counts them before it makes them, and looks at the `Budget` when it
+has come to the number at which to look: a limit of rows stops an evaluation at one place however often it is
+repeated.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from .algebra.nodes import Term
+from .errors import BudgetError
 
 Solution: TypeAlias = tuple[Term | None, ...]
 """One solution, in the order of the answer's variables; None is unbound."""
 IdRow: TypeAlias = tuple[int, ...]
 Delta: TypeAlias = dict[IdRow, int]
 K = TypeVar("K")
+
+_LOOK_EVERY = 16_384
+"""Rows between two looks at the time, and at whether somebody has called the evaluation off."""
 
 EMPTY: Delta = {}
 """The delta of nothing. Operators return it as it is; nobody changes a delta that was handed over."""
@@ -84,3 +94,70 @@ def difference(new: Delta, old: Delta) -> Delta:
     for row, weight in old.items():
         add(change, row, -weight)
     return change
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a query may cost before it fails; 0 is no limit.
+
+    ``rows`` and ``ms`` are those of one evaluation, ``kept`` the rows of the answer that is kept, ``bytes``
+    what one evaluation tells.
+    """
+
+    rows: int = 0
+    ms: int = 0
+    kept: int = 0
+    bytes: int = 0
+
+
+class Budget:
+    """The limits of one plan, and the evaluation at work. ``stop`` may be set in any thread.
+
+    Attributes:
+        since: when the evaluation at work began, by the monotonic clock; 0.0 while nothing is limited.
+        look: so many rows may be made before somebody has to look.
+        stop: why the evaluation is to end, once it is.
+        grace: the time is longer by this factor; a replay must not fail at what was in time before.
+    """
+
+    __slots__ = ("grace", "limits", "look", "since", "stop")
+
+    def __init__(self, limits: Limits) -> None:
+        self.since, self.grace, self.stop = 0.0, 1.0, ""
+        self.limit(limits)
+
+    def limit(self, limits: Limits) -> None:
+        """Other limits are in force from now on."""
+        self.limits = limits
+        self.look = min(limits.rows or _LOOK_EVERY, _LOOK_EVERY)
+
+    def check(self, made: int, where: Any) -> int:
+        """The number of rows at which to look again, after so many were made by an operator or are about to.
+
+        Raises:
+            BudgetError: these are too many, it has taken too long, or somebody has called it off.
+        """
+        if not self.since:
+            return sys.maxsize
+        limits, took_ms = self.limits, (time.monotonic() - self.since) * 1000
+        if self.stop:
+            raise BudgetError(self.stop, where=where, code="cancelled")
+        if limits.rows and made > limits.rows:
+            raise BudgetError(
+                f"one evaluation makes {made} rows or more, its limit (max_rows) is {limits.rows}",
+                where=where,
+                limit=limits.rows,
+            )
+        if limits.ms and took_ms > limits.ms * self.grace:
+            raise BudgetError(
+                f"one evaluation took {took_ms:.0f} ms and had made {made} rows, its limit (max_time) is "
+                f"{limits.ms} ms",
+                where=where,
+                again=False,
+                limit=limits.ms,
+            )
+        return min(limits.rows or sys.maxsize, made + _LOOK_EVERY)
+
+
+UNLIMITED = Budget(Limits())
+"""The budget of operators that nobody has given one."""

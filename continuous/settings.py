@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .algebra.columnar import ColumnarEngine
 from .remote.settings import RemoteSettings
+from .rows import Limits
 
 DAY_MS = 86_400_000
 
@@ -50,6 +51,8 @@ class EngineSettings:
     static_limits: StaticLimits = StaticLimits()  # what they may cost those who wait for them
     templates: bool = True  # queries that differ only in constants are evaluated together
     waiting_elements: int = 1_000_000  # elements kept at most for a query whose static parts are being read
+    # what one continuous query may cost, where its registration does not say it
+    limits: Limits = Limits(rows=1_000_000, ms=10_000, kept=5_000_000, bytes=256 << 20)
     tick_ms: int = 1_000  # how often, at least, clock-driven streams are moved
     checkpoint_ms: int = 30_000  # how often the state is written, with a journal and if something happened
     remote: RemoteSettings = RemoteSettings()  # limits and defaults of what is fetched from elsewhere

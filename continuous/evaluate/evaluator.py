@@ -29,7 +29,7 @@ from ..algebra.static import (
 from ..output.construct import Template
 from ..output.emission import ChangedAnswer
 from ..plan.plan_state import PlanState
-from ..rows import IdRow, Solution
+from ..rows import Budget, IdRow, Solution
 from ..static.static_evaluator import EvaluationOptions, StaticEvaluator
 from ..static.static_inputs import StaticInputs
 from ..static.table import Changes
@@ -51,6 +51,7 @@ class Evaluator(ABC):
         ordered: the order of its rows means something.
         is_whole: the one static part is the whole query: its rows are the answer, in their order.
         statics: its static parts.
+        budget: what one evaluation may cost.
         state: the plan at work that keeps the answer by changes; None where it is computed anew.
         kept: the rows that a checkpoint must hold, where the answer does not follow from the windows.
     """
@@ -91,6 +92,7 @@ class Evaluator(ABC):
             )
         self.query = query
         self.options = options
+        self.budget = Budget(options.limits)
         self.terms = EngineTerms() if terms is None else terms
         self.root = prepare(query)
         self.columns = query.columns if query.form == "select" else projected(self.root)

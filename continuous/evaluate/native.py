@@ -7,6 +7,7 @@ and the query is then recomputed.
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
@@ -24,6 +25,7 @@ from ..algebra.static import StaticPattern, is_static, is_volatile
 from ..algebra.template import Skeleton, skeleton
 from ..algebra.triggers import unkeyed
 from ..algebra.volatile import with_clock
+from ..errors import BudgetError
 from ..plan.plan_state import Encoded, PlanState
 from ..rows import Delta, IdRow, Solution
 from ..static.static_evaluator import EvaluationOptions
@@ -65,7 +67,10 @@ class IncrementalAnswer:
         rows: the plan's rows with their weights.
     """
 
-    def __init__(self, state: PlanState, names: Sequence[str], *, ask: bool, ordered: bool) -> None:
+    def __init__(
+        self, state: PlanState, names: Sequence[str], most: int = 0, *, ask: bool, ordered: bool
+    ) -> None:
+        """``most``: rows of the answer at most, 0 for no limit."""
         self.rows: Delta = {}
         self._reading = threading.Lock()
         self._decode = state.decoder(names)
@@ -76,6 +81,7 @@ class IncrementalAnswer:
         self._newest: AnswerChange | None = None
         # What steps that change nothing give until the next that does.
         self._unchanged: AnswerChange | None = None
+        self._most = most or sys.maxsize
 
     def step(self, delta: Delta) -> AnswerChange:
         """Apply a change of the plan's rows."""
@@ -110,6 +116,8 @@ class IncrementalAnswer:
             if self._newest is not None:
                 self._newest.later = change
             self._newest = change
+        if len(mine) > self._most:
+            raise BudgetError(f"the answer has {len(mine)} rows, the limit is {self._most}", limit=self._most)
         if top is not None:
             self._shown_revision = top.revision
         self._unchanged = change if not delta else None
@@ -197,10 +205,17 @@ class NativeEvaluator(Evaluator):
         """Make the operators, empty; nobody sweeps the dictionary meanwhile."""
         with self.terms.planning:
             state = PlanState(
-                self.rest, self.query, self.tables, self.options, self.terms, ordered=self.ordered
+                self.rest,
+                self.query,
+                self.tables,
+                self.options,
+                self.terms,
+                self.budget,
+                ordered=self.ordered,
             )
             names = [var.name for var in self.columns]
-            self.answer = IncrementalAnswer(state, names, ask=self.query.form == "ask", ordered=self.ordered)
+            ask, most = self.query.form == "ask", self.budget.limits.kept
+            self.answer = IncrementalAnswer(state, names, most, ask=ask, ordered=self.ordered)
             self.state = state
         return state
 

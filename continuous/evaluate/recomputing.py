@@ -24,6 +24,7 @@ from ..algebra.reify import assert_quoted, canonical_content, has_reifiers
 from ..algebra.static import MERGED_PART
 from ..algebra.text import SparqlText
 from ..algebra.volatile import uses_timestamps
+from ..algebra.windows_as_graphs import WindowsAsGraphs
 from ..expressions.oxigraph import Functions
 from ..inputs import WindowContent
 from ..output.emission import difference
@@ -36,7 +37,7 @@ from ..windows.encoded import EngineTerms, WindowKey
 from ..windows.kinds import kind_of
 from ..windows.live import LiveQuads
 from .evaluator import Evaluator
-from .workspace import LoadedTable, WindowGraphs, WindowsAsGraphs, Workspace
+from .workspace import LoadedTable, WindowGraphs, Workspace
 
 _TEXTS_KEPT = 16
 _MERGED_KEY: WindowKey = (MERGED, None)

@@ -14,30 +14,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count, repeat
 from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QueryBoolean, Store
 
-from quadrill.store.errors import QueryTextError, UnsupportedError
+from quadrill.store.errors import UnsupportedError
 from quadrill.store.sparql.query import evaluation_error
 
-from ..algebra.build import UNIT, join, operands, union, with_operands
-from ..algebra.graphs import evaluates_by_graph
-from ..algebra.nodes import MERGED, Algebra, Bgp, Graph, TriplePattern, Var, Window
-from ..algebra.query import WindowDeclaration
+from ..algebra.windows_as_graphs import NAME, STREAM_NAME, WINDOW_NAME, GraphName
 from ..expressions.oxigraph import Functions
 from ..rows import Solution
 from ..windows.encoded import WindowKey
 
-NAME = NamedNode("urn:quadrill:name")
-WINDOW_NAME = NamedNode("urn:quadrill:window-name")
-STREAM_NAME = NamedNode("urn:quadrill:stream-name")
-
 _REMOVED_AT_LEAST = 20_000
-
-GraphName = NamedNode | BlankNode
 
 
 class Workspace:
@@ -142,13 +132,6 @@ class WindowGraphs:
         found = dict.fromkeys(quad.graph_name for quad in self._held)
         return [name for name in found if not isinstance(name, DefaultGraph)]
 
-    def named(self, graph: NamedNode | Var, predicate: NamedNode, name: NamedNode | Var | None) -> Algebra:
-        """A pattern that binds names of the window, or of its own graphs; None: nothing is to be bound.
-
-        Unlike inline data it may be looked up by row.
-        """
-        return UNIT if name is None else Graph(self.names, Bgp((TriplePattern(graph, predicate, name),)))
-
     def load(
         self, content: Mapping[Quad, int], into: Sequence[NamedNode], *, union: bool, named: bool
     ) -> None:
@@ -239,66 +222,3 @@ class LoadedTable:
 def _shape(row: Solution) -> tuple[int, ...]:
     """The bound columns; -1 stands for the row itself where none is."""
     return tuple(column for column, term in enumerate(row) if term is not None) or (-1,)
-
-
-@dataclass(slots=True)
-class WindowsAsGraphs:
-    """Rewrites one query for the windows that are loaded.
-
-    Attributes:
-        keys: say to which streams variable windows are bound now.
-        reads_names: the text depends on which graph names the contents have.
-    """
-
-    declared: Sequence[WindowDeclaration]
-    keys: Sequence[WindowKey]
-    loaded: Mapping[WindowKey, WindowGraphs]
-    reads_names: bool = False
-    _fresh: Iterator[int] = field(default_factory=lambda: count(1))
-
-    def rewrite(self, node: Algebra) -> Algebra:
-        """The query with each Window as GRAPH over the evaluation store."""
-        if isinstance(node, Window):
-            if isinstance(node.name, Var):
-                return union(self._window(each.name, node, node.name) for each in self.declared)
-            return self._window(node.name, node, None)
-        return with_operands(node, [self.rewrite(each) for each in operands(node)])
-
-    def _window(self, name: NamedNode, node: Window, variable: Var | None) -> Algebra:
-        """One window's dataset; ``variable`` is bound to its name, a variable stream to the stream's."""
-        if name == MERGED:
-            return self._inside(self.loaded[MERGED, None], node.input)
-        stream = next((each.stream for each in self.declared if each.name == name), None)
-        if stream is None:
-            raise QueryTextError(
-                f"the window <{name.value}> is not declared", hint="add FROM NAMED WINDOW ... ON ..."
-            )
-        return union(
-            join(
-                window.named(window.graph, WINDOW_NAME, variable),
-                window.named(window.graph, STREAM_NAME, stream if isinstance(stream, Var) else None),
-                self._inside(window, node.input),
-            )
-            for window in [self.loaded[key] for key in self.keys if key[0] == name]
-        )
-
-    def _inside(self, window: WindowGraphs, node: Algebra) -> Algebra:
-        return Graph(window.graph, self._graphs_inside(window, node))
-
-    def _graphs_inside(self, window: WindowGraphs, node: Algebra) -> Algebra:
-        """GRAPH inside a window ranges over the graph names of its elements only."""
-        if isinstance(node, Window):
-            raise QueryTextError("a window inside a window is an error")
-        if not isinstance(node, Graph):
-            return with_operands(node, [self._graphs_inside(window, each) for each in operands(node)])
-        inner = self._graphs_inside(window, node.input)
-        graphs: list[NamedNode | Var]
-        if not isinstance(node.name, Var):
-            graphs = [window.graph_of(node.name)]
-        elif evaluates_by_graph(node.input, None):
-            graphs = [Var(f"_:graph{next(self._fresh)}")]
-        else:
-            self.reads_names = True
-            graphs = [window.graph_of(name) for name in window.graph_names]
-        # Joined with its name: a graph that no element has is not there, whatever the pattern.
-        return union(join(window.named(graph, NAME, node.name), Graph(graph, inner)) for graph in graphs)

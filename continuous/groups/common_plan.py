@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 import weakref
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -20,12 +22,14 @@ from ..expressions.oxigraph import canonical
 from ..output.feed import Outbox
 from ..plan.plan_state import Encoded, PlanState
 from ..queries.running import RunningQuery
-from ..rows import EMPTY, Delta, IdRow, negate
+from ..rows import EMPTY, Budget, Delta, IdRow, negate
 from ..static.table import Changes, StaticStep
 from ..windows.reports import Evaluation
 
 log = logging.getLogger("quadrill.continuous")
 
+_SUMMED = 8
+"""The rows that so many members may make each are what all may make together, so that memory is bounded."""
 _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 
 Failures = list[tuple[RunningQuery, Exception]]
@@ -111,6 +115,7 @@ class CommonPlan:
         seats: those of the members, by their labels.
         varying: the places of the constants (see `algebra.template.skeleton`) in which members differ.
         state: the plan at work.
+        budget: what one evaluation of all members may cost; who is over it alone is found out alone.
         close: lets go of it; more than once does no harm.
     """
 
@@ -138,6 +143,7 @@ class CommonPlan:
         self._failures = failures
         self._announced = False
         self._terms = sample.terms
+        self.budget = Budget(sample.budget.limits)
         # By label: rows of the plan, which bear the label, and the constants.
         self._answers: dict[int, IncrementalAnswer] = {}
         self._constants: dict[int, IdRow] = {}
@@ -160,7 +166,9 @@ class CommonPlan:
         for place in self._labelled:
             tables[names[place]] = [*self._columns[place], MEMBER.name]
         with self._terms.planning:
-            self.state = PlanState(lifted.root, sample.query, tables, sample.options, self._terms)
+            self.state = PlanState(
+                lifted.root, sample.query, tables, sample.options, self._terms, self.budget
+            )
             release = self._terms.dictionary.hold(weakly(self._held_rows))
         self.close = weakref.finalize(self, _let_go, release, self.state.close)
         for place, change in sample.statics.as_taken().items():
@@ -241,7 +249,10 @@ class CommonPlan:
             with self._terms.planning:
                 self._constants[seat.label] = tuple(self._terms.dictionary.ids[term] for term in constants)
             ask = native.query.form == "ask"
-            self._answers[seat.label] = IncrementalAnswer(self.state, native.vars, ask=ask, ordered=False)
+            most = native.budget.limits.kept
+            self._answers[seat.label] = IncrementalAnswer(
+                self.state, native.vars, most, ask=ask, ordered=False
+            )
         self._take_members(seats, 1)
 
     def _leave(self, seats: Collection[Seat]) -> None:
@@ -263,7 +274,11 @@ class CommonPlan:
 
     def evaluate(self, step: Evaluation, now_ms: int, contents: Encoded) -> None:
         """One evaluation of all members; the plan is of no use any more when this fails."""
+        own = self._sample.budget.limits
+        self.budget.limit(replace(own, rows=own.rows * min(len(self.seats), _SUMMED)))
+        self.budget.since = time.monotonic()
         told: Mapping[int, AnswerChange | None] = self.step(step.at, contents)
+        self.budget.since = 0.0
         if self._everybody:
             told = {**dict.fromkeys(self.seats), **told}
         self._tell(told, step, now_ms, self.record.number + 1)

@@ -305,7 +305,7 @@ def _template(running: RunningQuery) -> Hashable | None:
         or prepared.refresh != "trigger"
     ):
         return None
-    return template, prepared.output, prepared.non_empty
+    return template, prepared.output, prepared.non_empty, prepared.limits
 
 
 def _in_common(running: RunningQuery) -> Hashable:

@@ -70,9 +70,12 @@ class Closure(Operator):
             if present:
                 dirty |= self._reaching(source)
         out: Delta = {}
+        made, look = 0, self.budget.look
         for source in dirty:
             before = self._reached.pop(source, set())
             after = self._search(source)
+            if (made := made + len(after)) > look:
+                look = self.budget.check(made, self)
             if after:
                 self._reached[source] = after
             for target in after ^ before:

@@ -144,14 +144,14 @@ class Join(Operator):
             found.append((result, weight))
         for probe in self.routes[start]:
             index, places = self.arrangements[probe.input].index(probe.key), self._places[probe.input]
-            found = [
-                (merged, weight * other_weight)
-                for result, weight in found
-                for other, other_weight in index.get(key_of(result, probe.key_from), EMPTY).items()
-                if (merged := _merge(result, other, probe, places)) is not None
-            ]
-            if not found:
-                return
+            given, found, made, look = found, [], 0, self.budget.look
+            for result, weight in given:
+                bucket = index.get(key_of(result, probe.key_from), EMPTY)
+                if (made := made + len(bucket)) > look:
+                    look = self.budget.check(made, self)
+                for other, other_weight in bucket.items():
+                    if (merged := _merge(result, other, probe, places)) is not None:
+                        found.append((merged, weight * other_weight))
         for result, weight in found:
             add(out, tuple(result), weight)
 

@@ -10,7 +10,7 @@ from quadrill.store.dictionary import Pins, TermDictionary
 
 from ..algebra.nodes import TermPattern, TripleTerm, Var
 from ..expressions.compile import Condition
-from ..rows import EMPTY, Delta, IdRow, Schema, add
+from ..rows import EMPTY, UNLIMITED, Delta, IdRow, Schema, add
 
 
 class Operator:
@@ -24,6 +24,8 @@ class Operator:
     """
 
     schema: Schema
+    budget = UNLIMITED
+    """What one step may cost, of one that may give out more rows than it takes."""
     kept: Collection[IdRow] | None = None
     """The rows that it keeps, where one collection has them; other operators override `held` and `size`."""
 

@@ -105,12 +105,15 @@ class Match(Operator):
 
     def _step_left(self, change: Delta, out: Delta) -> None:
         lefts, rights = self._left.index(self._left_key), self._right.index(self._right_key)
+        made, look = 0, self.budget.look
         for row, weight in change.items():
             key = key_of(row, self._left_key)
             bucket = rights.get(key, EMPTY)
             if self._by_key and not self._merges:
                 self._give(row, weight, bool(bucket), out)
                 continue
+            if (made := made + len(bucket)) > look:
+                look = self.budget.check(made, self)
             matches = 0
             for merged, count in self._matches(row, bucket.items()):
                 matches += count
@@ -129,13 +132,17 @@ class Match(Operator):
         counts = self._counts
         # By key: whether there was a match before.
         touched: dict[Key, bool] = {}
+        made, look = 0, self.budget.look
         for other, count in change.items():
             key = key_of(other, self._right_key)
             if self._by_key:
                 touched.setdefault(key, key in rights)
                 if not self._merges:
                     continue
-            for row, weight in lefts.get(key, EMPTY).items():
+            bucket = lefts.get(key, EMPTY)
+            if (made := made + len(bucket)) > look:
+                look = self.budget.check(made, self)
+            for row, weight in bucket.items():
                 for merged, _ in self._matches(row, ((other, count),)):
                     if self._merges:
                         add(out, merged, weight * count)

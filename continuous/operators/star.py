@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from math import prod
 from typing import Any, TypeAlias
 
 from ..rows import Delta, IdRow, Schema, add
@@ -36,11 +37,14 @@ class Star(Operator):
         for place, (predicate, _, _) in enumerate(slots):
             self.places[predicate] = (*self.places.get(predicate, ()), place)
         self.entries: dict[IdRow, list[Slot]] = {}
+        # Rows that products have made in this step, and where to look at the budget.
+        self._made, self._look = 0, 0
 
     def step(self, *changes: Delta) -> Delta:
         """Rows of the entries that changed, new against old."""
         places, slots, entries = self.places, self.slots, self.entries
         quads = self.graph is not None
+        self._made, self._look = 0, self.budget.look
         out: Delta = {}
         touched: dict[IdRow, list[Slot]] = {}
         for triple, weight in changes[0].items():
@@ -87,6 +91,9 @@ class Star(Operator):
             return [(*key, *objects)]
         shown = [entry[place] for place in self.shown]
         choices: Any = [slot if isinstance(slot, set) else (slot,) for slot in shown]
+        self._made += prod(map(len, choices))
+        if self._made > self._look:
+            self._look = self.budget.check(self._made, self)
         return [(*key, *objects) for objects in product(*choices)]
 
     def held(self) -> Iterator[IdRow]:

@@ -38,14 +38,22 @@ class RowBody:
         self._out = out
         self._memos = memos
 
-    def body(self, chain: list[int], slots: dict[str, str], weight: str, remembered: str = "") -> None:
+    def body(
+        self,
+        chain: list[int],
+        slots: dict[str, str],
+        weight: str,
+        remembered: str = "",
+        *,
+        counted: bool = False,
+    ) -> None:
         """The code for one row, up to the last operator of the chain, which keeps it or gives it on.
 
-        A scan or join at its head has given the row out already. ``remembered`` is the local with the row
-        where it leaves as it came, and may be remembered.
+        A scan or join at its head has given the row out already, ``counted`` perhaps. ``remembered`` is the
+        local with the row where it leaves as it came, and may be remembered.
         """
         out, last = self._out, chain[-1]
-        if len(chain) > 1 and not takes_rows(self._nodes[chain[0]]):
+        if len(chain) > 1 and not counted and not takes_rows(self._nodes[chain[0]]):
             out.line(f"rows_out[{chain[0]}] += 1")
         known = dict(out.known)
         if remembered and self._pays(chain):

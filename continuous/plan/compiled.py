@@ -107,6 +107,7 @@ class _Writer:
         self._timed = timed
         self._out = Emitter(context)
         self._rows = RowBody(plan.nodes, self._out, memos)
+        self._budget = plan.budget
         self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
         self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
         self._written: set[int] = set()
@@ -117,7 +118,11 @@ class _Writer:
         out.names["EMPTY"] = EMPTY
         out.names["id_of"] = out.context.values.id_of
         out.names["rows_out"] = self._figures.rows
+        out.names["budget"] = self._budget
         out.depth = 1
+        if any(isinstance(node.operator, Join) for node in self._nodes):
+            # Rows that joins have made, and how many may be made before somebody looks at the budget.
+            out.line("joined, look = 0, budget.look")
         if self._timed:
             out.names["spent"] = self._figures.spent
             out.names["clock"] = time.thread_time_ns
@@ -213,6 +218,10 @@ class _Writer:
             out.line(f"if {given}:  # #{place} join: what came from #{self._nodes[place].inputs[number]}")
             out.depth += 1
             inside = out.depth
+            # What the last look-up finds is what the join gives out, where nothing is left to be checked.
+            plain = len(chain) > 1 and bool(route) and not route[-1].check
+            if plain:
+                out.line("begun, between = joined, 0")
             indexes = [self._index(join, probe, probe.input in often) for probe in route]
             out.line(f"for row{number}, w{number} in {given}.items():")
             out.depth += 1
@@ -220,10 +229,14 @@ class _Writer:
             self._unpack(number, range(len(join.inputs[number].vars)), join, slots)
             weights = [f"w{number}"]
             for probe, index in zip(route, indexes, strict=True):
-                self._probe(probe, index, self._nodes[place], join, slots)
+                self._probe(
+                    probe, index, self._nodes[place], join, slots, last=probe is route[-1] or not plain
+                )
                 weights.append(f"w{probe.input}")
-            self._rows.body(chain, dict(slots), " * ".join(weights))
+            self._rows.body(chain, dict(slots), " * ".join(weights), counted=plain)
             out.depth = inside
+            if plain:
+                out.line(f"rows_out[{place}] += joined - begun - between")
             self._keep(join.arrangements[number], number, given, number in often)
             out.depth = depth
         self._close_sink(chain)
@@ -263,8 +276,10 @@ class _Writer:
             out.line(f"{index} = {out.name_of(arrangement, 'input')}.index({probe.key})")
         return index
 
-    def _probe(self, probe: Probe, index: str, node: PlanNode, join: Join, slots: dict[str, str]) -> None:
-        """One look-up: a loop over what it finds."""
+    def _probe(
+        self, probe: Probe, index: str, node: PlanNode, join: Join, slots: dict[str, str], *, last: bool
+    ) -> None:
+        """One look-up: a loop over what it finds, which is counted first; ``last``: for good."""
         out = self._out
         names = join.inputs[probe.input].vars
         texts = [slots[names[column]] for column in probe.key]
@@ -272,7 +287,13 @@ class _Writer:
         number = probe.input
         by = "".join(f" ?{names[column]}" for column in probe.key)
         told = f"look-up in #{node.inputs[number]} by{by}" if by else f"all of #{node.inputs[number]}"
-        out.line(f"for row{number}, w{number} in {index}.get({key}, EMPTY).items():  # {told}")
+        found = f"found{number}"
+        out.line(f"{found} = {index}.get({key}, EMPTY)  # {told}")
+        out.line(f"joined += len({found})")
+        if not last:
+            out.line(f"between += len({found})")
+        out.line(f"if joined > look: look = budget.check(joined, {out.name_of(join, 'join')})")
+        out.line(f"for row{number}, w{number} in {found}.items():")
         out.depth += 1
         for column in probe.check:
             name, theirs = names[column], f"row{number}[{column}]"

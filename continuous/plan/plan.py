@@ -15,7 +15,7 @@ from ..operators.join import Join
 from ..operators.linear import Operator, Scan
 from ..operators.ordering import TopK
 from ..operators.star import Star
-from ..rows import EMPTY, Delta, IdRow, Schema
+from ..rows import EMPTY, UNLIMITED, Budget, Delta, IdRow, Schema
 from ..windows.encoded import Predicates
 
 SourceKey = str
@@ -92,6 +92,7 @@ class Plan:
     nodes: list[PlanNode]
     root: int
     primed: bool = False
+    budget: Budget = UNLIMITED
     figures: PlanFigures = field(init=False)
     sources: frozenset[SourceKey] = field(init=False)
     """What it reads."""
@@ -99,6 +100,20 @@ class Plan:
     def __post_init__(self) -> None:
         self.figures = PlanFigures(len(self.nodes))
         self.sources = frozenset(node.source for node in self.nodes if node.source is not None)
+
+    def limit(self, budget: Budget) -> None:
+        """All operators have one budget."""
+        self.budget = budget
+        for node in self.nodes:
+            if node.operator is not None:
+                node.operator.budget = budget
+
+    def told(self, operator: Any) -> str:
+        """An operator as EXPLAIN shows it, and what it reads."""
+        place = next(place for place, node in enumerate(self.nodes) if node.operator is operator)
+        below = [self.nodes[each] for each in self.nodes[place].inputs]
+        of = "; ".join(f"{each.label} {each.detail}".rstrip() for each in below)
+        return f"#{place} {self.nodes[place].label} {self.nodes[place].detail}".rstrip() + f" ({of})"
 
     @property
     def schema(self) -> Schema:

@@ -15,11 +15,12 @@ from quadrill.store.dictionary import Pins
 from ..algebra.nodes import Algebra
 from ..algebra.query import ContinuousQuery
 from ..algebra.volatile import GREATEST
+from ..errors import BudgetError
 from ..expressions.compile import ExpressionContext
 from ..expressions.oxigraph import canonical, greatest, instant_literal
 from ..operators.join import Join
 from ..operators.ordering import TopK
-from ..rows import Delta, IdRow, Solution, merge
+from ..rows import Budget, Delta, IdRow, Solution, merge
 from ..static.lookup import Lookup
 from ..static.shared_rows import SharedArrangement
 from ..static.static_evaluator import EvaluationOptions
@@ -51,6 +52,7 @@ class PlanState:
         tables: Mapping[str, Sequence[str]],
         evaluation: EvaluationOptions,
         terms: EngineTerms,
+        budget: Budget,
         *,
         ordered: bool = False,
     ) -> None:
@@ -65,6 +67,7 @@ class PlanState:
         self.pins = Pins(terms.dictionary)
         compilation = Compilation(terms.dictionary, self.pins, context, terms.keys, query.windows, tables)
         self.plan: Plan = build_plan(rest, compilation, ordered=ordered)
+        self.plan.limit(budget)
         self.compiled = CompiledPlan(self.plan, context)
         # The instant and the id of its term, where an expression asks for them.
         self.asks_clock = CLOCK_KEY in self.plan.sources
@@ -183,11 +186,15 @@ class PlanState:
 
     def step(self, given: Mapping[SourceKey, Delta]) -> Delta:
         """The change of the plan's rows."""
-        # The generated function is told changes row by row; the operators know of what was replaced.
-        if self._lookups and any([each.renewals for each in self._lookups]):
-            self.compiled.forget()
-            return self.plan.step(given)
-        return self.compiled.step(given)
+        try:
+            # The generated function is told changes row by row; the operators know of what was replaced.
+            if self._lookups and any([each.renewals for each in self._lookups]):
+                self.compiled.forget()
+                return self.plan.step(given)
+            return self.compiled.step(given)
+        except BudgetError as error:
+            error.message += f", in {self.plan.told(error.where)}"
+            raise
 
     def held(self) -> Iterator[IdRow]:
         """The rows that the next steps need, in the order in which they are made from others."""

@@ -282,7 +282,7 @@ class QueryCatalogue:
         Raises:
             InputError: a member that cannot change while the query runs, or a wrong value.
         """
-        changeable = ("state", "refresh", "memory")
+        changeable = ("state", "refresh", "memory", "max_rows", "max_time")
         unknown = sorted(set(changes) - set(changeable))
         if unknown:
             raise InputError(

@@ -20,6 +20,7 @@ from ..evaluate.recomputing import ReferenceEvaluator
 from ..language.parser import parse
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
+from ..rows import Limits
 from ..settings import EngineSettings
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table_registry import TableRegistry
@@ -65,6 +66,7 @@ class PreparedQuery:
     base_iri: str
     sources: QuerySources | None = None
     looked_up: Mapping[int, str | None] | None = None
+    default_limits: Limits = Limits()
 
     @property
     def source_specs(self) -> tuple[SourceSpec, ...]:
@@ -137,7 +139,14 @@ class PreparedQuery:
             static_engine=asked.static_engine,
             static_tables=asked.static_tables,
             looked_up=self.looked_up,
+            limits=self.limits,
         )
+
+    @property
+    def limits(self) -> Limits:
+        """What it may cost: as the registration says, else as the settings do."""
+        rows, ms, given = self.registration.max_rows, self.registration.max_time, self.default_limits
+        return replace(given, rows=given.rows if rows is None else rows, ms=given.ms if ms is None else ms)
 
 
 # --- from text and options -------------------------------------------------------------------------
@@ -181,6 +190,7 @@ def prepare(registration: Registration, settings: EngineSettings) -> PreparedQue
         result_iri=iri,
         warnings=(*query.warnings, *_warnings(query)),
         base_iri=settings.base_iri,
+        default_limits=settings.limits,
     )
 
 

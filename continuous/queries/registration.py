@@ -71,7 +71,8 @@ class Registration:
     ``report`` is ``on-content-change``, ``on-window-close`` or the period in milliseconds; ``refresh`` is
     ``trigger``, ``manual`` or a period; ``start`` is ``now``, an event time, or ``when-ready``, which begins
     with what arrives when the static parts have been read; ``memory`` the quads that windows may hold before
-    the query fails; ``static_engine`` who evaluates static parts, against the rule; ``static_tables``
+    the query fails, ``max_rows`` the rows that one evaluation may make, ``max_time`` how long it may take;
+    ``static_engine`` who evaluates static parts, against the rule; ``static_tables``
     whether they are held in memory or looked up in the store.
     """
 
@@ -90,6 +91,8 @@ class Registration:
     start: str | int = _member(_START, default="now")
     lateness: int = _member(duration_ms, default=0)
     memory: int | None = _member(_positive)
+    max_rows: int | None = _member(_positive)
+    max_time: int | None = _member(_period)
     strict_dataset: bool = _member(flag, default=False)
     window_default_graph: OneOf["union", "default"] = _member(one_of("union", "default"), default="union")
     result_iri: str | None = _member(lambda value, _: check_iri(value))

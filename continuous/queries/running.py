@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from dataclasses import InitVar, dataclass, field
 from functools import partial
@@ -11,9 +12,10 @@ from typing import Literal as OneOf
 from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import Commit
-from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.errors import QuadrillError
 
 from ..durable.turns import TurnQueue
+from ..errors import BudgetError
 from ..evaluate.evaluator import Evaluator, Windows
 from ..inputs import StreamInput
 from ..meters import Meter
@@ -172,6 +174,7 @@ class RunningQuery:
         seat: its place in a plan of some of these, while that evaluates it.
         last_step: the last evaluation; ``last_version`` is the version of the dataset that it reflected.
         last_answer_id: the id of the last event that it gave, None where it gave none.
+        fate: in a replay: after how many evaluations it failed before, and why.
     """
 
     name: str
@@ -198,6 +201,7 @@ class RunningQuery:
     last_result: dict[str, Any] | None = None
     last_answer_id: int | None = None
     evaluations: int = 0
+    fate: tuple[int, BudgetError] | None = None
     inputs: Meter = field(default_factory=Meter)
     results: Meter = field(default_factory=Meter)
 
@@ -367,10 +371,20 @@ class RunningQuery:
             self.evaluate(Evaluation(at, "tick"), now_ms, self.timeline.windows.contents)
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
-        """Tell what follows from what the windows hold at an instant."""
+        """Tell what follows from what the windows hold at an instant.
+
+        Raises:
+            BudgetError: it costs too much, or did before a restart.
+        """
+        if self.fate is not None and self.evaluations >= self.fate[0]:
+            raise self.fate[1]
         if self.static.stale:
             self._refresh(now_ms, "trigger")
-        self.tell(step, self.evaluator.advance(step.at, windows), now_ms)
+        evaluator = self.evaluator
+        evaluator.budget.since = time.monotonic()
+        answer = evaluator.advance(step.at, windows)
+        evaluator.budget.since = 0.0
+        self.tell(step, answer, now_ms)
 
     def tell(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
         """Publish what follows from an answer."""
@@ -385,6 +399,11 @@ class RunningQuery:
         marks = None if sources is None else sources.marks()
         moment = Moment(step.at, version, step.window, revised, marks, step.skipped, self.repeats)
         events = self.emission.events(moment, answer)
+        most, size = self.evaluator.budget.limits.bytes, 0
+        for _, line in events:
+            size += len(line)
+        if most and size > most:
+            raise BudgetError(f"one evaluation tells {size} bytes, the limit is {most}", limit=most)
         ids = self.feed.publish(events, self._current(step, version, answer))
         if ids:
             self.last_answer_id = ids[-1]
@@ -413,7 +432,7 @@ class RunningQuery:
 
 def _check_memory(name: str, memory: int, size: int) -> None:
     if size > memory:
-        raise LimitError(
+        raise BudgetError(
             f"the windows of {name} hold {size} quads, its limit (memory) is {memory}; "
             "make a window smaller or the limit greater",
             limit=memory,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyoxigraph import Quad
 
+from ..errors import BudgetError
 from ..output.emission import AskEmission, ConstructEmission, EmissionCounts
 from ..rows import Solution
 from ..windows.query_streams import RECORDS as TIMELINE_RECORDS
@@ -134,7 +136,13 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot) -> None:
     static.catch_up(held=running.prepared.refresh != "trigger")
     if snapshot.last_step is not None:
         at, windows = snapshot.last_step.at, running.timeline.windows.contents
-        last = running.evaluator.go_on(at, windows, answer.rows, answer.boolean)
+        if snapshot.state == "failed":
+            # Its windows may hold what was too much.
+            running.evaluator.budget.since = time.monotonic()
+        try:
+            last = running.evaluator.go_on(at, windows, answer.rows, answer.boolean)
+        except BudgetError:
+            return
         if running.view is not None:
             running.view.take((), last.rows, at)
         running.answered_by(last)

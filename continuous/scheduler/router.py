@@ -14,6 +14,7 @@ from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.registry.records import QueryState
 
 from ..durable.turns import TurnQueue
+from ..errors import BudgetError
 from ..groups.group import Group
 from ..groups.registry import GroupRegistry
 from ..inputs import Arrival, StreamInput
@@ -23,6 +24,7 @@ from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..settings import EngineSettings
 from ..streams.accept import Acceptor, StreamState
+from ..streams.dead_letters import Reason
 from ..streams.registry import StreamRegistry
 from .turn_kinds import RefreshTurn
 
@@ -235,6 +237,7 @@ class Router:
         self.part(running)
         self._leave_group(running)
         running.prepared = prepared
+        running.evaluator.budget.limit(prepared.limits)
         if self._attached.get(running.name) is running:
             self._groups.enter(running)
         self.timetable.set(running)
@@ -356,8 +359,9 @@ class Router:
         if not isinstance(error, QuadrillError):
             log.error("the query %s failed", running.name, exc_info=error)
         running.fail(error)
-        if event is not None and not isinstance(error, LimitError):
-            self._streams.keep_failed(event, running.timeline.instant, running.name, running.error)
+        if event is not None and (isinstance(error, BudgetError) or not isinstance(error, LimitError)):
+            reason: Reason = "budget" if isinstance(error, BudgetError) else "failed"
+            self._streams.keep_failed(event, running.timeline.instant, running.name, running.error, reason)
         self.forget(running)
         self._catalogue.note_failed(running.name, running.error)
 

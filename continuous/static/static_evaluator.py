@@ -30,7 +30,7 @@ from ..algebra.text import SparqlText
 from ..expressions.oxigraph import Functions
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import NO_SOURCES, QuerySources
-from ..rows import Solution
+from ..rows import Limits, Solution
 from ..uncertainty import custom_functions
 from ..windows.encoded import WindowKey
 
@@ -55,7 +55,8 @@ class EvaluationOptions:
     ``columnar`` evaluates static parts that are too large for the store, ``static_engine`` is whom the query
     asks for; None leaves it to the former. ``static_tables``: static parts are held, or looked up where they
     can be; None leaves it to the limits of the memory. ``looked_up`` are the places of those that were looked
-    up before a restart, with the reason where nobody asked for it; None without a restart.
+    up before a restart, with the reason where nobody asked for it; None without a restart. ``limits`` are
+    those of its evaluations.
     """
 
     name: str = ""
@@ -68,6 +69,7 @@ class EvaluationOptions:
     static_engine: str | None = None
     static_tables: OneOf["table", "lookup", "own"] | None = None
     looked_up: Mapping[int, str | None] | None = None
+    limits: Limits = Limits()
 
     def asserts_quoted(self, key: WindowKey, windows: Sequence[WindowDeclaration]) -> bool:
         """True when annotated triples of a window's content count as asserted."""

@@ -2,6 +2,7 @@
 
     late      behind the watermark; `retry` lets it enter as the late policy `admit` does
     failed    a query failed when it was evaluated; `retry` begins that query anew from the element's time on
+    budget    the same of one that cost more than it may
 
 A bounded number is kept for each stream; the oldest go first.
 """
@@ -16,7 +17,7 @@ from typing import Literal as OneOf
 from ..inputs import Element
 from ..results import quads_text
 
-Reason = OneOf["late", "failed"]
+Reason = OneOf["late", "failed", "budget"]
 
 
 @dataclass(frozen=True, slots=True)

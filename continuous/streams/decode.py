@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
 
+from quadrill.store.documents.messages import split_messages
 from quadrill.store.documents.nesting import deep_line_of_json, deep_line_of_turtle
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.formats import advice
 from quadrill.store.terms import STORED_STATEMENTS
 
 from ..errors import InputError, MediaTypeError
-from .messages import split_messages
 from .terms import as_stored
 from .times import INSTANT_HINT, instant_ms, parse_instant
 

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..inputs import Arrival, Idle, StreamInput
 from ..settings import EngineSettings
 from .accept import LogRecord, StreamState
-from .dead_letters import DeadLetter, DeadLetters
+from .dead_letters import DeadLetter, DeadLetters, Reason
 from .times import duration_ms
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
@@ -183,7 +183,9 @@ class StreamRegistry:
                 if state.derived_from == reader:
                     state.derived_from = None
 
-    def keep_failed(self, event: StreamInput, instant: int | None, query: str, error: str | None) -> None:
+    def keep_failed(
+        self, event: StreamInput, instant: int | None, query: str, error: str | None, reason: Reason
+    ) -> None:
         """A query failed at an instant of an input: keep its elements as dead letters."""
         state = self.find(event.stream)
         if state is None:
@@ -198,7 +200,7 @@ class StreamRegistry:
                     each for arrival in arrivals for each in arrival.elements if each.event_time == instant
                 ]
             for element in (found or list(came))[:_MOST_FAILED]:
-                state.dead_letters.add(DeadLetter(element, "failed", query, error, True))
+                state.dead_letters.add(DeadLetter(element, reason, query, error, True))
 
     def forget_failed(self, query: str, from_ms: int) -> None:
         """The elements at which a query failed are evaluated again from an event time on."""

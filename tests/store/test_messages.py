@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode
 
-from quadrill.continuous.streams import messages as cutting
 from quadrill.continuous.streams.decode import DecodeOptions, decode
-from quadrill.continuous.streams.messages import split_messages
+from quadrill.store.documents import messages as cutting
+from quadrill.store.documents.messages import split_messages
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 
 A, B, C = "<http://e.org/a>", "<http://e.org/b>", "<http://e.org/c>"

@@ -1,0 +1,123 @@
+"""Windows as graphs: a query rewritten for a store that holds the contents of its windows.
+
+The store holds, for each window, a graph of what patterns outside GRAPH match, a graph for each graph name
+that was met in it, and a graph of names that maps these to the original ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Protocol
+
+from pyoxigraph import BlankNode, NamedNode
+
+from quadrill.store.errors import QueryTextError
+
+from .build import UNIT, join, operands, union, with_operands
+from .graphs import evaluates_by_graph
+from .nodes import MERGED, Algebra, Bgp, Graph, TriplePattern, Var, Window
+from .query import WindowDeclaration
+
+NAME = NamedNode("urn:quadrill:name")
+WINDOW_NAME = NamedNode("urn:quadrill:window-name")
+STREAM_NAME = NamedNode("urn:quadrill:stream-name")
+
+GraphName = NamedNode | BlankNode
+WindowKey = tuple[NamedNode, NamedNode | None]
+"""The name of a window, and the stream where a variable ranges over several."""
+
+
+class LoadedWindow(Protocol):
+    """The graphs of one window.
+
+    Attributes:
+        graph: of what patterns outside GRAPH match.
+        names: the graph that maps the window's own graphs to their original names.
+    """
+
+    graph: NamedNode
+    names: NamedNode
+
+    def graph_of(self, name: GraphName) -> NamedNode:
+        """The graph that holds the quads of one graph name in the window."""
+        ...
+
+    @property
+    def graph_names(self) -> list[GraphName]:
+        """The graph names of the content, in order of their first arrival."""
+        ...
+
+
+@dataclass(slots=True)
+class WindowsAsGraphs:
+    """Rewrites one query for the windows that are loaded.
+
+    Attributes:
+        keys: say to which streams variable windows are bound now.
+        reads_names: the text depends on which graph names the contents have.
+    """
+
+    declared: Sequence[WindowDeclaration]
+    keys: Sequence[WindowKey]
+    loaded: Mapping[WindowKey, LoadedWindow]
+    reads_names: bool = False
+    _fresh: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def rewrite(self, node: Algebra) -> Algebra:
+        """The query with each Window as GRAPH over the evaluation store."""
+        if isinstance(node, Window):
+            if isinstance(node.name, Var):
+                return union(self._window(each.name, node, node.name) for each in self.declared)
+            return self._window(node.name, node, None)
+        return with_operands(node, [self.rewrite(each) for each in operands(node)])
+
+    def _window(self, name: NamedNode, node: Window, variable: Var | None) -> Algebra:
+        """One window's dataset; ``variable`` is bound to its name, a variable stream to the stream's."""
+        if name == MERGED:
+            return self._inside(self.loaded[MERGED, None], node.input)
+        stream = next((each.stream for each in self.declared if each.name == name), None)
+        if stream is None:
+            raise QueryTextError(
+                f"the window <{name.value}> is not declared", hint="add FROM NAMED WINDOW ... ON ..."
+            )
+        return union(
+            join(
+                _named(window, window.graph, WINDOW_NAME, variable),
+                _named(window, window.graph, STREAM_NAME, stream if isinstance(stream, Var) else None),
+                self._inside(window, node.input),
+            )
+            for window in [self.loaded[key] for key in self.keys if key[0] == name]
+        )
+
+    def _inside(self, window: LoadedWindow, node: Algebra) -> Algebra:
+        return Graph(window.graph, self._graphs_inside(window, node))
+
+    def _graphs_inside(self, window: LoadedWindow, node: Algebra) -> Algebra:
+        """GRAPH inside a window ranges over the graph names of its elements only."""
+        if isinstance(node, Window):
+            raise QueryTextError("a window inside a window is an error")
+        if not isinstance(node, Graph):
+            return with_operands(node, [self._graphs_inside(window, each) for each in operands(node)])
+        inner = self._graphs_inside(window, node.input)
+        graphs: list[NamedNode | Var]
+        if not isinstance(node.name, Var):
+            graphs = [window.graph_of(node.name)]
+        elif evaluates_by_graph(node.input, None):
+            graphs = [Var(f"_:graph{next(self._fresh)}")]
+        else:
+            self.reads_names = True
+            graphs = [window.graph_of(name) for name in window.graph_names]
+        # Joined with its name: a graph that no element has is not there, whatever the pattern.
+        return union(join(_named(window, graph, NAME, node.name), Graph(graph, inner)) for graph in graphs)
+
+
+def _named(
+    window: LoadedWindow, graph: NamedNode | Var, predicate: NamedNode, name: NamedNode | Var | None
+) -> Algebra:
+    """A pattern that binds names of the window, or of its own graphs; None: nothing is to be bound.
+
+    Unlike inline data it may be looked up by row.
+    """
+    return UNIT if name is None else Graph(window.names, Bgp((TriplePattern(graph, predicate, name),)))

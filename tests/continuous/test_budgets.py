@@ -1,0 +1,153 @@
+"""A query that costs more than it may fails alone, at the same row whenever it is repeated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.rows import Limits
+
+from .engines import PREFIX, Bench, S, bench
+from .test_recovery import Life
+
+N = "http://example.org/"
+BAD = "SELECT ?a ?b ?c WHERE { STREAM :s [RANGE 1m] { ?a :k ?x . ?b :k ?x . ?c :k ?x } }"
+GOOD = "SELECT ?a WHERE { STREAM :s [RANGE 1m] { ?a :k ?x } }"
+EXPLOSIONS = {
+    "join": BAD,
+    "group": "SELECT (COUNT(*) AS ?n) WHERE { STREAM :s [RANGE 1m] { ?a :k ?x . ?b :k ?x . ?c :k ?x } }",
+    "product": "SELECT ?a ?b WHERE { STREAM :s [RANGE 1m] { ?a :k ?x } STREAM :s [RANGE 2m] { ?b :k ?y } }",
+    "filter": "SELECT ?a ?b WHERE { STREAM :s [RANGE 1m] { ?a :k ?x . ?b :k ?x FILTER(?a = ?b) } }",
+    "optional": "SELECT ?a ?b WHERE { STREAM :s [RANGE 1m] { ?a :k ?x OPTIONAL { ?b :k ?x } } }",
+    "condition": "SELECT ?a ?b WHERE { STREAM :s [RANGE 1m] "
+    "{ ?a :k ?x OPTIONAL { ?b :k ?x FILTER(?a < ?b) } } }",
+    "star": "SELECT ?a ?x ?y ?z WHERE { STREAM :s [RANGE 1m] { ?a :o ?x ; :p ?y ; :q ?z } }",
+    "path": "SELECT ?a ?b WHERE { STREAM :s [RANGE 1m] { ?a :next+ ?b } }",
+}
+
+
+def body(count: int) -> bytes:
+    """Triples that have one object, one subject with many objects, and a chain."""
+    lines = [f'<{N}a{each}> <{N}k> "x" .' for each in range(count)]
+    lines += [f'<{N}a> <{N}{name}> "{each}" .' for each in range(count // 4) for name in "opq"]
+    lines += [f"<{N}n{each}> <{N}next> <{N}n{each + 1}> ." for each in range(count)]
+    return "\n".join(lines).encode()
+
+
+def push(one: Bench, count: int, at: int = 1) -> dict[str, Any]:
+    return one.engine.push(S, body(count), "application/n-triples", at=at)
+
+
+def state(one: Bench, name: str) -> tuple[str, str]:
+    document = one.engine.describe(name)
+    return document["state"], document["error"] or ""
+
+
+@pytest.mark.parametrize("kind", EXPLOSIONS)
+def test_each_operator_that_makes_rows_keeps_to_the_limit(kind: str) -> None:
+    with bench(limits=Limits(rows=1_000)) as b:
+        assert b.register("bad", EXPLOSIONS[kind])["engine"] == "native"
+        b.register("good", GOOD)
+        push(b, 60)
+        assert state(b, "good") == ("running", "") and len(b.told("good")) == 1
+        found, error = state(b, "bad")
+        assert found == "failed"
+        assert "its limit (max_rows) is 1000" in error and ", in #" in error, error
+
+
+def test_the_reason_names_the_pattern_and_the_figures() -> None:
+    with bench(limits=Limits(rows=1_000)) as b:
+        b.register("bad", BAD)
+        push(b, 60)
+        kind, document = b.told("bad")[-1]
+        assert (kind, document["code"]) == ("error", "limit")
+        assert "one evaluation makes 1020 rows or more, its limit (max_rows) is 1000" in document["error"]
+        assert "?a <http://example.org/k> ?x" in document["error"]
+        plan = b.engine.describe("bad")
+        assert plan["error"] == document["error"]
+
+
+def test_its_input_is_dead_letters() -> None:
+    with bench(limits=Limits(rows=1_000)) as b:
+        b.register("bad", BAD)
+        push(b, 5)
+        push(b, 60, at=2)
+        letters = b.engine.dead_letters(S)
+        assert [(each["reason"], each["query"], each["at"]) for each in letters] == [("budget", "bad", 2)]
+
+
+def test_a_registration_has_its_own_limits_which_can_change() -> None:
+    with bench(limits=Limits(rows=10)) as b:
+        document = b.register("more", BAD, max_rows=1_000_000, max_time="1m")
+        assert document["options"] == {"max_rows": 1_000_000, "max_time": 60_000}
+        push(b, 12)
+        assert state(b, "more")[0] == "running"
+        b.engine.patch("more", {"max_rows": 20})
+        push(b, 14, at=2)
+        assert "its limit (max_rows) is 20" in state(b, "more")[1]
+
+
+def test_of_queries_with_one_plan_who_is_over_its_limit_fails_alone() -> None:
+    text = 'SELECT ?b ?c WHERE { STREAM :s [RANGE 1m] { ?b :k "%s" . ?c :k "%s" } }'
+    with bench(limits=Limits(rows=1_000)) as b:
+        for number in range(3):
+            b.register(f"q{number}", text % (number, number))
+
+        def entered(at: int, count: int, value: int) -> None:
+            lines = [f'<{N}b{at}-{each}> <{N}k> "{value}" .' for each in range(count)]
+            b.engine.push(S, "\n".join(lines).encode(), "application/n-triples", at=at)
+
+        entered(1, 2, 0)
+        entered(2, 2, 2)
+        assert b.engine.describe("q0")["template"], "they have one plan"
+        entered(3, 200, 1)
+        assert [state(b, f"q{number}")[0] for number in range(3)] == ["running", "failed", "running"]
+        assert "its limit (max_rows) is 1000" in state(b, "q1")[1]
+        entered(4, 1, 0)
+        assert len(b.told("q0")) == 2
+
+
+def test_an_answer_and_what_is_told_of_it_are_limited() -> None:
+    pairs = "SELECT ?a ?b WHERE { STREAM :s [RANGE 1m] { ?a :k ?x . ?b :k ?x } }"
+    with bench(limits=Limits(kept=100)) as b:
+        b.register("pairs", pairs)
+        push(b, 9)
+        assert state(b, "pairs")[0] == "running"
+        push(b, 11, at=2)
+        assert "the answer has 121 rows, the limit is 100" in state(b, "pairs")[1]
+    with bench(limits=Limits(bytes=2_000)) as b:
+        b.register("pairs", pairs)
+        push(b, 2)
+        push(b, 50, at=2)
+        assert "bytes, the limit is 2000" in state(b, "pairs")[1]
+
+
+@pytest.mark.parametrize("ending", ["crash", "stop"])
+def test_it_has_failed_with_the_same_reason_after_a_restart(tmp_path: Path, ending: str) -> None:
+    limits = Limits(rows=10_000)
+    life = Life(tmp_path / "data", ManualClock(0), limits=limits)
+    life.engine.register(Registration(name="bad", query=PREFIX + BAD))
+    life.engine.register(Registration(name="good", query=PREFIX + GOOD))
+    for at, count in ((1, 5), (2, 90)):
+        life.engine.push(S, body(count), "application/n-triples", at=at)
+    before = life.engine.describe("bad")
+    letters = life.engine.dead_letters(S)
+    assert before["state"] == "failed" and letters
+    if ending == "stop":
+        life.stop()
+        life = Life(life.folder, ManualClock(0), limits=limits)
+    else:
+        life = life.crash()
+    after = life.engine.describe("bad")
+    assert (after["state"], after["error"]) == ("failed", before["error"])
+    assert life.engine.dead_letters(S) == letters
+    assert life.engine.describe("good")["state"] == "running"
+    life.engine.push(S, body(3), "application/n-triples", at=120_000)
+    life.engine.patch("bad", {"state": "running"})
+    life.engine.push(S, body(3), "application/n-triples", at=120_001)
+    assert life.engine.describe("bad")["last_result"]["at"] == 120_001
+    life.stop()
