@@ -19,6 +19,6 @@ export function staticSummary(query) {
 export function waiting(query) {
   const reasons = ["running", "materialising"].includes(query.state) ? query.waiting_for || [] : [];
   if (reasons.length === 0) return null;
-  const text = reasons.join("; ");
+  const text = reasons.map((reason) => reason.text).join("; ");
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }

@@ -33,7 +33,7 @@ function show(query) {
   setText(byId("error"), query.error);
   const reason = waiting(query);
   byId("waiting").hidden = reason === null;
-  setText(byId("waiting"), reason === null ? "" : `No result yet. ${reason}`);
+  setText(byId("waiting"), reason === null ? "" : query.last_result ? reason : `No result yet. ${reason}`);
   rates.add(growing(query));
   drawChart(byId("chart"), rates, ["Elements in", "Events out"]);
   put(byId("counters"), countersList(query));

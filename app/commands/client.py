@@ -183,7 +183,10 @@ def _queries(options: argparse.Namespace) -> int:
     with connect(options) as server:
         rows = server.call("GET", "queries").json()["queries"]
     shown = [
-        [*(row[name] or "" for name in ("name", "state", "dialect")), "; ".join(row["waiting_for"])]
+        [
+            *(row[name] or "" for name in ("name", "state", "dialect")),
+            "; ".join(each["text"] for each in row["waiting_for"]),
+        ]
         for row in rows
     ]
     tables.print_table(["name", "state", "dialect", "waiting for"], shown)

@@ -40,7 +40,7 @@ def _explain(options: argparse.Namespace) -> int:
     # Only a text needs an engine here.
     from quadrill.continuous.queries.registration import Registration
 
-    from ..plan_text import code_text, explain_text
+    from ..describing.plan_text import code_text, explain_text
     from ..wiring import open_services
 
     services = open_services(Settings(data=MEMORY), threaded=False)

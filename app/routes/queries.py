@@ -9,7 +9,8 @@ from flask import Blueprint, Response, request
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.streams.times import instant_ms
 
-from .. import plan_text
+from ..describing import plan_text
+from ..describing.waiting import waiting_for
 from ..http import negotiation
 from ..http.errors import HttpError
 from ..security import needs
@@ -25,7 +26,7 @@ _TEXT_TYPES = ("text/plain", "application/sparql-query")
 def list_queries() -> Response:
     """All registered queries."""
     incoming.known_parameters(())
-    return incoming.json_response({"queries": services().engine.queries()})
+    return incoming.json_response({"queries": list(map(_described, services().engine.queries()))})
 
 
 @blueprint.post("/queries")
@@ -62,7 +63,9 @@ def validate() -> Response:
 def describe(name: str) -> Response:
     """One query: text, windows, static parts, counters, what it waits for."""
     incoming.known_parameters(())
-    return incoming.json_response(services().engine.describe(incoming.check_name(name, "the query name")))
+    return incoming.json_response(
+        _described(services().engine.describe(incoming.check_name(name, "the query name")))
+    )
 
 
 @blueprint.get("/queries/<part:name>/explain")
@@ -77,7 +80,7 @@ def explain(name: str) -> Response:
     if "code" in plan:
         plan["code"] = plan_text.code_text(plan)
     if chosen is _PLAN_JSON:
-        return incoming.json_response(plan)
+        return incoming.json_response(_described(plan) if analyze else plan)
     return Response(
         plan.get("code") or plan_text.explain_text(plan), content_type="text/plain; charset=utf-8"
     )
@@ -91,7 +94,7 @@ def patch(name: str) -> Response:
     if not changes:
         raise HttpError(400, "the change is empty", code="member", hint='For instance {"state": "paused"}.')
     return incoming.json_response(
-        services().engine.patch(incoming.check_name(name, "the query name"), changes)
+        _described(services().engine.patch(incoming.check_name(name, "the query name"), changes))
     )
 
 
@@ -99,7 +102,9 @@ def patch(name: str) -> Response:
 def refresh(name: str) -> Response:
     """Refresh the static parts now."""
     incoming.known_parameters(())
-    return incoming.json_response(services().engine.refresh(incoming.check_name(name, "the query name")))
+    return incoming.json_response(
+        _described(services().engine.refresh(incoming.check_name(name, "the query name")))
+    )
 
 
 @blueprint.post("/queries/<part:name>/replay")
@@ -126,11 +131,18 @@ _PLAN_TEXT = negotiation.Offer("text", "text/plain", content_type="text/plain; c
 _PLAN_JSON = negotiation.Offer("plan", "application/json")
 
 
+def _described(document: dict[str, Any]) -> dict[str, Any]:
+    """A description with what the query waits for."""
+    return document | {"waiting_for": [reason.to_json() for reason in waiting_for(document)]}
+
+
 def _register(name: str | None, *, replace: bool) -> Response:
     registration = _registration(name)
     description, created = services().engine.register(registration, replace=replace)
     headers = {"Location": f"{incoming.base_url()}queries/{description['name']}"}
-    return incoming.json_response(description, 201 if created else 200, headers if created else None)
+    return incoming.json_response(
+        _described(description), 201 if created else 200, headers if created else None
+    )
 
 
 def _registration(name: str | None) -> Registration:

@@ -295,6 +295,24 @@ def _set_columns(node: Algebra, tables: dict[str, Table]) -> Algebra:
     return with_operands(node, [_set_columns(each, tables) for each in operands(node)])
 
 
+def needed_tables(rest: Algebra) -> frozenset[str]:
+    """The static parts without whose rows a query that was split has none, by name."""
+    match rest:
+        case Table(name):
+            return frozenset((name,))
+        case Join(left, right):
+            return needed_tables(left) | needed_tables(right)
+        case Union(left, right):
+            return needed_tables(left) & needed_tables(right)
+        case LeftJoin(left) | Minus(left):
+            return needed_tables(left)
+        case Group(pattern, keys):
+            return needed_tables(pattern) if keys else frozenset()
+        case Filter() | Extend() | Graph() | Project() | Distinct() | Reduced() | OrderBy() | Slice():
+            return needed_tables(rest.input)
+    return frozenset()
+
+
 def correlation(node: Algebra, outer: Names) -> None:
     """Check that joining with the row is substitution; raises UnsupportedError when it is not.
 

@@ -127,6 +127,9 @@ class QueryLifecycle:
             self.open_stream(iri)
         running = self.make_running(entry, prepared, evaluator, paused=paused)
         registration, parts = prepared.registration, self.parts
+        fixed = all(isinstance(window.stream, NamedNode) for window in prepared.query.windows)
+        states = map(parts.streams.find, prepared.streams) if fixed else parts.streams
+        running.dropped_before = {each.iri: each.dropped for each in states if each and each.dropped}
         start = registration.start_from if replay_from is None else replay_from
         members = {**members_of(entry, prepared), "paused": paused, "reset": reset}
         members["looked_up"] = running.static.looked_up()
@@ -314,6 +317,7 @@ def members_of(entry: Entry, prepared: PreparedQuery | None) -> dict[str, Any]:
         "dialect": registration.dialect,
         "options": registration.options(),
         "created": entry.created_ms,
+        "dropped_before": {} if entry.running is None else entry.running.dropped_before,
         "sources": [] if prepared is None else [spec.to_json() for spec in prepared.source_specs],
     }
 

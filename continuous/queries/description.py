@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
@@ -16,13 +16,16 @@ from quadrill.store.quads.rates import ChangeRates
 from ..algebra.printer import write_pattern
 from ..algebra.query import ContinuousQuery, WindowDeclaration
 from ..algebra.show import show
+from ..algebra.static import needed_tables
+from ..evaluate.evaluator import Evaluator
 from ..language.write import write
 from ..static.reading import Progress
-from ..static.static_inputs import StaticInputs
 from ..streams.accept import StreamState
-from ..streams.times import format_instant, show_duration
+from ..streams.times import show_duration
 from ..windows.kinds import kind_of, show_window
+from ..windows.operator import WindowOperator
 from ..windows.reports import Report
+from ..windows.timeline import QueryTimeline
 from .catalogue import Entry, Pending
 from .prepare import PreparedQuery
 from .running import RunningQuery
@@ -37,7 +40,6 @@ _NOT_RUNNING: dict[str, Any] = {
     "counters": {},
     "rates": {},
     "last_result": None,
-    "waiting_for": [],
 }
 
 
@@ -108,24 +110,22 @@ def describe_pending(pending: Pending, created_ms: int) -> dict[str, Any]:
         last_refresh=None,
         state_size=0,
         counters={"waiting": pending.elements},
-        waiting_for=[
-            f"its static parts are being read: {made.ready} of {made.parts} are ready, "
-            f"{made.rows} rows read so far"
-        ],
     )
     return document
 
 
 def describe_static(
-    query: ContinuousQuery, statics: StaticInputs, last: dict[str, Any] | None, now_ms: int
+    query: ContinuousQuery, evaluator: Evaluator, last: dict[str, Any] | None, now_ms: int
 ) -> list[dict[str, Any]]:
     """The static parts: what they are, their rows, and when these were refreshed for the last time."""
+    statics, needed = evaluator.statics, needed_tables(evaluator.rest)
     at = None if last is None else last["at"]
     return [
         {
             "name": part.name,
             "pattern": write_pattern(part.pattern, query.prefixes, query.dialect),
             "variables": sorted(var.name for var in part.vars),
+            "needed": part.name in needed,
             "age_ms": None if at is None else max(0, now_ms - at),
             "last_refresh": at,
             "cause": None if last is None else last["cause"],
@@ -158,7 +158,8 @@ def describe_running(
     timeline = query.timeline
     query.settle()
     taken, late, behind = query.counts()
-    parts = describe_static(query.prepared.query, query.evaluator.statics, query.static.last_refresh, now_ms)
+    streams = [_stream_of(query, iri, find(iri), now_ms) for iri in timeline.inputs.streams]
+    parts = describe_static(query.prepared.query, query.evaluator, query.static.last_refresh, now_ms)
     refresh, sources = query.prepared.refresh, query.prepared.sources
     emitted = query.emission.counts
     document = describe_prepared(query.prepared)
@@ -171,7 +172,9 @@ def describe_running(
         version=query.static.version,
         instant=timeline.instant,
         watermark=timeline.inputs.watermark,
-        streams=[_stream_of(query, iri, find(iri)) for iri in timeline.inputs.streams],
+        next_element=timeline.inputs.next_at,
+        next_report=None if query.prepared.report.kind == "on-content-change" else timeline.next_due(),
+        streams=streams,
         windows=[_window_of(query, window) for window in query.prepared.query.windows],
         static_parts=parts,
         static_age_ms=max((part["age_ms"] or 0 for part in parts), default=None),
@@ -185,7 +188,7 @@ def describe_running(
         counters={
             "elements": taken,
             "waiting": len(timeline.inputs),
-            "late": late,
+            "late": late + sum(each["late"] for each in streams),
             "behind": behind,
             "evaluations": query.evaluations,
             "refreshes": query.static.refreshes,
@@ -203,7 +206,6 @@ def describe_running(
             "subscribers": query.feed.subscribers,
         },
         last_result=query.last_result,
-        waiting_for=_waiting_for(query, parts),
     )
     return document
 
@@ -215,13 +217,27 @@ def _sharing_group(query: RunningQuery) -> list[str] | None:
     return sorted(each.name for each in islice(query.companions, None if query.seat is None else _MOST_NAMES))
 
 
-def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None) -> dict[str, Any]:
-    return {
-        "iri": iri,
-        "name": None if stream is None else stream.name,
-        "watermark": None if stream is None else stream.watermark,
-        "idle": stream is not None and stream.idle,
-        "active": query.timeline.inputs.lag_of(iri) is not None,
+def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms: int) -> dict[str, Any]:
+    """A stream as a query reads it; `docs/http-api.md` says what the members mean."""
+    reached = query.timeline.inputs.lag_of(iri)
+    known = {"iri": iri, "name": None, "active": reached is not None, "reached": reached, "late": 0,
+             "watermark": None, "idle": False, "newest": None}  # fmt: skip
+    if stream is None:
+        return known
+    late = max(0, stream.dropped - query.dropped_before.get(iri, 0))
+    letters = stream.dead_letters.dropped()[-late:] if late else []
+    by_itself = stream.derived_from is not None or stream.record.stamping == "arrival"
+    heard = None if by_itself else stream.last_input_ms
+    return known | {
+        "name": stream.name,
+        "watermark": stream.watermark,
+        "newest": stream.seen,
+        "idle": stream.idle,
+        "idle_timeout_ms": stream.idle_timeout_ms,
+        "silent_ms": None if heard is None else max(0, now_ms - heard),
+        "late": late,
+        "newest_late": max((each.event_time for each in letters), default=None),
+        "last_was_late": bool(letters) and letters[-1].seq == stream.next_seq - 1,
     }
 
 
@@ -241,63 +257,24 @@ def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]
         "streams": [stream for stream, _ in operators],
         "window": show_window(window.spec),
         "kind": window.spec.kind,
+        "closes": kind_of(window.spec).closes,
         "next_close": next_due if kind_of(window.spec).closes else None,
         "next_change": next_due,
         "last_closed": {"open": closes[0].open, "close": closes[0].close} if closes else None,
+        "left": [iri for iri, each in operators if _has_left(query.timeline, iri, each)],
         "quads": sum(len(operator.live) for _, operator in operators),
         "state_size": sum(operator.state_size() for _, operator in operators),
     }
 
 
-def _waiting_for(query: RunningQuery, static_parts: Sequence[dict[str, Any]]) -> list[str]:
-    """Why there is no result yet, in sentences; empty once there was one or when nothing is waited for."""
-    if query.state == "paused":
-        return ["the query is paused"]
-    if query.state == "failed" or query.last_result is not None:
-        return []
-    found = []
-    timeline = query.timeline
-    if query.prepared.query.windows and not timeline.inputs.streams:
-        found.append("static data binds the window's stream variable to no stream yet")
-    silent = [iri for iri in timeline.inputs.streams if timeline.inputs.lag_of(iri) is None]
-    found.extend(f"no element of <{iri}> has come since registration" for iri in silent)
-    if timeline.inputs:
-        found.append(_slowest(query))
-    elif timeline.instant is not None and query.prepared.report.kind != "on-content-change":
-        due = timeline.next_due()
-        if due is not None:
-            found.append(f"the next report is at {format_instant(due)}; {_slowest(query)}")
-    found.extend(
-        f"the static part {part['name']} is read anew since version {part['behind_since']}, old rows serve"
-        + (f": {part['problem']}" if part["problem"] else "")
-        for part in static_parts
-        if part["behind_since"] is not None
+def _has_left(timeline: QueryTimeline, iri: str, operator: WindowOperator) -> bool:
+    """True when all that came on a stream is too old for a window."""
+    newest, instant, closed = timeline.inputs.views[iri].time.seen, timeline.instant, operator.closed
+    if newest is None or instant is None:
+        return False
+    return (closed is not None and newest < closed.open) or (
+        operator.stay is not None and newest + operator.stay <= instant
     )
-    found.extend(
-        f"the static part {part['name']} ({' '.join('?' + v for v in part['variables'])}) has no rows"
-        for part in static_parts
-        if part["rows"] == 0 and part["lookup"] is None
-    )
-    sources = [] if query.prepared.sources is None else query.prepared.sources.describe()
-    found.extend(
-        f"what <{source['source']}> tells is stale: {source['stale_reason']}"
-        for source in sources
-        if source["stale"]
-    )
-    if not found and query.evaluations:
-        found.append(f"{query.evaluations} evaluations gave no rows to tell")
-    return found
-
-
-def _slowest(query: RunningQuery) -> str:
-    """Which stream's watermark holds the query back."""
-    inputs = query.timeline.inputs
-    marks = [(mark, iri) for iri in inputs.streams if (mark := inputs.lag_of(iri)) is not None]
-    if not marks:
-        return "no watermark is known yet"
-    mark, iri = min(marks)
-    waiting = f"{len(inputs)} elements wait for it" if inputs else "time has come so far"
-    return f"the watermark of <{iri}> is {format_instant(mark)}, {waiting}"
 
 
 def show_report(report: Report) -> Any:
@@ -315,7 +292,7 @@ def explain_document(
     ]  # fmt: skip
     if analyze:
         members += ["operators", "steps", "timed_steps", "state", "counters", "rates", "state_size",
-                    "waiting_for", "last_result", "version", "instant"]  # fmt: skip
+                    "error", "next_element", "next_report", "last_result", "version", "instant"]  # fmt: skip
     plan = {member: document.get(member) for member in members}
     plan["written"] = None if query is None else write(query)
     plan["algebra"] = f"none: {document['error'] or document['state']}" if query is None else show(query.root)

@@ -83,6 +83,11 @@ class DeadLetters:
         """The letter of a name."""
         return self._letters.get(name)
 
+    def dropped(self) -> list[Element]:
+        """The elements that came late and did not enter, in their order."""
+        letters = list(self._letters.values())
+        return [each.element for each in letters if each.reason == "late" and not each.entered]
+
     def remove(self, letters: Sequence[DeadLetter]) -> None:
         """Forget letters that were tried again."""
         for letter in letters:

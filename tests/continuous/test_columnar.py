@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadrill.app.plan_text import explain_text
+from quadrill.app.describing.plan_text import explain_text
 from quadrill.continuous.algebra.columnar import Choice, Graphs
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.evaluate.native import NativeEvaluator

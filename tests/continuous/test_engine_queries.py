@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from quadrill.app.plan_text import explain_text
+from quadrill.app.describing.plan_text import explain_text
+from quadrill.app.describing.waiting import waiting_for
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.errors import FeedGoneError, InputError
 from quadrill.store.errors import ConflictError, LimitError, NotFoundError, QueryTextError, UnsupportedError
@@ -367,16 +368,17 @@ def test_windows_on_streams_that_static_data_names() -> None:
 def test_the_description_says_what_is_waited_for() -> None:
     with bench() as b:
         description = b.register("q", "SELECT ?x WHERE { STREAM :s [RANGE 5s] { ?x :seen ?v } ?x :in :r }")
-        assert description["waiting_for"] == [
-            f"no element of <{S}> has come since registration", "the static part 0 (?x) has no rows",
-        ]  # fmt: skip
+        assert [reason.text for reason in waiting_for(description)] == [
+            f"no element of <{S}> has come since registration",
+            "the static part 0 (?x) has no rows: ?x :in :r .",
+        ]
         b.register(
             "w", PREFIX + f"REGISTER RSTREAM <w> AS SELECT ?x {W} WHERE {{ WINDOW <w> {{ ?x :seen ?v }} }}"
         )
         b.push(1000, "a")
-        [reason] = b.engine.describe("w")["waiting_for"]
-        assert "the next report is at 1970-01-01T00:00:05Z" in reason
-        assert f"the watermark of <{S}> is 1970-01-01T00:00:01Z" in reason
+        [reason] = waiting_for(b.engine.describe("w"))
+        assert "the next report is at 1970-01-01T00:00:05Z" in reason.text
+        assert f"the watermark of <{S}> is 1970-01-01T00:00:01Z" in reason.text
         assert b.engine.describe("w")["windows"][0]["next_close"] == 5000
 
 

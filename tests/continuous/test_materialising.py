@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from quadrill.app.plan_text import explain_text
+from quadrill.app.describing.plan_text import explain_text
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.errors import FeedGoneError
 from quadrill.continuous.queries.prepare import EvaluatorChoice

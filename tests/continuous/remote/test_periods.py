@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quadrill.app.plan_text import explain_text
+from quadrill.app.describing.plan_text import explain_text
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.remote.settings import RemoteSettings
 

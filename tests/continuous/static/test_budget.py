@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from quadrill.app.plan_text import explain_text
+from quadrill.app.describing.plan_text import explain_text
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.settings import StaticLimits

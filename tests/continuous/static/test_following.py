@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from quadrill.app.plan_text import explain_text
+from quadrill.app.describing.plan_text import explain_text
+from quadrill.app.describing.waiting import waiting_for
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.evaluate.native import NativeEvaluator
@@ -157,7 +158,7 @@ def test_while_a_table_is_read_anew_the_old_rows_serve_and_later_changes_wait(
             assert told(engine, "q") == []
             (part,) = engine.describe("q")["static_parts"]
             assert (part["behind_since"], part["version"]) == (1, 0)
-            assert any("read anew" in reason for reason in engine.describe("q")["waiting_for"])
+            assert any("read anew" in reason.text for reason in waiting_for(engine.describe("q")))
             released(held[0])
             statics.settle(10)
             engine.sync()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from benchmarks.policies import by_operators, replanned
-from quadrill.app.plan_text import explain_text
+from quadrill.app.describing.plan_text import explain_text
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import ContinuousQuery

@@ -1,0 +1,1 @@
+"""What an engine tells of its queries, put into words."""

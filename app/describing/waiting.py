@@ -1,0 +1,189 @@
+"""Why a query gives no result, or none any more: reasons with their figures, of what a description tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from typing import Literal as OneOf
+
+from quadrill.continuous.streams.times import format_instant, show_duration
+
+_SILENT_MS = 5_000
+"""A stream from which nothing comes for as long is silent, also when it never becomes idle."""
+
+Word = OneOf[
+    "late", "idle", "watermark", "window-empty", "static-empty", "filtered", "paused", "failed", "no-element"
+]
+
+
+class Reason(NamedTuple):
+    """One reason; ``number`` is of elements, or of rows of a static part; None where nothing is counted."""
+
+    word: Word
+    stream: str | None
+    number: int | None
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The reason as answers have it."""
+        return {"reason": self.word, "stream": self.stream, "count": self.number, "text": self.text}
+
+
+def waiting_for(document: dict[str, Any]) -> list[Reason]:
+    """The reasons of a description, or of a plan with live figures; none for a query that gives results."""
+    match document["state"]:
+        case "paused":
+            return [
+                Reason("paused", None, None, 'the query is paused; PATCH {"state": "running"} resumes it')
+            ]
+        case "failed":
+            return [Reason("failed", None, None, f"the query has failed: {document['error']}")]
+        case "materialising":
+            made = document["progress"]
+            text = (
+                f"its static parts are being read: {made['ready']} of {made['parts']} are ready, "
+                f"{made['rows']} rows read so far"
+            )
+            return [Reason("static-empty", None, made["rows"], text)]
+    told = document["last_result"] is not None
+    found = [
+        *(reason for stream in document["streams"] for reason in _of_stream(stream, told=told)),
+        *_of_watermark(document, told=told),
+    ]
+    if told:
+        return found
+    counters = document["counters"]
+    own = counters["late"] - sum(stream["late"] for stream in document["streams"])
+    if own:
+        text = (
+            f"{_elements(own)} behind the watermark of this query, which waits less long than others of the "
+            "stream, and dropped"
+        )
+        found.append(Reason("late", None, own, text))
+    found += [*_of_windows(document), *_of_static_parts(document)]
+    lacks = any(reason.word in ("no-element", "static-empty") for reason in found)
+    if counters["evaluations"] and not lacks and (counters["elements"] or not document["windows"]):
+        taken, times = counters["elements"], counters["evaluations"]
+        text = (
+            f"{_elements(taken)} taken, but {times} evaluations gave no rows to tell: "
+            "none passed the patterns and filters"
+        )
+        found.append(Reason("filtered", None, taken, text))
+    return found
+
+
+def _of_stream(stream: dict[str, Any], *, told: bool) -> Iterator[Reason]:
+    """Of a query that gave results only what is so now."""
+    iri, late = stream["iri"], stream["late"]
+    if late and (stream["last_was_late"] or not told):
+        yield Reason("late", iri, late, _late(stream))
+    elif not told and (not stream["active"] or stream["newest"] is None):
+        text = f"no element of <{iri}> has come since registration"
+        if stream["newest"] is not None:
+            text += f"; the newest before is of {format_instant(stream['newest'])}"
+        yield Reason("no-element", iri, 0, text)
+    if stream["reached"] is None or stream["name"] is None:
+        return
+    silent = stream["silent_ms"]
+    if stream["idle"] or (not stream["idle_timeout_ms"] and silent is not None and silent >= _SILENT_MS):
+        since = "" if silent is None else f" for {_about(silent)}"
+        text = (
+            f"stream <{iri}> is idle: nothing has come{since}, event time stands at "
+            f"{format_instant(stream['reached'])}; push an element or {_heartbeat(stream)}"
+        )
+        yield Reason("idle", iri, None, text)
+
+
+def _late(stream: dict[str, Any]) -> str:
+    text = f"{_elements(stream['late'])} late and dropped"
+    mark, newest = stream["watermark"], stream["newest_late"]
+    if mark is not None and newest is not None:
+        text += (
+            f", the newest by {_about(mark - newest)}: it is of {format_instant(newest)}, "
+            f"the watermark of <{stream['iri']}> stands at {format_instant(mark)}"
+        )
+    return f"{text}; a lateness of the stream, or late: admit, lets such elements in"
+
+
+def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[Reason]:
+    """Elements that wait for a stream, or the first report that does."""
+    streams = [
+        each
+        for each in document["streams"]
+        if each["reached"] is not None and not each["idle"] and each["name"]
+    ]
+    if not streams:
+        return
+    slowest = min(streams, key=lambda each: each["reached"])
+    waiting, silent = document["counters"]["waiting"], slowest["silent_ms"]
+    iri = slowest["iri"]
+    stands = f"the watermark of <{iri}> is {format_instant(slowest['reached'])}"
+    if waiting and (not told or (silent is not None and silent >= _SILENT_MS)):
+        needed = format_instant(document["next_element"])
+        text = (
+            f"{stands}, {_elements(waiting, 'waiting')} for it to reach {needed}: "
+            f"push to it or {_heartbeat(slowest)}"
+        )
+        yield Reason("watermark", iri, waiting, text)
+    elif not (told or waiting or document["counters"]["evaluations"]) and document["next_report"] is not None:
+        report = format_instant(document["next_report"])
+        text = f"the next report is at {report}; {stands}: push to it or {_heartbeat(slowest)}"
+        yield Reason("watermark", iri, 0, text)
+
+
+def _of_windows(document: dict[str, Any]) -> Iterator[Reason]:
+    """Windows that all elements have left, or that close by a number of elements."""
+    counters = document["counters"]
+    taken = counters["elements"]
+    for window in document["windows"] if taken and not counters["waiting"] else ():
+        for iri in window["left"]:
+            at = format_instant(document["instant"])
+            text = f"the window [{window['window']}] on <{iri}> is empty at {at}: what came has left it"
+            yield Reason("window-empty", iri, taken, text)
+        if window["closes"] and window["next_change"] is None and not counters["evaluations"]:
+            for iri in window["streams"]:
+                text = (
+                    f"the window [{window['window']}] on <{iri}> has not closed yet: {_elements(taken)} taken"
+                )
+                yield Reason("window-empty", iri, taken, text)
+
+
+def _of_static_parts(document: dict[str, Any]) -> Iterator[Reason]:
+    """Parts without rows that every row of the answer needs, or whose newest rows are not there yet."""
+    if document["windows"] and not document["streams"]:
+        text = "static data binds the window's stream variable to no stream yet"
+        yield Reason("static-empty", None, 0, text)
+    for part in document["static_parts"]:
+        name, rows = f"the static part {part['name']}", part["rows"]
+        if part["behind_since"] is not None:
+            text = f"{name} is read anew since version {part['behind_since']}, old rows serve"
+            yield Reason(
+                "static-empty", None, rows, f"{text}: {part['problem']}" if part["problem"] else text
+            )
+        elif rows == 0 and part["lookup"] is None and part["needed"]:
+            names = " ".join(f"?{variable}" for variable in part["variables"])
+            pattern = " ".join(part["pattern"].split())
+            yield Reason("static-empty", None, 0, f"{name} ({names}) has no rows: {pattern}")
+    for source in document["sources"]:
+        if source["stale"]:
+            text = f"what <{source['source']}> tells is stale: {source['stale_reason']}"
+            yield Reason("static-empty", None, None, text)
+
+
+def _elements(number: int, verb: str = "") -> str:
+    """So many elements, with their verb."""
+    if verb:
+        return f"{number} element{'' if number == 1 else 's'} {verb}"
+    return "1 element was" if number == 1 else f"{number} elements were"
+
+
+def _heartbeat(stream: dict[str, Any]) -> str:
+    return f"send a heartbeat (POST /streams/{stream['name']}:heartbeat?at=)"
+
+
+def _about(ms: int) -> str:
+    """A duration for people: the two greatest units that are not zero."""
+    for unit in (86_400_000, 3_600_000, 60_000, 1_000):
+        if ms >= 10 * unit:
+            return show_duration(ms - ms % unit)
+    return show_duration(ms)
