@@ -17,6 +17,7 @@ from .application import create_app
 from .config import Settings
 from .http.connection import Patience
 from .http.intake import Crowd
+from .http.middleware import RequestObserver
 from .http.server import Server
 from .routes.shortcut import QueryShortcut
 from .upkeep.garbage import YoungCollections
@@ -78,6 +79,7 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
             ),
             shutdown_timeout=settings.shutdown_timeout,
             shortcut=QueryShortcut(services),
+            observer=RequestObserver(services.metrics),
         )
         stack.callback(_stop, server, found)
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)

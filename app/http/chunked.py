@@ -71,7 +71,7 @@ class ChunkedBody:
             return False
         found = _SIZE.fullmatch(line)
         if found is None:
-            raise RefusedError(400, f"a chunk begins with {bytes(line[:40])!r}, not with its size")
+            raise RefusedError(400, "a chunk does not begin with its size in hexadecimal digits")
         self._data_left = int(found[1], 16)
         self._step = self._read_data if self._data_left else self._read_trailer
         return True

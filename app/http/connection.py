@@ -50,13 +50,14 @@ class Connection:
         data: received and not used yet.
         request: the one that a worker is to answer.
         deadline: when the intake is through with waiting.
+        ended: the client sends no more.
         draining: the last answer is sent; what still comes is not looked at.
         waits_since: when a worker began to wait for the client; 0 while it does not.
         handed_over: the socket was given away.
     """
 
     __slots__ = (
-        *("address", "data", "deadline", "draining", "handed_over", "port", "request", "socket"),
+        *("address", "data", "deadline", "draining", "ended", "handed_over", "port", "request", "socket"),
         *("waits_since", "_chunks", "_patience", "_poll", "_searched", "_skipped", "_unfinished"),
     )
 
@@ -68,6 +69,7 @@ class Connection:
         self.data: bytes | bytearray = b""
         self.request: WireRequest | None = None
         self.deadline = 0.0
+        self.ended = False
         self.draining = False
         self.waits_since = 0.0
         self.handed_over = False

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from .connection import Connection, Patience
+from .middleware import RequestObserver
 from .refused import RefusedError
 from .reply import refusal
 
@@ -80,6 +81,7 @@ class Intake:
         crowd: Crowd,
         dispatch: Callable[[Connection], None],
         look_after_workers: Callable[[float], bool],
+        observer: RequestObserver | None = None,
     ) -> None:
         """Make an intake; nothing is accepted before `run`.
 
@@ -89,6 +91,7 @@ class Intake:
             crowd: how many there may be.
             dispatch: gives a connection with a whole request to a worker.
             look_after_workers: called with the time again and again; True while requests wait.
+            observer: told of what is refused.
         """
         listener.setblocking(False)
         self._listener = listener
@@ -96,6 +99,7 @@ class Intake:
         self._crowd = crowd
         self._dispatch = dispatch
         self._look_after_workers = look_after_workers
+        self._observer = observer
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)
@@ -125,6 +129,8 @@ class Intake:
     def refuse(self, connection: Connection, error: RefusedError) -> None:
         """Answer what is no request, and end the connection."""
         log.debug("refused a request of %s: %s", connection.address, error)
+        if self._observer is not None:
+            self._observer.ended("refused", "none", error.status, 0.0, connection.address, error.detail)
         self.drain(connection, refusal(error.status, error.detail))
 
     def drain(self, connection: Connection, last_words: bytes = b"") -> None:
@@ -216,7 +222,8 @@ class Intake:
         with self._lock:
             self._of_address[connection.address] += 1
         connection.deadline = now + self._patience.request
-        self._hold(connection, now)
+        # The first request is often here already.
+        self._take(connection, now)
 
     def _read(self, connection: Connection, now: float) -> None:
         if connection not in self._held:
@@ -226,6 +233,10 @@ class Intake:
             if not connection.discard():
                 self.close(connection)
             return
+        self._take(connection, now)
+
+    def _take(self, connection: Connection, now: float) -> None:
+        """Receive, and dispatch when a request is whole; else hold the connection."""
         try:
             if not connection.receive():
                 self.close(connection)
@@ -241,12 +252,12 @@ class Intake:
             log.exception("a request could not be read")
             self.close(connection)
         else:
-            if request is None:
-                self._note_unfinished(connection, now)
-            else:
+            if request is not None:
                 self._release(connection)
                 connection.request = request
                 self._dispatch(connection)
+            elif connection in self._held or self._hold(connection, now):
+                self._note_unfinished(connection, now)
 
     def _note_unfinished(self, connection: Connection, now: float) -> None:
         """The clock runs from the first byte of a request, for its head and for the whole."""

@@ -25,6 +25,7 @@ from . import wire
 from .connection import Connection, Patience
 from .gateway import Gateway
 from .intake import Crowd, Intake, within_open_files
+from .middleware import RequestObserver
 from .refused import RefusedError
 from .reply import AnswerBrokenError, Reply
 from .workers import Workers
@@ -73,6 +74,7 @@ class Server:
         crowd: Crowd | None = None,
         shutdown_timeout: float = 3.0,
         shortcut: Shortcut | None = None,
+        observer: RequestObserver | None = None,
     ) -> None:
         """Listen; connections wait until `start`.
 
@@ -85,6 +87,7 @@ class Server:
             crowd: how many clients there may be.
             shutdown_timeout: seconds that running requests have when the server stops.
             shortcut: answers plain queries.
+            observer: counts and logs what is refused before the application sees it.
 
         Raises: AddressError when the address cannot be listened on.
         """
@@ -107,6 +110,7 @@ class Server:
             within_open_files(crowd or Crowd()),
             self._dispatch,
             self._look_after_workers,
+            observer,
         )
         self._thread = threading.Thread(target=self._intake.run, name="quadrill-intake", daemon=True)
 
@@ -170,7 +174,7 @@ class Server:
                 if not self._answer(connection, request):
                     return
                 request = self._next_request(connection) if stay else None
-            if self._ending:
+            if self._ending or connection.ended:
                 self._intake.close(connection)
             else:
                 self._intake.put(connection)
@@ -199,10 +203,11 @@ class Server:
             self._gateway.answer(connection, request, reply)
         if not reply.close and not connection.handed_over:
             return True
-        if connection.handed_over:
-            self._intake.close(connection)
-        else:
+        unread = request.stream is not None and not request.stream.finished
+        if unread and not connection.handed_over:
             self._intake.drain(connection)
+        else:
+            self._intake.close(connection)
         return False
 
     def _taken(self, connection: Connection, request: wire.WireRequest, reply: Reply) -> bool:
@@ -230,7 +235,8 @@ class Server:
             if not connection.wait_for_data(STAY_SECONDS):
                 return None
             if not connection.receive():
-                raise ConnectionResetError("the client has closed the connection")
+                connection.ended = True
+                return None
             request = connection.next_request()
         return request
 

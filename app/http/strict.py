@@ -88,7 +88,8 @@ def _parsed(head: bytes) -> list[tuple[str, str]]:
         parser.receive_data(head)
         event = parser.next_event()
     except h11.RemoteProtocolError as error:
-        raise RefusedError(error.error_status_hint, str(error)) from error
+        # What follows the colon is what the client sent: a token may be in it.
+        raise RefusedError(error.error_status_hint, str(error).partition(":")[0]) from error
     if not isinstance(event, h11.Request):
         raise RefusedError(400, "the head of the request cannot be read")
     return [(name.decode("ascii").title(), value.decode("latin-1")) for name, value in event.headers]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.app.conftest import LiveServer
+from tests.app.conftest import LiveServer, Start
 from tests.app.http.reading import read
 from tests.app.test_server import connect, read_all
 
@@ -232,6 +233,27 @@ def test_names_with_underscores_are_no_names_with_hyphens(server: LiveServer) ->
     )
     with connect(server) as client:
         assert exchange(client, request).startswith(b"HTTP/1.1 200 ")
+
+
+def test_what_is_refused_is_counted_and_logged(start_server: Start, tmp_path: Path) -> None:
+    access = tmp_path / "access.log"
+    server = start_server(access_log=str(access))
+    with connect(server) as client:
+        exchange(client, post(SIZE, CHUNKED, body=IN_CHUNKS))
+    counted = 'quadrill_http_requests_total{method="other",route="none",status="400"} 1.0'
+    assert counted in server.client.get("/metrics").text
+    assert (
+        '127.0.0.1 "refused Transfer-Encoding and Content-Length do not go together" 400'
+        in access.read_text()
+    )
+
+
+def test_what_a_client_sent_is_not_repeated(server: LiveServer) -> None:
+    """A token may be in a line that is wrong; refusals are logged."""
+    with connect(server) as client:
+        answer = exchange(client, post(SIZE, b"Authorization : Bearer secret-token\r\n"))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"secret" not in answer
 
 
 def test_too_many_fields_are_refused(server: LiveServer) -> None:
