@@ -225,6 +225,9 @@ class Settings:
     remote_timeout: str = _setting("30s", "duration", "How long one such fetch may take in all.")
     remote_max_bytes: int = _setting(64 << 20, "bytes", "Longest answer of one such fetch, decompressed.")
     remote_max_rows: int = _setting(1_000_000, "rows", "Most rows or triples of one such fetch.")
+    backup_folder: str = _setting(
+        "", "folder", "Folder below which `POST /backups` may write and `POST /restores` read; empty: none."
+    )
     load_folders: tuple[str, ...] = _setting((), "folders", "Folders that `POST /loads` may read.")
     load_direct_bytes: int = _setting(
         4 << 30, "bytes", "Sources up to here are loaded without Spark when the engine is `auto`."

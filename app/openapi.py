@@ -286,8 +286,8 @@ OPERATIONS: tuple[ApiCall, ...] = (
     ApiCall(
         "post",
         "/backups",
-        "a copy of store and registry into an empty folder of the server",
-        (201,),
+        "a copy of all that is kept, into an empty folder of the server or as an archive",
+        (201, 200),
         (),
         JSON,
         JSON,

@@ -31,6 +31,7 @@ from .http.request_metrics import RequestMetrics
 from .metrics import ServiceFigures
 from .prefixes import PrefixTable
 from .security import Security
+from .upkeep.backup import remove_outgoing
 from .upkeep.jobs import JobQueue
 
 log = logging.getLogger("quadrill.app")
@@ -161,6 +162,7 @@ def open_workers(store: QuadStore, settings: Settings) -> WorkerPool:
     folder = settings.data_folder
     if folder is not None:
         remove_leftovers(folder)
+        remove_outgoing(folder)
     return WorkerPool(
         store,
         folder,

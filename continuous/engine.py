@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError
+from quadrill.store.logs.held import HeldFiles
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate
 from quadrill.store.registry import Registry
@@ -252,6 +253,11 @@ class Engine(StreamService, QueryService):
             "checkpoint_pause_seconds": checkpoints.stopped_s,
             "recovery": self.recovery.report,
         }
+
+    def hold_files(self) -> HeldFiles | None:
+        """The engine's files of a moment, for a backup; None in memory. It goes on while they are copied."""
+        recovery = self.recovery
+        return None if recovery is None else self.parts.sequencer.call(recovery.checkpoints.hold)
 
     def sync(self, timeout: float | None = 30.0) -> None:
         """Wait until everything accepted so far is processed, its results in the feeds and views written.

@@ -72,13 +72,17 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
             raise _problem(answer)
         return answer
 
-    def stream(self, method: str, path: str, **options: Any) -> Iterator[bytes]:
-        """One request and its answer in pieces; an answer that is cut raises."""
+    def stream(
+        self, method: str, path: str, answered: dict[str, str] | None = None, **options: Any
+    ) -> Iterator[bytes]:
+        """One request and its answer in pieces, its headers in ``answered``; an answer that is cut raises."""
         try:
             with self._client.stream(method, self._url + path, **options) as answer:
                 if answer.is_error:
                     answer.read()
                     raise _problem(answer)
+                if answered is not None:
+                    answered.update(answer.headers)
                 yield from answer.iter_bytes()
         except httpx.RemoteProtocolError as error:
             raise ServerError("the answer was cut: it is not complete") from error

@@ -6,23 +6,26 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pyoxigraph import RdfFormat
 
-from quadrill.store.errors import StoreLockedError
+from quadrill.store.errors import StoreLockedError, StoreUnwritableError
 from quadrill.store.folder import is_new
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..config import Settings, load_settings
 from ..data_folder import open_registry, open_store
 from ..upkeep import backup
-from .connection import add_server_options, connect
+from ..upkeep.tar import ArchiveError, unpack
+from .connection import ServerConnection, add_server_options, connect
 from .given import OfflineError
 
 EXPORT_FORMATS = {"nq": RdfFormat.N_QUADS, "trig": RdfFormat.TRIG, "jsonld": RdfFormat.JSON_LD}
@@ -75,12 +78,33 @@ def _backup(options: argparse.Namespace) -> int:
     store = _own_store(options)
     if store is None:
         with connect(options) as server:
-            made = server.call("POST", "backups", json={"folder": str(target)}).json()
+            version = _downloaded(server, target)
     else:
-        with store, open_registry(_settings(options)) as registry:
-            made = backup.make(store, registry, str(target))
-    print(f"version {made['version']} is in {made['folder']}")
+        settings = _settings(options)
+        folder = settings.data_folder
+        with store, open_registry(settings) as registry:
+            hold = partial(backup.held_offline, folder) if folder is not None else lambda: None
+            version = backup.make(store, registry, hold, target)["version"]
+    print(f"version {version} is in {target}")
     return 0
+
+
+def _downloaded(server: ServerConnection, target: Path) -> int:
+    """Fetch a backup of a server into a new folder here; its version."""
+    if target.exists() and any(target.iterdir()):
+        raise StoreUnwritableError(f"the backup folder {target} is not empty", hint="give a new folder")
+    headers: dict[str, str] = {}
+    pieces = server.stream("POST", "backups", headers={"Accept": "application/x-tar"}, answered=headers)
+    first = next(pieces, b"")
+    try:
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unpack(chain([first], pieces), target)
+    except BaseException as error:
+        shutil.rmtree(target, ignore_errors=True)
+        if isinstance(error, (OSError, ArchiveError)):
+            raise StoreUnwritableError(f"the backup cannot be written to {target}: {error}") from error
+        raise
+    return int(headers["etag"].strip('"'))
 
 
 def _restore(options: argparse.Namespace) -> int:

@@ -11,6 +11,8 @@ from flask import Blueprint, Response, request
 from ..feeds.events import EVENT_STREAM, EventStream
 from ..feeds.sources import frame
 from ..http import negotiation
+from ..http.errors import HttpError
+from ..http.negotiation import Offer
 from ..security import needs
 from ..upkeep import backup
 from ..upkeep.jobs import JobQueue, describe
@@ -19,6 +21,7 @@ from .requests import services
 
 blueprint = Blueprint("jobs", __name__)
 
+_TAR = Offer("tar", "application/x-tar")
 _FINAL = ("done", "failed", "cancelled")
 
 
@@ -61,10 +64,20 @@ def cancel_job(job_id: str) -> Response:
 @blueprint.post("/backups")
 @needs("admin")
 def make_backup() -> Response:
-    """Copy store and registry into an empty folder of the server."""
-    members = incoming.json_body(services().settings.max_query_bytes, "the backup")
-    made = backup.make(services().store, services().registry, members.get("folder"))
-    return incoming.json_response(made, 201)
+    """Copy all that is kept into a folder below the operator's choice, or send it as an archive."""
+    found = services()
+    members = incoming.json_body(found.settings.max_query_bytes, "the backup")
+    if members.keys() - {"folder"}:
+        raise HttpError(400, "the only member of a backup is folder", code="member")
+    hold = found.engine.hold_files
+    if "folder" in members:
+        target = backup.checked_folder(members["folder"], found.settings, "backup")
+        return incoming.json_response(backup.make(found.store, found.registry, hold, target), 201)
+    negotiation.choose(request.headers.get("Accept"), (_TAR,))
+    version, pieces = backup.download(found.store, found.registry, hold, found.settings)
+    answer = Response(pieces, 200, mimetype=_TAR.media_type)
+    answer.set_etag(str(version))
+    return answer
 
 
 class JobSource:

@@ -1,19 +1,38 @@
-"""Backup and restore: the store's checkpoint and the registry's rows in one folder."""
+"""Backup and restore: one folder with the quads, the registry and what streams, windows and feeds are at."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
-from quadrill.store.errors import QuadrillError, StoreUnwritableError
+from quadrill.continuous.durable.journal import held_files
+from quadrill.store.errors import QuadrillError, StoreUnwritableError, UnsupportedError
+from quadrill.store.folder import mark_as_copy
+from quadrill.store.logs.held import HeldFiles, copy_database
+from quadrill.store.logs.reading import reading
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import REGISTRY, Registry
 
+from ..config import Settings
 from ..http.errors import HttpError
+from .tar import tar_of
+
+ENGINE = "engine"
+OUTGOING = "outgoing"
+_LONGEST = 2000
+"""Bytes of a path, so that the names of files below are no longer than systems take."""
+
+Hold = Callable[[], AbstractContextManager[HeldFiles] | None]
+"""Takes hold of the files of the engine, between two of its turns where it runs; None when it has none."""
 
 
 class RestoreError(QuadrillError):
@@ -22,24 +41,102 @@ class RestoreError(QuadrillError):
     code = "restore"
 
 
-def make(store: QuadStore, registry: Registry, folder: object) -> dict[str, Any]:
-    """Copy store and registry into ``folder``, which must be absolute and new or empty; both stay in use.
+def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict[str, Any]:
+    """Copy all that a data folder keeps into ``target``, which must be new or empty; it stays in use.
 
-    A registry on a database server is not copied: it has backups of its own.
+    What was acknowledged before is in it. The engine is held first, so that the store and the registry are
+    not behind it: what they have more takes its turn when the backup is opened, as after a crash. A registry
+    on a database server is not copied: it has backups of its own.
 
     Raises:
-        HttpError: 400 for a folder that is not an absolute path.
         StoreUnwritableError: the folder is not empty or cannot be written.
         UnsupportedError: the store is in memory.
     """
-    if not isinstance(folder, str) or not Path(folder).is_absolute():
-        raise HttpError(400, "the backup does not say its folder as an absolute path", code="member")
-    target = Path(folder)
-    version = store.backup(target)
+    if store.in_memory:
+        raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
     source = _sqlite_file(registry.url)
-    if source is not None:
-        copy_sqlite(source, target / REGISTRY)
+
+    def rest(folder: Path) -> None:
+        if held is not None:
+            held.copy_to(folder / ENGINE)
+        if source is not None:
+            copy_sqlite(source, folder / REGISTRY)
+
+    with contextlib.ExitStack() as stack:
+        found = hold()
+        held = None if found is None else stack.enter_context(found)
+        new = not target.exists() or not any(target.iterdir())
+        try:
+            version = store.backup(target, rest)
+        except BaseException:
+            if new:
+                shutil.rmtree(target, ignore_errors=True)
+            raise
     return {"folder": str(target), "version": version, "registry": source is not None}
+
+
+def download(
+    store: QuadStore, registry: Registry, hold: Hold, settings: Settings
+) -> tuple[int, Iterator[bytes]]:
+    """A backup as a tar archive, piece by piece, and its version.
+
+    Raises: as `make`.
+    """
+    folder = settings.data_folder
+    if folder is None:
+        raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
+    outgoing = folder / OUTGOING
+    outgoing.mkdir(mode=0o700, exist_ok=True)
+    target = Path(tempfile.mkdtemp(dir=outgoing))
+    try:
+        made = make(store, registry, hold, target)
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+    def pieces() -> Iterator[bytes]:
+        try:
+            yield from tar_of(target, last="FORMAT")
+        finally:
+            shutil.rmtree(target, ignore_errors=True)
+
+    return made["version"], pieces()
+
+
+def remove_outgoing(folder: Path) -> None:
+    """Delete what downloads of a server that was killed have left."""
+    shutil.rmtree(folder / OUTGOING, ignore_errors=True)
+
+
+def held_offline(folder: Path) -> HeldFiles | None:
+    """The files of the engine of a data folder that nobody serves."""
+    return held_files(folder / ENGINE) if (folder / ENGINE).is_dir() else None
+
+
+def checked_folder(given: object, settings: Settings, what: str) -> Path:
+    """The folder of a backup that a client names: below the one of the operator's choice, also behind links.
+
+    Raises:
+        HttpError: 400 for no name of a folder, 403 for one elsewhere.
+    """
+    chosen = settings.backup_folder
+    if not isinstance(given, str) or not given or "\0" in given:
+        raise HttpError(400, f"the {what} does not say its folder", code="member")
+    hint = "The setting backup_folder names the folder; `quadrill backup DIR` needs none."
+    if not chosen and not Path(given).is_absolute():
+        raise HttpError(400, f"there is no folder for the {what} {given}", code="member", hint=hint)
+    if settings.data_folder is None:
+        raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
+    base = Path(os.path.realpath(Path(chosen).expanduser()))
+    try:
+        path = Path(os.path.realpath(base / given))
+        if len(os.fsencode(path)) > _LONGEST or any(len(os.fsencode(part)) > 255 for part in path.parts):
+            raise ValueError("it is too long")
+    except (OSError, ValueError) as error:
+        raise HttpError(400, f"{given[:100]!r} is no name of a folder: {error}", code="member") from error
+    if not chosen or path == base or not path.is_relative_to(base):
+        raise HttpError(403, f"{given} is not below the folder for backups", code="outside-backup-folder", hint=hint)
+    return path
 
 
 def restore(backup: Path, folder: Path) -> None:
@@ -57,8 +154,13 @@ def restore(backup: Path, folder: Path) -> None:
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(backup, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("LOCK"))
+        # Without FORMAT it is no data folder: that comes last.
+        without = shutil.ignore_patterns("LOCK", "FORMAT")
+        shutil.copytree(backup, folder, dirs_exist_ok=True, ignore=without)
         folder.chmod(0o700)
+        mark_as_copy(folder)
+        shutil.copy(backup / "FORMAT", folder / "FORMAT.new")
+        os.replace(folder / "FORMAT.new", folder / "FORMAT")
     except (OSError, shutil.Error) as error:
         raise StoreUnwritableError(f"the data folder {folder} cannot be written: {error}") from error
 
@@ -87,14 +189,11 @@ def read_dataset(backup: Path) -> tuple[list[Quad], list[NamedNode | BlankNode]]
 
 def copy_sqlite(source: Path, target: Path) -> None:
     """A consistent copy of a SQLite database that may be in use."""
-    reading, writing = sqlite3.connect(source), sqlite3.connect(target)
     try:
-        reading.backup(writing)
+        with reading(source) as database:
+            copy_database(database, target)
     except sqlite3.Error as error:
         raise StoreUnwritableError(f"the registry cannot be copied to {target}: {error}") from error
-    finally:
-        writing.close()
-        reading.close()
 
 
 def _sqlite_file(url: str) -> Path | None:

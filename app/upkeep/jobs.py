@@ -93,15 +93,14 @@ class JobQueue:
         The registry stays as it is: a running server keeps its streams, queries and tokens.
 
         Raises:
-            HttpError: 400 for a folder that is not an absolute path, 404 when it is no backup.
+            HttpError: 400 for no name of a folder, 403 for one elsewhere, 404 when it is no backup.
         """
-        if not isinstance(folder, str) or not Path(folder).is_absolute():
-            raise HttpError(400, "the restore does not say its folder as an absolute path", code="member")
+        path = backup.checked_folder(folder, self._settings, "restore")
         try:
-            backup.check(Path(folder))
+            backup.check(path)
         except backup.RestoreError as error:
             raise HttpError(404, error.message, code="no-such-backup") from error
-        return self._submit(RESTORE, {"folder": folder})
+        return self._submit(RESTORE, {"folder": str(path)})
 
     def _submit(self, kind: str, asked: dict[str, Any]) -> JobRecord:
         now = _now_ms()

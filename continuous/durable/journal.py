@@ -30,6 +30,7 @@ from typing import Any
 
 from pyoxigraph import Quad, RdfFormat, parse, serialize
 
+from quadrill.store.logs.held import HeldFiles
 from quadrill.store.logs.input_log import SegmentedLog, Sync
 from quadrill.store.logs.result_log import ResultLog
 
@@ -153,6 +154,13 @@ class Journal:
             self.log.close()
         finally:
             self.results.close()
+
+
+def held_files(folder: Path) -> HeldFiles:
+    """What a backup keeps of a journal and the state beside it, as they are now."""
+    digest = "[0-9a-f]" * 64
+    files = ("checkpoint", "input.mark", "input/*.log", f"sources/{digest}")
+    return HeldFiles(folder, files, ("results.sqlite",))
 
 
 def to_lines(quads: Sequence[Quad]) -> bytes:

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.logs.held import HeldFiles
 from quadrill.store.logs.process_copy import COPIES, Copy
 
-from ..durable.journal import Journal
+from ..durable.journal import Journal, held_files
 from ..errors import EngineStoppedError
 from ..lifecycle.lifecycle import members_of
 from ..lifecycle.parts import EngineParts
@@ -117,6 +118,13 @@ class Checkpointer:
         self._write(beside=False)
         if at_end:
             self._keep_tables(at_end=True)
+
+    def hold(self) -> HeldFiles:
+        """The engine's files, open, as they are between two turns: recovery goes on from a copy of them."""
+        self._parts.sequencer.settle()
+        with self._parts.turns.lock:
+            self._journal.log.sync()
+            return held_files(self._journal.folder)
 
     def stop(self) -> None:
         """Give up the one that is being written, if any."""

@@ -17,7 +17,8 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         sqlite3.DatabaseError: the file is gone, or no database.
     """
     url = f"file:{quote(str(path.absolute()))}?mode=ro"
-    with closing(sqlite3.connect(url, uri=True, isolation_level=None, timeout=30)) as database:
+    database = sqlite3.connect(url, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+    with closing(database):
         yield database
 
 

@@ -153,7 +153,7 @@ def test_a_backup_needs_an_absolute_new_folder_and_a_store_on_disk(
 ) -> None:
     problem_of(fresh.client.post("/backups", json={"folder": "relative"}), 400)
     problem_of(fresh.client.post("/backups", json={"folder": str(tmp_path / "b")}), 501)
-    on_disk = start_server(data=str(tmp_path / "data"))
+    on_disk = start_server(data=str(tmp_path / "data"), backup_folder=str(tmp_path))
     made = on_disk.client.post("/backups", json={"folder": str(tmp_path / "backup")})
     assert made.status_code == 201
     assert (tmp_path / "backup" / "FORMAT").exists()

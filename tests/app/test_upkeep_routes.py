@@ -24,7 +24,7 @@ def test_the_database_is_compacted_as_a_job(start_server: Start, tmp_path: Path)
 def test_a_backup_is_restored_while_the_server_runs_as_one_exact_commit(
     start_server: Start, tmp_path: Path
 ) -> None:
-    server = start_server(data=str(tmp_path / "data"))
+    server = start_server(data=str(tmp_path / "data"), backup_folder=str(tmp_path))
     server.update(
         "CREATE GRAPH <urn:empty> ; INSERT DATA { <urn:a> <urn:p> 1 . GRAPH <urn:g> { _:b <urn:p> 2 } }"
     )
@@ -47,7 +47,9 @@ def test_a_backup_is_restored_while_the_server_runs_as_one_exact_commit(
     assert [quad.subject.value for quad in commit.removed] == ["urn:later"]
     assert len(commit.added) == 1
     problem_of(server.client.post("/restores", json={"folder": str(tmp_path / "none")}), 404)
-    problem_of(server.client.post("/restores", json={"folder": "relative"}), 400)
+    problem_of(server.client.post("/restores", json={"folder": "relative"}), 404)
+    other = start_server(data=str(tmp_path / "other"))
+    problem_of(other.client.post("/restores", json={"folder": "relative"}), 400)
 
 
 def test_nothing_is_restored_in_read_only_mode(start_server: Start, tmp_path: Path) -> None:
