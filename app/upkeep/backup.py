@@ -135,7 +135,9 @@ def checked_folder(given: object, settings: Settings, what: str) -> Path:
     except (OSError, ValueError) as error:
         raise HttpError(400, f"{given[:100]!r} is no name of a folder: {error}", code="member") from error
     if not chosen or path == base or not path.is_relative_to(base):
-        raise HttpError(403, f"{given} is not below the folder for backups", code="outside-backup-folder", hint=hint)
+        raise HttpError(
+            403, f"{given} is not below the folder for backups", code="outside-backup-folder", hint=hint
+        )
     return path
 
 
