@@ -55,7 +55,7 @@ class Choices(Protocol):
         ...
 
     def function(self, name: str) -> NamedNode | None:
-        """The custom function that replaces a built-in without arguments (NOW), or None."""
+        """The custom function that replaces an operator or a built-in, or None."""
         ...
 
 
@@ -184,7 +184,8 @@ class SparqlText:
 
     def _group(self, node: n.Group) -> Algebra:
         """A grouping in a group of its own: SELECT's expressions do not all see each other in Oxigraph."""
-        inner, aggregates = node.input, [(var, self._aggregate(each)) for var, each in node.aggregates]
+        inner = _computed_keys(node.input)
+        aggregates = [(var, self._aggregate(each)) for var, each in node.aggregates]
         if any(each.name == "COUNT" and each.distinct and each.expr is None for _, each in aggregates):
             inner = n.Project(inner, _visible(inner))
         if not node.keys and not aggregates:
@@ -214,14 +215,22 @@ class SparqlText:
         match expr:
             case n.Exists(pattern, negated):
                 return n.Exists(self._rewrite(pattern), negated)
-            case n.Call(name, ()) if self._choices is not None:
+            case n.Call(name, args) if self._choices is not None:
                 custom = self._choices.function(name)
-                return None if custom is None else n.FunctionCall(custom, ())
+                return None if custom is None else n.FunctionCall(custom, tuple(map(self._expression, args)))
             case _:
                 return None
 
     def _hidden(self) -> Var:
         return Var(f"_:text {next(self._numbers)}")  # no name of a text has a space
+
+
+def _computed_keys(node: Algebra) -> Algebra:
+    """What a grouping reads: Oxigraph forgets the name in ``GROUP BY (?b AS ?a)``, but not that of a call."""
+    if not isinstance(node, n.Extend):
+        return node
+    expr = n.Call("COALESCE", (node.expr,)) if isinstance(node.expr, Var) else node.expr
+    return n.Extend(_computed_keys(node.input), node.var, expr)
 
 
 def _by_row(left: Algebra, right: Algebra) -> bool:

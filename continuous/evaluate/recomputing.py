@@ -25,7 +25,7 @@ from ..algebra.static import MERGED_PART
 from ..algebra.text import SparqlText
 from ..algebra.volatile import uses_timestamps
 from ..algebra.windows_as_graphs import WindowsAsGraphs
-from ..expressions.oxigraph import Functions
+from ..expressions.choices import Functions
 from ..inputs import WindowContent
 from ..output.emission import difference
 from ..rows import Solution

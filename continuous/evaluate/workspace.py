@@ -23,7 +23,7 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.sparql.query import evaluation_error
 
 from ..algebra.windows_as_graphs import NAME, STREAM_NAME, WINDOW_NAME, GraphName
-from ..expressions.oxigraph import Functions
+from ..expressions.choices import Functions
 from ..rows import Solution
 from ..windows.encoded import WindowKey
 

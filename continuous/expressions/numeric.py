@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
@@ -27,9 +26,6 @@ from .values import (
 _NUMERIC = (int, Decimal18, float, Float32)
 _INT = int
 _HALF = DECIMAL_ONE // 2
-_POWERS = [10**n for n in range(80)]
-# For each bit length, how many decimal digits surely fit on the right within 127 bits.
-_ROOM = [max(0, len(str((1 << (127 - bits)) - 1)) - 1) if bits < 127 else 0 for bits in range(129)]
 
 
 def add(a: Any, b: Any) -> Maybe:
@@ -53,7 +49,7 @@ def subtract(a: Any, b: Any) -> Maybe:
 
 
 def multiply(a: Any, b: Any) -> Maybe:
-    """``a * b``; a decimal product of more than 18 places is an error, as in Oxigraph."""
+    """``a * b``; a decimal product keeps 18 places, the rest is cut off."""
     kind = type(a)
     if kind is Decimal18 and type(b) is int:
         return _decimal(a * b)
@@ -63,21 +59,19 @@ def multiply(a: Any, b: Any) -> Maybe:
         return float(a * b)
     if kind is int:
         return _checked(int, a * b)
-    return _decimal_product(int(a), int(b))
+    return _cut(int(a) * int(b), DECIMAL_ONE)
 
 
 def divide(a: Any, b: Any) -> Maybe:
     """``a / b``; integers give a decimal, 18 places, cut off."""
     kind = type(a)
     if kind is Decimal18 and type(b) is int:
-        return _decimal_quotient(a, b * DECIMAL_ONE)
+        return _cut(a, b)
     if kind is not type(b) or kind not in _FAST:
         return _promoted("/", a, b)
     if kind is float:
         return _float_quotient(a, b)
-    if kind is int:
-        return _decimal_quotient(a * DECIMAL_ONE, b * DECIMAL_ONE)
-    return _decimal_quotient(a, b)
+    return _cut(a * DECIMAL_ONE, b)
 
 
 def negate(a: Maybe) -> Maybe:
@@ -208,49 +202,12 @@ def _decimal(scaled: int) -> Maybe:
     return Decimal18(scaled) if -DECIMAL_LIMIT <= scaled < DECIMAL_LIMIT else None
 
 
-def _decimal_product(a: int, b: int) -> Maybe:
-    product = a * b
-    if product % DECIMAL_ONE:
+def _cut(dividend: int, divisor: int) -> Maybe:
+    """The decimal of a quotient of whole numbers: 18 places, the rest is cut off."""
+    if not divisor:
         return None
-    if abs(product) >= DECIMAL_LIMIT * DECIMAL_ONE:
-        return None
-    return _checked(Decimal18, product // DECIMAL_ONE)
-
-
-def _zeros(number: int) -> int:
-    """Trailing decimal zeros; none for 0, as Oxigraph counts."""
-    count = 0
-    while number and number % 10 == 0:
-        number //= 10
-        count += 1
-    return count
-
-
-def _decimal_quotient(a: int, b: int) -> Maybe:
-    if not b:
-        return None
-    size, shift = abs(a), 0
-    divisor, zeros = _stripped(abs(b))
-    if a:
-        # As far left as 128 bits allow: this many digits are computed before the cut.
-        limit = DECIMAL_LIMIT - 1 if a > 0 else DECIMAL_LIMIT
-        shift = _ROOM[size.bit_length()]
-        size *= _POWERS[shift]
-        if size * 10 <= limit:
-            size *= 10
-            shift += 1
-    shift += zeros - 18
-    if shift < 0:
-        return None
-    result = size // divisor // _POWERS[shift]
-    return Decimal18(result if (a < 0) == (b < 0) else -result)
-
-
-@lru_cache(maxsize=4096)
-def _stripped(number: int) -> tuple[int, int]:
-    """The number without its trailing decimal zeros, and how many there were."""
-    zeros = _zeros(number)
-    return number // _POWERS[zeros], zeros
+    size = abs(dividend) // abs(divisor)
+    return _decimal(size if (dividend < 0) == (divisor < 0) else -size)
 
 
 def _float_quotient(a: float, b: float) -> float:

@@ -16,8 +16,9 @@ from ..algebra.nodes import Algebra
 from ..algebra.query import ContinuousQuery
 from ..algebra.volatile import GREATEST
 from ..errors import BudgetError
+from ..expressions.choices import greatest, instant_literal
 from ..expressions.compile import ExpressionContext
-from ..expressions.oxigraph import canonical, greatest, instant_literal
+from ..expressions.oxigraph import canonical
 from ..operators.join import Join
 from ..operators.ordering import TopK
 from ..rows import Budget, Delta, IdRow, Solution, merge

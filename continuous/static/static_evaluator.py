@@ -27,7 +27,7 @@ from ..algebra.printer import row_text
 from ..algebra.query import ContinuousQuery, WindowDeclaration
 from ..algebra.static import MERGED_PART, StaticPattern, projected
 from ..algebra.text import SparqlText
-from ..expressions.oxigraph import Functions
+from ..expressions.choices import Functions
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import NO_SOURCES, QuerySources
 from ..rows import Limits, Solution

@@ -143,6 +143,35 @@ def test_group_by_having_and_order_over_a_window() -> None:
     assert lines(answer(text, data)) == ["l2 3", "l1 2"]
 
 
+QUOTIENTS = {
+    "0 / 0.5": "0",
+    "0.0 / 0.005986": "0",
+    "?v / 0.5": "2",
+    "1 / 3": "0.333333333333333333",
+    "1000 / 1.234567890123456789": "810.000007290000066347",
+    "-1 / 0.3": "-3.333333333333333333",
+    "150000000000000000000 / 1.5": "-",
+    "15000000000000000000.0 / 1.1": "13636363636363636363.636363636363636363",
+    "0.1234567891 * 0.1234567891": "0.015241578774881878",
+    "?v / 0": "-",
+    "?v / 0e0": "INF",
+}
+
+
+@pytest.mark.parametrize("where", [f"{STREAM} {{ ?x :v ?v }}", "?x :v ?v"], ids=["window", "static"])
+@pytest.mark.parametrize(("text", "expected"), QUOTIENTS.items())
+def test_products_and_quotients_of_decimals_keep_18_places(text: str, expected: str, where: str) -> None:
+    query = f"SELECT ?r {{ {STREAM} {{ ?y :v ?w }} {{ SELECT ({text} AS ?r) {{ {where} }} }} }}"
+    (found,) = lines(answer(query, ":a :v 1 .", data=":a :v 1 ."))
+    assert found == expected
+
+
+def test_a_static_part_may_group_by_another_name_of_a_variable() -> None:
+    counted = "SELECT ?g (COUNT(*) AS ?n) { ?y :in ?h } GROUP BY (?h AS ?g)"
+    text = f"SELECT ?g ?n {{ {STREAM} {{ ?x :of ?g }} {{ {counted} }} }}"
+    assert table(answer(text, ":a :of :g .", data=":p :in :g . :q :in :g .")) == rows("g 2")
+
+
 def test_the_percentile_must_be_a_constant_from_0_to_100() -> None:
     with pytest.raises(QueryTextError):
         aggregate("PERCENTILE(?v, 101)", ":a :v 1 .")

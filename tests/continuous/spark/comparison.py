@@ -10,7 +10,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QuerySolutions,
 
 from quadrill.continuous.algebra.columnar import Graphs
 from quadrill.continuous.algebra.nodes import Algebra, Var
-from quadrill.continuous.expressions.oxigraph import Functions
+from quadrill.continuous.expressions.choices import Functions
 from quadrill.continuous.rows import Solution
 from quadrill.continuous.spark.compile import Compiler
 from quadrill.continuous.spark.worker import terms_of

@@ -1,0 +1,166 @@
+"""The functions that whole evaluations by Oxigraph are given.
+
+They fix what SPARQL leaves open, repeat RAND and its like in a replay, and compute what Oxigraph gets wrong
+(docs/decisions/0031-fixed-choices.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+
+from quadrill.store.terms import Term
+
+from ..algebra.nodes import Aggregate
+from ..algebra.order import XSD, total_text, value_text
+from ..algebra.set_functions import FUNCTIONS, NATIVE, Accumulator, percentile_parameter
+from ..algebra.static import VOLATILE_PREFIX
+from ..algebra.volatile import EVENT_TIME, GREATEST, UNBOUND
+from .numeric import divide, multiply
+from .values import Maybe, term_of, value_of
+
+Function = Callable[..., Term | None]
+
+_VALUE_ORDER = NamedNode("urn:quadrill:order:value")
+_TOTAL_ORDER = NamedNode("urn:quadrill:order:total")
+_NOW = NamedNode(VOLATILE_PREFIX + "NOW")
+_ARITHMETIC = {
+    "*": (NamedNode("urn:quadrill:multiply"), multiply),
+    "/": (NamedNode("urn:quadrill:divide"), divide),
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instant_literal(at_ms: int) -> Literal:
+    """An instant in milliseconds as the xsd:dateTime that NOW() gives."""
+    moment = _EPOCH + timedelta(milliseconds=at_ms)
+    text = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    millis = at_ms % 1000
+    fraction = f".{millis:03d}".rstrip("0") if millis else ""
+    return Literal(f"{text}{fraction}Z", datatype=NamedNode(XSD + "dateTime"))
+
+
+class Functions:
+    """The custom functions of one query; also the `Choices` of its texts.
+
+    ``at`` is set before each evaluation; NOW() is that instant, and RAND, UUID, STRUUID, BNODE derive from
+    (query name, instant, place in the text, row, how many equal rows went before).
+    """
+
+    def __init__(self, name: str, extensions: Mapping[NamedNode, Function]) -> None:
+        self._name = name
+        self._at = 0
+        self._seen: Counter[tuple[Term, ...]] = Counter()
+        self._times: Mapping[NamedNode, Mapping[Triple, int]] = {}
+        self._aggregates: dict[Aggregate, NamedNode] = {}
+        self.aggregates: dict[NamedNode, Callable[[], Accumulator]] = {}
+        self.functions: dict[NamedNode, Function] = {
+            **extensions,
+            _VALUE_ORDER: lambda term: Literal(value_text(term)),
+            _TOTAL_ORDER: lambda term: Literal(total_text(term)),
+            _NOW: self._now,
+            NamedNode(VOLATILE_PREFIX + "RAND"): self._rand,
+            NamedNode(VOLATILE_PREFIX + "UUID"): lambda *row: NamedNode(f"urn:uuid:{self._uuid(row)}"),
+            NamedNode(VOLATILE_PREFIX + "STRUUID"): lambda *row: Literal(str(self._uuid(row))),
+            NamedNode(VOLATILE_PREFIX + "BNODE"): lambda *row: BlankNode("b" + self._digest(row)[:32]),
+            NamedNode(VOLATILE_PREFIX + "BNODE:named"): self._named_blank_node,
+            **{iri: partial(_computed, operator) for iri, operator in _ARITHMETIC.values()},
+            EVENT_TIME: self._event_time,
+            GREATEST: greatest,
+        }
+
+    def begin(self, at_ms: int, times: Mapping[NamedNode, Mapping[Triple, int]]) -> None:
+        """Called before each evaluation; ``times`` are the event times by window and triple."""
+        self._at = at_ms
+        self._times = times
+        self._seen.clear()
+
+    # --- Choices -------------------------------------------------------------------------------
+
+    value_order = _VALUE_ORDER
+    total_order = _TOTAL_ORDER
+
+    def aggregate(self, aggregate: Aggregate) -> NamedNode | None:
+        """One custom aggregate per set function with its options."""
+        if aggregate.name in NATIVE:
+            return None
+        if aggregate not in self._aggregates:
+            iri = NamedNode(f"urn:quadrill:set-function:{len(self._aggregates)}")
+            self._aggregates[aggregate] = iri
+            self.aggregates[iri] = _factory(aggregate, self.skipped(aggregate))
+        return self._aggregates[aggregate]
+
+    def skipped(self, aggregate: Aggregate) -> Term | None:
+        """What stands for an error that the set function passes over."""
+        return UNBOUND if FUNCTIONS[aggregate.name].passes_over_errors else None
+
+    def function(self, name: str) -> NamedNode | None:
+        """NOW is one, so that one text serves all instants; products and quotients are those of `numeric`."""
+        return _NOW if name == "NOW" else _ARITHMETIC[name][0] if name in _ARITHMETIC else None
+
+    def _event_time(self, window: Term, *triples: Term) -> Term | None:
+        """The greatest event time of the triples; None when none of them came with a time."""
+        times = self._times.get(window, {}) if isinstance(window, NamedNode) else {}
+        found = [times[triple] for triple in triples if isinstance(triple, Triple) and triple in times]
+        return Literal(str(max(found)), datatype=NamedNode(XSD + "integer")) if found else None
+
+    # --- functions of the row ------------------------------------------------------------------
+
+    def _now(self) -> Term:
+        return instant_literal(self._at)
+
+    def _digest(self, row: tuple[Term, ...]) -> str:
+        self._seen[row] += 1
+        return self._hash(row, self._seen[row])
+
+    def _hash(self, row: tuple[Term, ...], count: int) -> str:
+        text = "\x00".join([self._name, str(self._at), str(count), *map(str, row)])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _rand(self, *row: Term) -> Term:
+        number = int(self._digest(row)[:13], 16) / 2**52
+        return Literal(repr(number), datatype=NamedNode(XSD + "double"))
+
+    def _uuid(self, row: tuple[Term, ...]) -> uuid.UUID:
+        return uuid.UUID(self._digest(row)[:32], version=4)
+
+    def _named_blank_node(self, *row: Term) -> Term | None:
+        """BNODE(label): the same node for the same label in the same row (section 17.4.2.9)."""
+        label = row[0]
+        if not isinstance(label, Literal) or label.datatype.value != XSD + "string":
+            return None
+        return BlankNode("b" + self._hash(row, 0)[:32])
+
+
+def _computed(operator: Callable[[Any, Any], Maybe], a: Term, b: Term) -> Term | None:
+    """An operator of `numeric` on terms."""
+    value = operator(value_of(a), value_of(b))
+    return None if value is None else term_of(value)
+
+
+def greatest(*times: Term) -> Term | None:
+    """The greatest of some event times; None when none is known."""
+    found = [int(term.value) for term in times if isinstance(term, Literal) and term != UNBOUND]
+    return Literal(str(max(found)), datatype=NamedNode(XSD + "integer")) if found else None
+
+
+def _factory(aggregate: Aggregate, skip: Term | None) -> Callable[[], Accumulator]:
+    parameter = percentile_parameter(aggregate)
+
+    def new() -> Accumulator:
+        return Accumulator(
+            aggregate.name,
+            distinct=aggregate.distinct,
+            separator=aggregate.separator,
+            parameter=parameter,
+            skip=skip,
+        )
+
+    return new
