@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 from quadrill.store.errors import LimitError, QuadrillError
 
 from ..config import Settings
-from ..http import errors, negotiation
+from ..http import errors, negotiation, xml_text
 from ..http.errors import HttpError
 from ..http.reply import AnswerBrokenError
 from .processes import Process, Processes
@@ -174,21 +174,22 @@ class AnswerSink:
     """Collects the head of an answer, then streams in large blocks; checks the limits at every write.
 
     Attributes:
-        row_mark: what stands once for each row in the format that is written; empty to count none.
         resumed: when the evaluation last had the word.
         stalled_seconds: the longest time between two blocks, while nothing could stop the evaluation.
     """
 
     __slots__ = (
-        *("process", "resumed", "row_mark", "stalled_seconds", "started", "stopped"),
-        *("_answer", "_compressor", "_deadline", "_held", "_held_bytes", "_limits", "_most"),
-        *("_rows", "_send", "_start_answer", "_tail", "_written"),
+        *("process", "resumed", "stalled_seconds", "started", "stopped"),
+        *("_answer", "_compressor", "_deadline", "_held", "_held_bytes", "_last", "_limits", "_most"),
+        *("_row_mark", "_rows", "_send", "_start_answer", "_tail", "_written", "_xml"),
     )
 
     def __init__(self, answer: HttpAnswer, start: Start) -> None:
         self.started = False
         self.stopped: BaseException | None = None
-        self.row_mark = b""
+        self._row_mark = b""
+        self._xml = False
+        self._last = b""
         self._rows = 0
         self._tail = b""
         self._answer = answer
@@ -204,6 +205,11 @@ class AnswerSink:
         self.stalled_seconds = 0.0
         self._most = answer.limits.max_bytes or math.inf
         self.process = answer.process
+
+    def begin(self, chosen: negotiation.Offer) -> None:
+        """The format is known: its rows are counted, its characters are checked."""
+        self._row_mark = ROW_MARKS.get(chosen.name, b"")
+        self._xml = chosen.name in xml_text.NAMES
 
     def write(self, data: bytes) -> int:
         """Take a block; an exception stops the evaluation behind the answer."""
@@ -235,8 +241,8 @@ class AnswerSink:
         if self.process.error is not None or time.monotonic() > self._deadline:
             raise self._refusal()
         if self._send is None:
-            answer, body = self._answer, b"".join(self._held)
-            if self.row_mark and body.count(self.row_mark) > (self._limits.max_rows or len(body)):
+            answer, body = self._answer, self._joined()
+            if self._row_mark and body.count(self._row_mark) > (self._limits.max_rows or len(body)):
                 raise self._too_many_rows()
             if answer.client.compress and len(body) >= COMPRESS_FROM_BYTES:
                 compressor = _compressor()
@@ -260,8 +266,8 @@ class AnswerSink:
 
     def _pass_on(self) -> None:
         """Send what is held; the first time the headers before it."""
-        block = b"".join(self._held)
-        if self.row_mark and self._limits.max_rows:
+        block = self._joined()
+        if self._row_mark and self._limits.max_rows:
             self._count(block)
         if self._send is None:
             answer = self._answer
@@ -280,6 +286,18 @@ class AnswerSink:
             except OSError as error:
                 raise self._stop(error) from error
 
+    def _joined(self) -> bytes:
+        """What is held, as it may be sent."""
+        block = b"".join(self._held)
+        if not self._xml:
+            return block
+        try:
+            return xml_text.xml_text(block, self._last)
+        except HttpError as error:
+            raise self._stop(error) from None
+        finally:
+            self._last = block[-2:]
+
     def _refusal(self) -> BaseException:
         """The error that ends an answer: it was stopped, took too long, or is too large."""
         if self.process.error is not None:
@@ -297,8 +315,8 @@ class AnswerSink:
 
     def _count(self, data: bytes) -> None:
         joined = self._tail + data
-        self._rows += joined.count(self.row_mark)
-        keep = len(self.row_mark) - 1
+        self._rows += joined.count(self._row_mark)
+        keep = len(self._row_mark) - 1
         self._tail = bytes(joined[-keep:]) if keep else b""
         if self._rows > self._limits.max_rows:
             raise self._too_many_rows()
@@ -350,7 +368,7 @@ class Transcoder:
         """The format is known: from now on that one is written."""
         self._chosen = chosen if chosen.convert is not None else None
         if isinstance(self._sink, AnswerSink):
-            self._sink.row_mark = ROW_MARKS.get(chosen.name, b"")
+            self._sink.begin(chosen)
 
     def write(self, data: bytes) -> int:
         """Pass on or collect."""

@@ -21,7 +21,6 @@ from ..prefixes import PrefixTable
 from . import admission
 from .admission import SlowTexts
 from .answer import (
-    ROW_MARKS,
     AnswerLimits,
     AnswerSink,
     BodyAnswer,
@@ -222,7 +221,7 @@ class _InlineAnswer(HttpAnswer):
         assert format_ is not None
         prefixes = negotiation.prefixes_for(chosen, self.endpoint.prefixes.all()) if graph else None
         if chosen.convert is None:
-            sink.row_mark = ROW_MARKS.get(chosen.name, b"")
+            sink.begin(chosen)
             result.serialize_to(sink, format_, prefixes=prefixes)  # type: ignore[arg-type]  # it only calls write
         else:
             transcoder = Transcoder(sink)

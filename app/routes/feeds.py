@@ -13,7 +13,7 @@ from quadrill.continuous.errors import FeedGoneError
 
 from ..feeds.events import EVENT_STREAM, EventStream
 from ..feeds.query_feeds import FeedSource
-from ..http import negotiation
+from ..http import negotiation, xml_text
 from ..http.negotiation import Offer
 from . import requests as incoming
 from .requests import services
@@ -98,7 +98,9 @@ def _table(answer: dict[str, Any], chosen: Offer) -> bytes:
     output = io.BytesIO()
     assert chosen.results is not None
     solutions.serialize(output, chosen.results)
-    return output.getvalue() if chosen.convert is None else chosen.convert(output.getvalue())
+    return _allowed(
+        output.getvalue() if chosen.convert is None else chosen.convert(output.getvalue()), chosen
+    )
 
 
 def _graph(quads: str, chosen: Offer) -> bytes:
@@ -107,4 +109,8 @@ def _graph(quads: str, chosen: Offer) -> bytes:
     items: Any = parsed if chosen.rdf.supports_datasets else (quad.triple for quad in parsed)
     written = serialize(items, format=chosen.rdf)
     assert written is not None
-    return written
+    return _allowed(written, chosen)
+
+
+def _allowed(written: bytes, chosen: Offer) -> bytes:
+    return xml_text.xml_text(written) if chosen.name in xml_text.NAMES else written
