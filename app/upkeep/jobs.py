@@ -9,7 +9,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -203,10 +203,12 @@ class JobQueue:
 
     def _load(self, record: JobRecord) -> None:
         started = last = time.monotonic()
-        self._update(record.id, state="running", progress=shown(LoadProgress("parse", 0, 0, 0, 0, 0.0)))
+        latest = LoadProgress("parse", 0, 0, 0, 0, 0.0)
+        self._update(record.id, state="running", progress=shown(latest))
 
         def report(progress: LoadProgress) -> None:
-            nonlocal last
+            nonlocal last, latest
+            latest = progress
             now = time.monotonic()
             if now - last > PROGRESS_SECONDS or progress.stage != "parse":
                 last = now
@@ -218,7 +220,8 @@ class JobQueue:
             cancelled=lambda: record.id in self._cancelled,
             cause=LOAD,
         )
-        ended = LoadProgress("done", summary.rows, 0, 0, summary.bad, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        ended = replace(latest, stage="done", rows=summary.rows, bad=summary.bad, seconds=seconds)
         self._update(record.id, state="done", progress=shown(ended) | asdict(summary))
 
     def _optimize(self, record: JobRecord) -> None:
@@ -229,7 +232,7 @@ class JobQueue:
 
     def _make_mirror(self, record: JobRecord) -> None:
         started = time.monotonic()
-        stage = "dump"
+        stage, latest = "dump", 0
         folder = self._settings.data_folder
         assert folder is not None
 
@@ -238,6 +241,8 @@ class JobQueue:
             stage = name
 
         def advance(rows: int, size: int, bad: int) -> None:
+            nonlocal latest
+            latest = size
             self._update(record.id, state="running", progress=progress_of(stage, rows, size, started))
 
         make = compact_mirror if record.request.get("compact") else make_mirror
@@ -251,7 +256,7 @@ class JobQueue:
             staged=staged,
         )
         rows = sum(facts.rows for facts in made.predicates.values())
-        done = progress_of("done", rows, 0, started) | {"version": made.version}
+        done = progress_of("done", rows, latest, started) | {"version": made.version}
         self._update(record.id, state="done", progress=done)
 
     def _restore(self, record: JobRecord) -> None:

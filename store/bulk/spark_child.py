@@ -5,6 +5,7 @@ load FOLDER MAX_BAD          mirror DUMP MIRROR VERSION          compact CHANGES
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -12,6 +13,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ from .spark_mirror import compact, make
 from .spark_parse import SCHEMA, chunk_rows
 from .spark_session import end_with_parent, finish, session, tell, uri
 from .work import Done, Work
+
+_COUNT = ".rows"
+"""The ending of files that tell how many rows of a chunk are parsed; Spark passes over them."""
 
 
 def load(folder: Path, max_bad: int | None) -> None:
@@ -86,7 +91,7 @@ def _parse_to_files(spark: Any, work: Work, stage: Path) -> None:
         for batch in batches:
             for place in batch.column(0).to_pylist():
                 index = left[place]
-                _write_rows(files[index], chunk_rows(sources, chunks[index], rules, False))
+                write_rows(files[index], chunk_rows(sources, chunks[index], rules, False))
                 yield pa.RecordBatch.from_pydict({"chunk": pa.array([index], pa.int32())})
 
     ended = threading.Event()
@@ -99,29 +104,38 @@ def _parse_to_files(spark: Any, work: Work, stage: Path) -> None:
         watcher.join()
 
 
-def _write_rows(file: Path, batches: Iterator[Any]) -> None:
+def write_rows(file: Path, batches: Iterator[Any]) -> None:
     """Write a Parquet file whole or not at all; Spark passes over names that begin with an underscore."""
     import pyarrow.parquet as pq
 
     draft = file.with_name(f"_{file.name}.{secrets.token_hex(4)}")
     first = next(batches)
+    count = 0
     with pq.ParquetWriter(draft, first.schema, compression="zstd") as writer:
-        writer.write_batch(first)
-        for batch in batches:
+        for batch in chain((first,), batches):
             writer.write_batch(batch)
+            count += batch.num_rows - batch.column(1).null_count  # quads have a subject
+            file.with_name(f"_{file.name}{_COUNT}").write_text(str(count))
     os.replace(draft, file)
 
 
 def _tell_parsed(stage: Path, ended: threading.Event) -> None:
-    """Report the rows of the chunks that are done, once a second."""
-    import pyarrow.parquet as pq
-
-    counted: dict[str, int] = {}
+    """Report what is parsed, once a second."""
     while not ended.wait(1.0):
-        for file in stage.glob("[0-9]*.parquet"):
-            if file.name not in counted:
-                counted[file.name] = pq.read_metadata(file).num_rows - 1  # the last row is the chunk's end
-        tell(stage="parse", rows=sum(counted.values()))
+        rows, size = parsed_so_far(stage)
+        tell(stage="parse", rows=rows, bytes=size)
+
+
+def parsed_so_far(stage: Path) -> tuple[int, int]:
+    """The rows of all chunks, also of those that are being parsed, and the bytes of their files."""
+    rows = size = 0
+    for file in stage.glob("*"):
+        with contextlib.suppress(OSError, ValueError):  # it was renamed, or is being written, just now
+            if file.name.endswith(_COUNT):
+                rows += int(file.read_text())
+            else:
+                size += file.stat().st_size
+    return rows, size
 
 
 def _too_many(work: Work, figures: dict[int, Any], bad: dict[int, list[list[Any]]], max_bad: int) -> str:

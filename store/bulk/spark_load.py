@@ -132,14 +132,16 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def _follow(
     child: subprocess.Popen[bytes], advance: Advance, staged: Callable[[str], None]
 ) -> dict[str, Any]:
+    # What a line does not tell is as it was told last.
     last: dict[str, Any] = {}
     stream: IO[bytes] | None = child.stdout
     assert stream is not None
     for line in stream:
         if line.startswith(b"{"):
-            last = json.loads(line)
-            if "stage" in last:
-                staged(last["stage"])
+            told = json.loads(line)
+            last |= told
+            if "stage" in told:
+                staged(told["stage"])
             advance(last.get("rows", 0), last.get("bytes", 0), last.get("bad", 0))
     return last
 

@@ -35,7 +35,7 @@ def make(dump: Path, folder: Path, version: int) -> None:
     spark = session()
     folder.mkdir(parents=True, exist_ok=True)
     draft = _draft(folder, version)
-    tell(stage="parse")
+    tell(stage="parse", bytes=dump.stat().st_size)
     quads = parsed(spark, find_sources([dump]), Rules(None, None, ""), keep_labels=True)
     typed = with_types(quads.where("s is not null").select("s", "p", "o", "g"))
     predicates = _write(spark, typed, draft, {})

@@ -115,6 +115,7 @@ def make_mirror(
         advance(0, 0, 0)
         with dump.open("wb") as file:
             version = store.dump(file, RdfFormat.N_QUADS)
+        advance(0, dump.stat().st_size, 0)
         arguments = ["mirror", str(dump), str(folder.resolve()), str(version)]
         run_child(arguments, _log(folder), master, memory, advance, staged=staged)
     return _made(folder)

@@ -48,6 +48,9 @@ def test_a_file_below_a_load_folder_is_loaded(fresh: LiveServer, folder: Path) -
     done = finished(fresh, job["id"])
     assert done["state"] == "done"
     assert done["progress"]["rows"] == 100  # type: ignore[index]
+    size = (folder / "a.nt").stat().st_size
+    assert {done["progress"][each] for each in ("read_bytes", "total_bytes")} == {size}  # type: ignore[index]
+    assert done["progress"]["bytes"] > 0  # type: ignore[index]
     assert fresh.client.get(f"/jobs/{job['id']}").json() == done
     assert [each["id"] for each in fresh.client.get("/jobs").json()["jobs"]] == [job["id"]]
     assert fresh.boolean("ASK { GRAPH <urn:g> { <urn:s> <urn:p> <urn:o99> } }")

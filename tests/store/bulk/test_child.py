@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quadrill.store.bulk import LoadCancelledError, LoadError
+from quadrill.store.bulk.spark_child import parsed_so_far, write_rows
 from quadrill.store.bulk.spark_load import run_child
 
 pytestmark = pytest.mark.process
@@ -43,6 +46,32 @@ def test_stages_and_figures_are_told_in_order(module: Path) -> None:
 print("some other line")
 print('{"stage": "sort", "rows": 3, "bytes": 4, "bad": 5}')"""
     assert run(module, code) == [("parse",), (0, 0, 0), ("sort",), (3, 4, 5)]
+
+
+def test_figures_that_are_not_told_stay_what_they_were(module: Path) -> None:
+    code = """print('{"stage": "parse", "rows": 3, "bytes": 4}', flush=True)
+print('{"stage": "sort"}')
+print('{"bad": 1}')"""
+    assert run(module, code) == [("parse",), (3, 4, 0), ("sort",), (3, 4, 0), (3, 4, 1)]
+
+
+def test_rows_and_bytes_of_chunks_that_are_being_parsed_count(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+
+    def batches() -> Iterator[Any]:
+        for number in range(3):
+            subjects = [f"<urn:{number}-{each}>" for each in range(10)]
+            yield pyarrow.RecordBatch.from_pydict({"chunk": [0] * 10, "s": subjects})
+            told.append(parsed_so_far(tmp_path))
+        yield pyarrow.RecordBatch.from_arrays(
+            [pyarrow.array([0]), pyarrow.array([None], pyarrow.string())], ["chunk", "s"]
+        )
+
+    told: list[tuple[int, int]] = []
+    write_rows(tmp_path / "00000.parquet", batches())
+    assert [rows for rows, _ in told] == [10, 20, 30]
+    rows, size = parsed_so_far(tmp_path)
+    assert rows == 30 and size == (tmp_path / "00000.parquet").stat().st_size
 
 
 def test_what_the_child_says_is_the_error(module: Path) -> None:
