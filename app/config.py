@@ -71,6 +71,10 @@ class Settings:
     token: str = _setting(
         "", "secret", "A bearer token with the role admin; further tokens are made with `quadrill token`."
     )
+    max_wrong_tokens: int = _setting(
+        10, "a minute", "Wrong tokens of one address before it has to wait; 0 for no limit."
+    )
+    max_requests_per_token: int = _setting(0, "a minute", "Requests that one token may send; 0 for no limit.")
     host_names: tuple[str, ...] = _setting(
         (), "names", "Further `Host` names to accept without tokens, beside loopback."
     )

@@ -31,6 +31,7 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.registry import TokenRecord
 
 from .config import Settings
+from .http.attempts import PerMinute, network_of, too_many
 from .http.errors import HttpError
 from .http.wire import WireRequest
 
@@ -127,6 +128,9 @@ class Security:
         self._cache: dict[str, tuple[Identity | None, float]] = {}
         self._any_tokens: tuple[bool, float] = (False, 0.0)
         self._lock = threading.Lock()
+        self._wrong = PerMinute(settings.max_wrong_tokens)
+        self._requests = PerMinute(settings.max_requests_per_token)
+        self._right: set[str] = set()
         if settings.token and len(settings.token) < MIN_TOKEN_LENGTH:
             raise TokenRequiredError(
                 f"the token has {len(settings.token)} characters, at least {MIN_TOKEN_LENGTH} are needed",
@@ -169,11 +173,19 @@ class Security:
         """The identity behind a token, None for an unknown one."""
         return self._of_hash(hash_token(token))
 
-    def authorise(self, needed: str, message: Message) -> Identity | None:
+    def authorise(
+        self, needed: str, message: Message, address: str | None, *, again: bool = False
+    ) -> Identity | None:
         """The request's identity, when it may do what needs the role ``needed``; None for the public.
 
+        Args:
+            needed: the role.
+            message: the request.
+            address: who sent it; None: a token that was not right before is refused without a look.
+            again: the request was counted already.
+
         Raises: HttpError 401 without a valid token, 403 when the role does not allow it, or when it would
-            change something and the server is read-only.
+            change something and the server is read-only, 429 when its token or address is over a limit.
         """
         writing = needed not in ("read", PUBLIC) or message.path in ("/login", "/logout")
         if needed in _CHANGING:
@@ -181,7 +193,7 @@ class Security:
         if not self.has_tokens():
             self._check_local(message, writing)
             return LOCAL
-        identity = self._presented(message, writing)
+        identity = self._presented(message, writing, address, again=again)
         if needed == PUBLIC:
             return identity
         if identity is None:
@@ -192,13 +204,13 @@ class Security:
             )
         return identity
 
-    def log_in(self, token: str) -> str:
+    def log_in(self, token: str, address: str) -> str:
         """Start a session of the page; returns the cookie's value.
 
-        Raises: HttpError 401 when the token is unknown.
+        Raises: HttpError 401 when the token is unknown, 429 after too many of those from one address.
         """
         digest = hash_token(token)
-        if self._of_hash(digest) is None:
+        if self._shown(digest, address) is None:
             raise _unauthorised("this token is not known")
         session = secrets.token_urlsafe(32)
         now = time.monotonic()
@@ -224,14 +236,39 @@ class Security:
             path="/",
         )
 
-    def _presented(self, message: Message, writing: bool) -> Identity | None:
+    def _shown(self, digest: str, address: str | None) -> Identity | None:
+        """The identity behind a token that an address shows.
+
+        Behind too many wrong ones no other token is looked at, so that nobody can guess on; but one that was
+        right before is: many clients may have one address.
+        """
+        if digest not in self._right:
+            if address is None:
+                return None
+            sender = network_of(address)
+            wait_s = self._wrong.wait_s(sender)
+            if wait_s:
+                raise too_many("too many wrong tokens came from this address", wait_s)
+            if self._of_hash(digest) is None:
+                self._wrong.count(sender)
+                return None
+            self._right.add(digest)
+        found = self._of_hash(digest)
+        if found is None:
+            self._right.discard(digest)
+        return found
+
+    def _presented(
+        self, message: Message, writing: bool, address: str | None, *, again: bool
+    ) -> Identity | None:
         header = message.headers.get("Authorization", "")
         scheme, _, token = header.partition(" ")
         if header:
-            found = self.identify(token.strip()) if scheme.lower() == "bearer" else None
+            digest = hash_token(token.strip())
+            found = self._shown(digest, address) if scheme.lower() == "bearer" else None
             if found is None:
                 raise _unauthorised("the token in the Authorization header is not known")
-            return found
+            return found if again else self._counted(digest, found)
         cookie = message.cookies.get(COOKIE)
         if not cookie:
             return None
@@ -241,7 +278,16 @@ class Security:
             return None
         if writing:
             self._check_origin(message)
-        return self._of_hash(digest)
+        shown = self._of_hash(digest)
+        return shown if shown is None or again else self._counted(digest, shown)
+
+    def _counted(self, digest: str, identity: Identity) -> Identity:
+        """One more request of a token."""
+        wait_s = self._requests.wait_s(digest)
+        if wait_s:
+            raise too_many("this token has sent too many requests", wait_s)
+        self._requests.count(digest)
+        return identity
 
     def _of_hash(self, digest: str) -> Identity | None:
         if self._own_hash and secrets.compare_digest(digest, self._own_hash):
@@ -299,7 +345,7 @@ def install(app: Flask, security: Security) -> None:
         needed = getattr(view, "quadrill_role", default)
         if callable(needed):
             needed = needed(request)
-        g.identity = security.authorise(needed, request)
+        g.identity = security.authorise(needed, request, request.remote_addr or "")
 
 
 def refuse_when_read_only(settings: Settings) -> None:

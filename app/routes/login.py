@@ -22,7 +22,7 @@ def log_in() -> Response:
         token = str(incoming.json_body(_LIMIT, "the login").get("token", ""))
     else:
         token = request.form.get("token", "")
-    session = services().security.log_in(token.strip())
+    session = services().security.log_in(token.strip(), request.remote_addr or "")
     response = Response(status=204) if is_json else _to_page()
     services().security.set_cookie(response, session)
     return response

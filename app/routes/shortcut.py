@@ -50,10 +50,10 @@ class QueryShortcut:
         started = time.perf_counter()
         services = self._services
         try:
-            identity = services.security.authorise("read", request)
             call = self._call(request)
             if call is None:
                 return False
+            identity = services.security.authorise("read", request, None)
             user = identity.label if identity is not None else ""
             answer = services.endpoint.answer(call, self._client(request.fields), user)
         except QuadrillError:

@@ -49,7 +49,7 @@ def post_sparql() -> Response:
     """A query or an update, by content type or by parameter."""
     call = _posted(QUERY, UPDATE)
     if call.is_update:
-        services().security.authorise("write", request)
+        services().security.authorise("write", request, "", again=True)
         return _update(call)
     return _query(call)
 

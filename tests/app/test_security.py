@@ -7,6 +7,7 @@ import pytest
 
 from quadrill.app import running
 from quadrill.app.config import Settings
+from quadrill.app.http.attempts import PerMinute, network_of
 from quadrill.app.security import TokenRequiredError, hash_token, is_loopback, new_token
 from quadrill.store.registry import TokenRecord
 from tests.app.conftest import LiveServer, Start, problem_of
@@ -217,3 +218,52 @@ def test_loopback_is_what_the_machine_itself_is() -> None:
         is_loopback(host)
         for host in ("0.0.0.0", "::", "example.org", "192.168.0.1", "localhost.evil.example")
     )
+
+
+def test_an_address_that_shows_many_wrong_tokens_has_to_wait(start_server: Start) -> None:
+    server = start_server(token=TOKEN, max_wrong_tokens=5)
+    later = new_token()
+    server.services.registry.add_token(TokenRecord(hash_token(later), "read", "later", 0))
+    server.services.security.forget()
+    assert server.client.get("/streams", headers=bearer(TOKEN)).status_code == 200
+    for number, path in enumerate(("/streams", "/query?query=ASK%7B%7D") * 2):
+        problem_of(server.client.get(path, headers=bearer(f"guess {number}")), 401)
+    problem_of(server.client.post("/login", json={"token": "a fifth guess"}), 401)
+    for path in ("/streams", "/query?query=ASK%7B%7D"):
+        answer = server.client.get(path, headers=bearer("one more"))
+        assert problem_of(answer, 429)["code"] == "too-many-requests"
+        assert 1 <= int(answer.headers["Retry-After"]) <= 60
+    problem_of(server.client.post("/login", json={"token": "and another"}), 429)
+    # A right one is not looked at either, unless it was right before.
+    problem_of(server.client.get("/streams", headers=bearer(later)), 429)
+    assert server.client.get("/streams", headers=bearer(TOKEN)).status_code == 200
+    assert server.client.get("/query?query=ASK%7B%7D", headers=bearer(TOKEN)).status_code == 200
+    assert server.client.get("/health/live").status_code == 200
+
+
+def test_a_token_may_ask_so_often(start_server: Start) -> None:
+    server = start_server(token=TOKEN, max_requests_per_token=4)
+    paths = ("/streams", "/query?query=ASK%7B%7D", "/queries", "/query?query=ASK%7B%7D")
+    assert [server.client.get(path, headers=bearer(TOKEN)).status_code for path in paths] == [200] * 4
+    for path in paths:
+        assert "Retry-After" in server.client.get(path, headers=bearer(TOKEN)).headers
+        problem_of(server.client.get(path, headers=bearer(TOKEN)), 429)
+
+
+def test_counts_of_senders_are_bounded_and_end_after_a_minute() -> None:
+    now = [0.0]
+    counts = PerMinute(2, lambda: now[0])
+    for _ in range(2):
+        assert counts.wait_s("a") == 0
+        counts.count("a")
+    now[0] = 20.0
+    assert (counts.wait_s("a"), counts.wait_s("b")) == (40.0, 0)
+    now[0] = 60.0
+    assert counts.wait_s("a") == 0
+    counts.count("a")
+    assert counts.wait_s("a") == 0
+    for number in range(30_000):
+        counts.count(str(number))
+    assert len(counts._counts) <= 10_000
+    assert network_of("2001:db8:1:2:3::4%eth0") == network_of("2001:db8:1:2::5") == "2001:db8:1:2::/64"
+    assert network_of("::ffff:10.0.0.1") == "10.0.0.1"

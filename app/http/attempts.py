@@ -1,0 +1,72 @@
+"""Limits by sender: how often an address may show a wrong token, and how often a token may ask."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from .errors import HttpError
+
+_SPAN_S = 60.0
+_MOST_SENDERS = 10_000
+
+
+class PerMinute:
+    """Counts by sender over a minute that begins with its first; the oldest of many senders are forgotten."""
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin without counts.
+
+        Args:
+            most: how many a minute one sender may have; 0 for no limit.
+            clock: in seconds; never runs back.
+        """
+        self._most = most
+        self._clock = clock
+        self._counts: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def wait_s(self, sender: str) -> float:
+        """How long a sender who has reached the limit has to wait; 0 for others."""
+        if not self._most:
+            return 0.0
+        began, count = self._counts.get(sender, (0.0, 0))
+        return max(0.0, began + _SPAN_S - self._clock()) if count >= self._most else 0.0
+
+    def count(self, sender: str) -> None:
+        """One more of a sender."""
+        if not self._most:
+            return
+        now = self._clock()
+        with self._lock:
+            began, count = self._counts.pop(sender, (now, 0))
+            self._counts[sender] = (began, count + 1) if now - began < _SPAN_S else (now, 1)
+            if len(self._counts) > _MOST_SENDERS:
+                self._counts.popitem(last=False)
+
+
+def network_of(address: str) -> str:
+    """The sender behind an address: of IPv6 the network of 64 bits, which one machine has as a whole."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((int(found) >> 64 << 64, 64)))
+    return str(found)
+
+
+def too_many(what: str, wait_s: float) -> HttpError:
+    """The error for a sender over a limit."""
+    seconds = max(1, int(wait_s + 0.999))
+    return HttpError(
+        429,
+        f"{what}; wait {seconds} seconds",
+        code="too-many-requests",
+        headers={"Retry-After": str(seconds)},
+    )
