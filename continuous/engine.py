@@ -43,8 +43,6 @@ from .streams.accept import StreamState
 log = logging.getLogger("quadrill.continuous")
 
 
-_SETTLE_S = 10.0
-"""How long a stop waits for rows of static parts that are being read."""
 _RATED_COMMITS = 200
 """How many commits of the change log the rates of graphs begin with at a start."""
 _RATED_GRAPHS = 50
@@ -177,15 +175,16 @@ class Engine(StreamService, QueryService):
     def stop(self) -> None:
         """Work off what was accepted, end every feed's subscribers, stop."""
         parts = self.parts
-        parts.statics.settle(_SETTLE_S)
+        until = time.monotonic() + self.settings.stop_wait_ms / 1000
+        parts.statics.settle(self.settings.stop_wait_ms / 1000)
         parts.turns.open = False
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
-        for entry in parts.catalogue.entries():
-            if entry.pending is not None and entry.pending.making is not None:
-                entry.pending.call_off()
-                wait([entry.pending.making], _SETTLE_S)
+        waiting = [entry.pending for entry in parts.catalogue.entries() if entry.pending is not None]
+        for pending in waiting:
+            pending.call_off()
+        wait([each.making for each in waiting if each.making is not None], max(0.1, until - time.monotonic()))
         parts.sources.stop()
         parts.turns.close()
         if self._thread is not None and self._thread is not threading.current_thread():

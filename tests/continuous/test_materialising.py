@@ -30,11 +30,13 @@ class Gate:
         self.open = threading.Event()
         self.problem: Exception | None = None
         self.entered = 0
+        self.heeds_calls = True
 
     def pass_through(self) -> None:
         self.entered += 1
         while not self.open.is_set():
-            active().check()
+            if self.heeds_calls:
+                active().check()
             time.sleep(0.002)
         if self.problem is not None:
             raise self.problem
@@ -148,6 +150,17 @@ def test_it_blocks_no_other_query_and_can_be_dropped(life: Life, gate: Gate) -> 
     eventually(lambda: state(life) == "running")
     life.push(1_000, "a", wait=True)
     assert len(told(life)) == 1
+
+
+def test_a_stop_waits_once_for_all_that_cannot_be_called_off(tmp_path: Path, gate: Gate) -> None:
+    life = Life(tmp_path / "data", ManualClock(), threaded=True, registration_wait_ms=0, stop_wait_ms=500)
+    gate.heeds_calls = False
+    for number in range(8):
+        life.register(f"q{number}", NAMED)
+    eventually(lambda: gate.entered == 8)
+    began = time.monotonic()
+    life.stop()
+    assert time.monotonic() - began < 4 * 0.5 + 1
 
 
 def test_what_cannot_be_read_fails_alone_and_says_why(life: Life, gate: Gate) -> None:
