@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import wait
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
@@ -46,11 +46,12 @@ class QueryService:
         1. `language.parse` makes the text an algebra with its windows and clauses;
         2. `queries.prepare` decides report, output and names from the text and the options;
         3. `lifecycle.prepare` adds what is read from other servers, and `sources.acquired` fetches it;
-        4. under the lock of registrations: name, streams and view are checked and claimed (`_register`);
+        4. name, streams and view are checked and claimed (`_register`);
         5. an evaluator rewrites the algebra (`algebra.rewrites`), splits off its static parts
            (`algebra.static`), whose rows it reads or finds, and plans the rest (`plan.physical`), or falls
            back to recomputing the answer;
-        6. the registry keeps the query, and it begins to run, or when its static rows are there (`_begin`).
+        6. under the lock of registrations the registry keeps the query, and it begins to run, or when its
+           static rows are there (`_begin`).
 
         Args:
             registration: text and options.
@@ -72,26 +73,44 @@ class QueryService:
             return self._register(prepared, replace=replace)
 
     def _register(self, prepared: PreparedQuery, *, replace: bool) -> tuple[dict[str, Any], bool]:
-        with self.parts.admin:
-            name = prepared.name or self.parts.catalogue.free_name()
+        """One registration of a name at a time; while its static parts are read others go on."""
+        parts = self.parts
+        with ExitStack() as claims:
+            name = claims.enter_context(parts.catalogue.claimed(prepared.name))
             prepared = prepared.under_name(name)
-            existing = self.parts.catalogue.find(name)
-            if existing is not None and not replace:
-                self.parts.catalogue.require_same(existing, prepared.registration)
-                return self.describe(name), False
-            self.parts.catalogue.check_room(existing)
-            self.lifecycle.check_streams(prepared)
-            graph, views = prepared.into_graph, self.parts.views
-            with nullcontext() if graph is None else views.claimed(graph, name):
-                self._begin(prepared, name, existing)
-            return self.describe(name), True
+            with parts.admin:
+                if self._is_there(prepared, name, replace=replace):
+                    return self.describe(name), False
+            wait_s: float | None = parts.settings.registration_wait_ms / 1000
+            if prepared.into_graph is not None:
+                # The graph of a view is claimed until its query begins, so that it is waited for.
+                claims.enter_context(parts.views.claimed(prepared.into_graph, name))
+                wait_s = None
+            making = Making(self.lifecycle.evaluator_maker(prepared), parts.threads, limited=True)
+            wait([making], wait_s)
+            try:
+                with parts.admin:
+                    # What else began meanwhile may be in the way.
+                    if not self._is_there(prepared, name, replace=replace):
+                        self._begin(prepared, name, making)
+                    return self.describe(name), True
+            except BaseException:
+                making.progress.called_off = True
+                raise
 
-    def _begin(self, prepared: PreparedQuery, name: str, existing: Entry | None) -> None:
-        maker = self.lifecycle.evaluator_maker(prepared)
-        making = Making(maker, self.parts.threads, limited=True)
-        # The graph of a view is claimed until its query begins, so that it is waited for.
-        wait_s = None if prepared.into_graph else self.parts.settings.registration_wait_ms / 1000
-        evaluator = making.result() if wait([making], wait_s).done else None
+    def _is_there(self, prepared: PreparedQuery, name: str, *, replace: bool) -> bool:
+        """True when the same query has the name already; raises where the query cannot take it."""
+        existing = self.parts.catalogue.find(name)
+        if existing is not None and not replace:
+            self.parts.catalogue.require_same(existing, prepared.registration)
+            return True
+        self.parts.catalogue.check_room(existing)
+        self.lifecycle.check_streams(prepared)
+        return False
+
+    def _begin(self, prepared: PreparedQuery, name: str, making: Making) -> None:
+        evaluator = making.result() if making.done() else None
+        existing = self.parts.catalogue.find(name)
         self.parts.turns.require_writable()
         # The registry first: it decides after a crash what there is.
         record = self.parts.catalogue.keep(name, prepared.registration, replacing=existing is not None)

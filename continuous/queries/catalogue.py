@@ -15,7 +15,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -175,6 +175,10 @@ class QueryCatalogue:
         self._result_iris: set[str] = set()
         self._read: set[Made] = set()
         self._lock = threading.Lock()
+        # The names of registrations under way, and the last number of a generated one.
+        self._claims = threading.Condition()
+        self._claimed: set[str] = set()
+        self._generated = 0
         # Queries that have failed and are to begin anew.
         self.failed: deque[Entry] = deque()
 
@@ -207,12 +211,27 @@ class QueryCatalogue:
         """True when the name was used and its query dropped."""
         return name in self._dropped if self._registry is None else self._registry.was_dropped(name)
 
-    def free_name(self) -> str:
-        """A generated name: q-1, q-2 ..."""
-        number = 1
-        while f"q-{number}" in self._entries or self.was_dropped(f"q-{number}"):
-            number += 1
-        return f"q-{number}"
+    @contextlib.contextmanager
+    def claimed(self, wanted: str | None) -> Iterator[str]:
+        """A name for one registration at a time: the wanted one, or a generated one: q-1, q-2 ..."""
+        with self._claims:
+            name = wanted or self._free_name()
+            self._claims.wait_for(lambda: name not in self._claimed)
+            self._claimed.add(name)
+        try:
+            yield name
+        finally:
+            with self._claims:
+                self._claimed.discard(name)
+                self._claims.notify_all()
+
+    def _free_name(self) -> str:
+        # Names are never given again: those below the last one were taken or dropped.
+        while True:
+            self._generated += 1
+            name = f"q-{self._generated}"
+            if not (name in self._entries or name in self._claimed or self.was_dropped(name)):
+                return name
 
     # --- what may be registered -------------------------------------------------------------------
 

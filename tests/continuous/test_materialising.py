@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.static.reading import active
 from quadrill.store.errors import ConflictError, QuadrillError
 
-from .test_recovery import E, Life
+from .test_recovery import E, Life, P
 
 NAMED = "SELECT ?x ?n ?v WHERE { STREAM :s [RANGE 5s] { ?x :seen ?v } ?x :name ?n }"
 
@@ -150,6 +151,40 @@ def test_it_blocks_no_other_query_and_can_be_dropped(life: Life, gate: Gate) -> 
     eventually(lambda: state(life) == "running")
     life.push(1_000, "a", wait=True)
     assert len(told(life)) == 1
+
+
+def test_registrations_do_not_wait_for_the_static_parts_of_others(tmp_path: Path, gate: Gate) -> None:
+    life = Life(tmp_path / "data", ManualClock(), threaded=True, registration_wait_ms=1_000)
+    texts = [NAMED.replace("5s", f"{number}s") for number in range(1, 9)]
+    with ThreadPoolExecutor(len(texts)) as pool:
+        began = time.monotonic()
+        list(pool.map(life.register, [f"q{number}" for number in range(len(texts))], texts))
+        took = time.monotonic() - began
+    assert took < 4
+    gate.open.set()
+    eventually(lambda: all(state(life, f"q{number}") == "running" for number in range(len(texts))))
+    life.stop()
+
+
+def test_registrations_of_one_name_come_one_after_the_other(tmp_path: Path, gate: Gate) -> None:
+    life = Life(tmp_path / "data", ManualClock(), threaded=True, registration_wait_ms=200)
+    registration = Registration.from_json({"query": P + NAMED}, name="q")
+    other = Registration.from_json({"query": P + NAMED.replace("5s", "6s")}, name="q")
+    unnamed = Registration.from_json({"query": P + NAMED})
+
+    def register(each: Registration) -> object:
+        try:
+            document, is_new = life.engine.register(each)
+        except ConflictError as error:
+            return error.code
+        return document["name"], is_new
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(register, [registration] * 4))
+        assert sorted(found, key=str) == [("q", False)] * 3 + [("q", True)]
+        assert register(other) == "query-exists"
+        assert set(pool.map(register, [unnamed] * 3)) == {(f"q-{number}", True) for number in (1, 2, 3)}
+    life.stop()
 
 
 def test_a_stop_waits_once_for_all_that_cannot_be_called_off(tmp_path: Path, gate: Gate) -> None:
