@@ -6,7 +6,6 @@ import io
 import logging
 import sys
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -87,7 +86,7 @@ class Gateway:
         stream = request.stream
         environ: dict[str, Any] = {
             **self._always,
-            **_of_fields(request.fields),
+            **(request.fields.environ or _of_fields(request.fields)),
             "REQUEST_METHOD": request.method,
             # A slash that is part of a name stays encoded.
             "PATH_INFO": _decoded(request.path),
@@ -107,7 +106,6 @@ class Gateway:
         return environ
 
 
-@lru_cache(maxsize=1024)
 def _of_fields(fields: Fields) -> dict[str, Any]:
     """The part of the environment that the header gives, the same for all requests with it.
 
@@ -123,6 +121,7 @@ def _of_fields(fields: Fields) -> dict[str, Any]:
             environ[name] = value
     environ["SERVER_PROTOCOL"] = f"HTTP/1.{fields.minor_version}"
     environ["wsgi.input_terminated"] = fields.chunked
+    fields.environ.update(environ)
     return environ
 
 

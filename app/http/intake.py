@@ -9,6 +9,7 @@ one address. Over a limit the one that has waited longest goes.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import selectors
@@ -163,24 +164,31 @@ class Intake:
         next_look = 0.0
         waiting = False
         while not self._ending:
-            ready = selector.select(BUSY_SECONDS if waiting else LOOK_SECONDS)
-            now = time.monotonic()
-            for key, _events in ready:
-                if key.data is not None:
-                    self._read(key.data, now)
-                elif key.fileobj is self._listener:
-                    self._accept(now)
-            if now >= next_look:
-                next_look = now + LOOK_SECONDS
-                self._end_late_ones(now)
-                self._accept_again(now)
-            waiting = self._look_after_workers(now)
+            try:
+                ready = selector.select(BUSY_SECONDS if waiting else LOOK_SECONDS)
+                now = time.monotonic()
+                for key, _events in ready:
+                    if key.data is not None:
+                        self._read(key.data, now)
+                    elif key.fileobj is self._listener:
+                        self._accept(now)
+                if now >= next_look:
+                    next_look = now + LOOK_SECONDS
+                    self._end_late_ones(now)
+                    self._accept_again(now)
+                waiting = self._look_after_workers(now)
+            except Exception:
+                # Without this thread nobody would be answered any more.
+                log.exception("the thread that reads requests met an error")
+                time.sleep(BUSY_SECONDS)
         self._close_all()
 
     def stop(self) -> None:
         """Let `run` end: nothing is accepted any more, and who waits for a next request is disconnected."""
         self._ending = True
-        self._wake.send(b"x")
+        with contextlib.suppress(OSError):
+            # It may have seen the end by itself, and be gone.
+            self._wake.send(b"x")
 
     def close_unstarted(self) -> None:
         """Close what an intake holds that was never run."""

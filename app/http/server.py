@@ -16,7 +16,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Protocol
 
 from quadrill.store.errors import QuadrillError
@@ -38,8 +37,9 @@ process. The store moves what is deeper than its limit to a thread of its own.""
 STAY_SECONDS = 0.005
 """How long a worker waits for the next request of a connection while no other connection waits: that of a
 busy client is there within microseconds, and the way through the intake costs more than the request."""
-LANES = (("/health/live",), ("/health/ready", "/metrics", "/processes"))
-"""Resources that are answered while every worker is busy; those of one line share their threads."""
+LANES = (("/health/live",), ("/health", "/metrics", "/processes"))
+"""Resources, and first parts of paths, that are answered while every worker is busy; those of one line share
+their threads."""
 _LANE_THREADS = 2
 _MOST_WAITING = 4
 _BACKLOG = 1024
@@ -98,10 +98,10 @@ class Server:
         self._gateway = Gateway(application, self.port)
         self._shutdown_timeout = shutdown_timeout
         self._ending = False
-        self._workers = self._make_workers("quadrill-worker", threads, threads * _MOST_WAITING, stay=True)
+        self._workers = self._make_workers("quadrill-worker", threads)
         self._lanes: dict[str, Workers] = {}
         for number, paths in enumerate(LANES):
-            lane = self._make_workers(f"quadrill-lane-{number}", _LANE_THREADS, _LANE_THREADS, stay=False)
+            lane = self._make_workers(f"quadrill-lane-{number}", _LANE_THREADS)
             self._lanes.update(dict.fromkeys(paths, lane))
         self._pools = (self._workers, *dict.fromkeys(self._lanes.values()))
         self._intake = Intake(
@@ -153,27 +153,34 @@ class Server:
     def _join(self, until: float) -> bool:
         return all([pool.join(until) for pool in self._pools])
 
-    def _make_workers(self, name: str, threads: int, most: int, *, stay: bool) -> Workers:
-        serve = partial(self._serve, stay=stay)
-        return Workers(name, threads, most, serve, stack_bytes=EVALUATION_STACK_BYTES)
+    def _make_workers(self, name: str, threads: int) -> Workers:
+        most = threads * _MOST_WAITING
+        return Workers(name, threads, most, self._serve, stack_bytes=EVALUATION_STACK_BYTES)
 
     def _dispatch(self, connection: Connection) -> None:
         assert connection.request is not None
-        self._lanes.get(connection.request.path, self._workers).put(connection)
+        self._lane(connection.request).put(connection)
+
+    def _lane(self, request: wire.WireRequest) -> Workers:
+        path = request.path
+        first_part = path[:end] if (end := path.find("/", 1)) > 0 else path
+        return self._lanes.get(path) or self._lanes.get(first_part) or self._workers
 
     def _look_after_workers(self, now: float) -> bool:
         return any([pool.look(now) for pool in self._pools])
 
     # --- in a worker ----------------------------------------------------------------------------------------
 
-    def _serve(self, connection: Connection, *, stay: bool) -> None:
-        """Answer the request of a connection and, if the worker may stay, those that follow it closely."""
-        request, connection.request = connection.request, None
+    def _serve(self, workers: Workers, connection: Connection) -> None:
+        """Answer the request of a connection, and those that follow it closely while nobody is in line."""
         try:
-            while request is not None:
+            while (request := connection.request) is not None:
                 if not self._answer(connection, request):
                     return
-                request = self._next_request(connection) if stay else None
+                connection.request = request = self._next_request(connection, workers)
+                if request is not None and not (self._lane(request) is workers and workers.none_waits()):
+                    self._dispatch(connection)
+                    return
             if self._ending or connection.ended:
                 self._intake.close(connection)
             else:
@@ -227,10 +234,10 @@ class Server:
                 raise AnswerBrokenError(str(error)) from error
         return False
 
-    def _next_request(self, connection: Connection) -> wire.WireRequest | None:
+    def _next_request(self, connection: Connection, workers: Workers) -> wire.WireRequest | None:
         """The next request, if it is whole within a moment and nobody else waits for a worker."""
         request = connection.next_request()
-        none_waits = self._workers.none_waits
+        none_waits = workers.none_waits
         while request is None and none_waits() and not self._ending:
             if not connection.wait_for_data(STAY_SECONDS):
                 return None

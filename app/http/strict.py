@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 import h11
 
 from .refused import RefusedError
-from .wire import HOST, Fields, Line, WireRequest
+from .wire import HOST, MAX_FIELDS, Fields, Line, WireRequest
 
-MAX_FIELDS = 256
 _MANGLED = re.compile(rb"\x00|\r(?!\n|\Z)|(?<!\r)\n|\n[ \t]")
 _WHY = {
     b"\x00": "a zero byte",

@@ -8,9 +8,9 @@ lines, a header twice, transfer codings, other versions, a target in another for
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from werkzeug.http import parse_cookie
 
@@ -21,6 +21,7 @@ END = b"\r\n\r\n"
 """The end of a head."""
 HOST = re.compile(r"(?:[A-Za-z0-9._~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 """The value of Host (RFC 9110 section 7.2): a name or address, and a port."""
+MAX_FIELDS = 256
 _MAX_KEPT_HEAD = 2048
 _LINE = re.compile(rb"([A-Z]+) (/[!\"$-~]*) HTTP/1\.1")
 _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?[ \t]*")
@@ -42,7 +43,8 @@ class Fields:
         close: the connection ends with this request.
         expects: the client waits for ``100 Continue`` before it sends the body.
         minor_version: of HTTP/1.
-        plain: the quick reader read it: the short cut may take it.
+        plain: the quick reader read it, and it is small: the short cut may take it.
+        environ: what it gives to a WSGI environment; filled by who asks first (gateway.py).
     """
 
     values: dict[str, str]
@@ -52,6 +54,7 @@ class Fields:
     expects: bool = False
     minor_version: int = 1
     plain: bool = True
+    environ: dict[str, Any] = field(default_factory=dict)
 
 
 class WireRequest:
@@ -121,21 +124,24 @@ def _target(line: bytes) -> Line | None:
 
 
 def _fields(lines: bytes) -> Fields | None:
+    if lines.count(b"\n") >= MAX_FIELDS:
+        return None
     found: dict[str, str] = {}
     for line in lines.split(b"\r\n"):
-        field = _FIELD.fullmatch(line)
-        if field is None:
+        parts = _FIELD.fullmatch(line)
+        if parts is None:
             return None
-        name = field[1].decode("ascii").title()
+        name = parts[1].decode("ascii").title()
         if name in found or name in _UNUSUAL:
             return None
-        found[name] = (field[2] or b"").decode("ascii")
+        found[name] = (parts[2] or b"").decode("ascii")
     length = found.get("Content-Length", "0")
     if not HOST.fullmatch(found.get("Host", "")) or not _NUMBER.fullmatch(length):
         return None
     if found.get("Connection", "keep-alive").lower() != "keep-alive":
         return None
-    return Fields(found, int(length))
+    # What is kept of clients by their fields must not grow large.
+    return Fields(found, int(length), plain=len(lines) <= _MAX_KEPT_HEAD)
 
 
 _kept_fields = lru_cache(maxsize=1024)(_fields)

@@ -38,7 +38,7 @@ class Workers:
         name: str,
         threads: int,
         most: int,
-        work: Callable[[Connection], object],
+        work: Callable[[Workers, Connection], object],
         *,
         stack_bytes: int = 0,
         idle_seconds: float = IDLE_SECONDS,
@@ -49,7 +49,7 @@ class Workers:
             name: of the threads.
             threads: how many there are.
             most: how many there may be while all wait.
-            work: answers the request of a connection, and gives the connection away.
+            work: called with this and a connection: answers its request, and gives the connection away.
             stack_bytes: of each thread; 0 for what the platform gives.
             idle_seconds: a thread that was added ends when it had nothing to do for so long.
         """
@@ -149,7 +149,7 @@ class Workers:
             self.taken += 1
             present[me] = connection
             try:
-                self._work(connection)
+                self._work(self, connection)
             except Exception:
                 log.exception("a worker failed")
             finally:

@@ -100,6 +100,29 @@ def test_a_connection_is_kept_for_further_requests(server: LiveServer) -> None:
             assert data.startswith(b"HTTP/1.1 200")
 
 
+def test_requests_sent_at_once_are_answered_in_order_whatever_lane_they_belong_to(
+    start_server: Start,
+) -> None:
+    server = start_server(threads=1)
+    paths = [
+        b"/health/live",
+        b"/query?query=ASK%7B%7D",
+        b"/health/live",
+        b"/metrics",
+        b"/prefixes",
+        b"/health/ready",
+    ]
+    requests = b"".join(b"GET %b HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % path for path in paths)
+    with connect(server) as client:
+        client.sendall(requests[:-4] + b"\r\nConnection: close\r\n\r\n")
+        found = read_all(client)
+    assert found.count(b"HTTP/1.1 200 OK") == len(paths)
+    marks = [b'"live"', b"true", b'"live"', b"quadrill_store_quads", b"HTTP/1.1", b'"ready"']
+    at = 0
+    for mark in marks:
+        assert (at := found.find(mark, at) + 1) > 0, mark
+
+
 def test_a_client_that_announces_continue_is_answered(server: LiveServer) -> None:
     head = (
         b"POST /query HTTP/1.1\r\n"

@@ -256,7 +256,8 @@ def test_what_a_client_sent_is_not_repeated(server: LiveServer) -> None:
     assert b"secret" not in answer
 
 
-def test_too_many_fields_are_refused(server: LiveServer) -> None:
-    with connect(server) as client:
-        answer = exchange(client, post(SIZE, b"X: y\r\n" * 1000))
-    assert answer.startswith(b"HTTP/1.1 431 ")
+@pytest.mark.parametrize("field", [b"X: y\r\n", b"X%d: y\r\n"])
+def test_too_many_fields_are_refused(field: bytes) -> None:
+    fields = b"".join(field % number if b"%" in field else field for number in range(300))
+    found = read([post(SIZE, fields)])
+    assert (found.requests, found.status) == ([], 431)

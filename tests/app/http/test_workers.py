@@ -30,7 +30,7 @@ def connection(pairs: list[socket.socket]) -> Connection:
 
 def test_a_line_that_does_not_move_gets_further_threads_up_to_a_limit(pairs: list[socket.socket]) -> None:
     go_on = threading.Event()
-    workers = Workers("test", 2, 4, lambda _connection: go_on.wait() and None)
+    workers = Workers("test", 2, 4, lambda _workers, _connection: go_on.wait() and None)
     workers.start()
     for _ in range(6):
         workers.put(connection(pairs))
@@ -59,7 +59,7 @@ def test_the_client_that_keeps_a_worker_waiting_longest_is_cut_when_no_thread_ca
 ) -> None:
     broken: list[Connection] = []
 
-    def receive(each: Connection) -> None:
+    def receive(_workers: Workers, each: Connection) -> None:
         try:
             assert each.receive_more(10, 20) == b""
         finally:
@@ -91,7 +91,7 @@ def test_the_client_that_keeps_a_worker_waiting_longest_is_cut_when_no_thread_ca
 
 def test_threads_that_were_added_end_when_they_have_nothing_to_do(pairs: list[socket.socket]) -> None:
     go_on = threading.Event()
-    workers = Workers("test", 1, 8, lambda _connection: go_on.wait() and None, idle_seconds=0.05)
+    workers = Workers("test", 1, 8, lambda _workers, _connection: go_on.wait() and None, idle_seconds=0.05)
     workers.start()
     for _ in range(5):
         workers.put(connection(pairs))
@@ -107,7 +107,7 @@ def test_threads_that_were_added_end_when_they_have_nothing_to_do(pairs: list[so
 
 
 def test_a_worker_outlives_a_fault(pairs: list[socket.socket], caplog: pytest.LogCaptureFixture) -> None:
-    workers = Workers("test", 1, 1, lambda _connection: 1 // 0)
+    workers = Workers("test", 1, 1, lambda _workers, _connection: 1 // 0)
     workers.start()
     for _ in range(2):
         workers.put(connection(pairs))
