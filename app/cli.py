@@ -24,6 +24,7 @@ MODULES = {
     "mirror": ("mirror",),
     "explain": ("explain",),
     "offline": ("migrate", "backup", "restore", "export"),
+    "damage": ("check", "repair"),
     "run": ("run",),
     "tokens": ("token",),
 }

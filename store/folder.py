@@ -5,6 +5,8 @@
     LOCK              held while a process uses the folder
     quads/            the Oxigraph (RocksDB) database
     changes.sqlite    the change log (`logs.change_log`)
+    *.mark            what of a log is known to be durable (`logs.marks`)
+    damaged/          what was put aside because it could not be read
     frozen/           copies of the database while somebody reads an older version (`frozen`)
 
 Other files (the registry's, input logs) may stand beside these.
@@ -13,7 +15,8 @@ Other files (the registry's, input logs) may stand beside these.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -145,6 +148,39 @@ def sync_folder(path: Path) -> None:
         os.close(folder)
 
 
+@contextmanager
+def looked_at(path: Path) -> Iterator[None]:
+    """Keep other processes off a data folder without writing to it.
+
+    Raises:
+        StoreLockedError: another process uses it.
+        StoreFormatError: it is no data folder.
+    """
+    if is_new(path):
+        raise StoreFormatError(f"there is no data in the folder {path}", hint="name another one with --data")
+    with ExitStack() as held:
+        if (path / "LOCK").exists():
+            _hold(held.enter_context(open(path / "LOCK", encoding="utf-8")), path)
+        yield
+
+
+def format_of(path: Path) -> int:
+    """The version of a folder's format.
+
+    Raises:
+        StoreFormatError: it does not say one.
+    """
+    file = path / "FORMAT"
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreFormatError(f"{file} cannot be read: {error}") from error
+    name, _, number = text.partition(" ")
+    if name != _NAME or not number.isdigit():
+        raise StoreFormatError(f"{file} says {text[:60]!r}, which is no format of Quadrill")
+    return int(number)
+
+
 def _check_format(path: Path, version: int, upgrades: Mapping[int, Callable[[Path], None]]) -> None:
     file = path / "FORMAT"
     if not file.exists():
@@ -159,14 +195,7 @@ def _check_format(path: Path, version: int, upgrades: Mapping[int, Callable[[Pat
             )
         write_format(path, version)
         return
-    try:
-        text = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreFormatError(f"{file} cannot be read: {error}") from error
-    name, _, number = text.partition(" ")
-    if name != _NAME or not number.isdigit():
-        raise StoreFormatError(f"{file} says {text[:60]!r}, which is no format of Quadrill")
-    found = int(number)
+    found = format_of(path)
     if found > version:
         raise StoreFormatError(
             f"{path} has data format {found}, this Quadrill knows formats up to {version}",
@@ -180,7 +209,7 @@ def _check_format(path: Path, version: int, upgrades: Mapping[int, Callable[[Pat
         write_format(path, version)
 
 
-def _take(lock: IO[str], path: Path) -> None:
+def _hold(lock: IO[str], path: Path) -> None:
     try:
         _lock_file(lock)
     except OSError as error:
@@ -190,6 +219,10 @@ def _take(lock: IO[str], path: Path) -> None:
             f"the data folder {path} is in use by another process{f' (process {holder})' if holder else ''}",
             hint="stop that server, or give another folder with --data",
         ) from error
+
+
+def _take(lock: IO[str], path: Path) -> None:
+    _hold(lock, path)
     try:
         lock.seek(0)
         lock.truncate()

@@ -32,6 +32,7 @@ class Feed:
         number: names the feed in the result log; 0 until the query begins.
         last_id: the newest id that was shown, 0 before the first.
         epoch_id: the last id before the query began anew; 0 when it never did.
+        incomplete: events that should be kept were not in the result log; who resumes there gets a reset.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Feed:
         self._place = 0
         self._reset_place = 0
         self.epoch_id = 0
+        self.incomplete = False
         # What is shown, guarded by the lock; ids up to the last one are not kept any more.
         self._lock = threading.Lock()
         self._limit = history
@@ -128,6 +130,7 @@ class Feed:
     def reset(self) -> None:
         """The query begins anew under the same name: history is dropped, subscribers are told."""
         self._reset_place, self.epoch_id = self._place, self._assigned
+        self.incomplete = False
         self._held.append(_reset_event(self._assigned + 1))
         self._next = None
         self._wait()
@@ -265,8 +268,8 @@ class Feed:
         place = [self._place, self._reset_place, self.epoch_id]
         return [self.number, self._assigned, *place, self._skipped]
 
-    def restore(self, figures: Sequence[int], rows: Sequence[tuple[int, int | None, str, str]]) -> bool:
-        """Continue from a checkpoint; False when events before it are missing: who resumes there is reset.
+    def restore(self, figures: Sequence[int], rows: Sequence[tuple[int, int | None, str, str]]) -> None:
+        """Continue from a checkpoint.
 
         Args:
             figures: what `figures` gave.
@@ -276,24 +279,23 @@ class Feed:
         self.number, self._assigned, self._place, self._reset_place, self.epoch_id, *skipped = figures
         self._skipped = sum(skipped)  # earlier releases did not skip any
         kept: list[FeedEvent] = []
-        next_place, whole = 0, True
+        last = None
         for place, number, kind, data in rows:
             event = FeedEvent(number, kind, data)  # type: ignore[arg-type]  # what was written
             if place > self._place:
                 self._written[place] = event
             elif place > self._reset_place:
-                if kept and place != next_place:
-                    whole = False
+                if last is not None and place != last + 1:
+                    self.incomplete = True
                     kept.clear()
                 kept.append(event)
-                next_place = place + 1
-        if self._limit and self._place > self._reset_place and next_place != self._place + 1:
-            whole = False
+                last = place
+        if last is not None and last < self._place or not rows and self._place > self._reset_place:
+            self.incomplete = self._limit > 0
             kept.clear()
         self._dropped_to = next((event.id - 1 for event in kept if event.id is not None), self._assigned)
         self.last_id = self._dropped_to
         self._keep(kept)
-        return whole
 
     def end_of_replay(self) -> bool:
         """True when every event that had been written came again; otherwise ids go on behind the last one.

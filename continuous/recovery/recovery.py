@@ -181,8 +181,7 @@ class Recovery:
     def _entry(self, kept: EntrySnapshot) -> Entry:
         """One query of the checkpoint, with its feed."""
         feed = self._lifecycle.new_feed(kept.name)
-        if not feed.restore(kept.feed, self._journal.results.events(kept.feed[0])):
-            self._problems.append(f"events of the feed {kept.name} are gone: who resumes there gets a reset")
+        feed.restore(kept.feed, self._journal.results.events(kept.feed[0]))
         registration, created = registration_of(kept.members), kept.members["created"]
         entry = Entry(kept.name, registration, feed, created, state=kept.state, error=kept.error)
         self._parts.catalogue.add(entry)
@@ -213,6 +212,8 @@ class Recovery:
         for entry in parts.catalogue.entries():
             if not entry.feed.end_of_replay():
                 self._problems.append(f"the end of the journal is lost: the feed {entry.name} begins anew")
+            if entry.feed.incomplete:
+                self._problems.append(f"events of the feed {entry.name} are gone: who resumes is reset")
         parts.sequencer.settle()
         for stream in parts.streams:
             # The time that the server was away is no silence of the stream.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..errors import StoreError, StoreFormatError, StoreUnwritableError
-from .change_rows import check_sum
+from .change_rows import COLUMNS, check_sum
 from .reading import faults_of
 from .segments import DAMAGED
 
@@ -36,6 +36,20 @@ def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
     (newest,) = db.execute("SELECT max(version) FROM commits").fetchone()
     if (newest or version) != version or (newest is None and version):
         raise damaged(path, f"it is at version {version}, its newest commit is {newest}")
+
+
+def faults_of_rows(db: sqlite3.Connection) -> Iterator[str]:
+    """What is wrong with commits and counts: rows that nobody wrote, versions that are missing."""
+    expected = None
+    for *row, digest in db.execute(f"SELECT {COLUMNS}, digest FROM commits ORDER BY version"):
+        if digest is not None and digest != check_sum(row):
+            yield f"the check sum of version {row[0]} is wrong"
+        if expected is not None and row[0] != expected:
+            yield f"versions {expected} to {row[0] - 1} are missing"
+        expected = row[0] + 1
+    for graph, quads, digest in db.execute("SELECT graph, quads, digest FROM counts"):
+        if digest is not None and digest != check_sum((graph, quads)):
+            yield f"the number of quads of {graph} is wrong"
 
 
 def facts_of(db: sqlite3.Connection) -> dict[str, int]:

@@ -129,7 +129,7 @@ class SegmentedLog:
         first, last = self._mark.first, self._mark.last
         if last > self.last:
             raise damaged(damage) if damage is not None else _missing(self._folder, self.last + 1, last)
-        if first < self._segments[0]:
+        if 0 < first < self._segments[0]:
             raise _missing(self._folder, first, self._segments[0] - 1)
 
     def _cut_tail(self, path: Path) -> None:

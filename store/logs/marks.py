@@ -25,13 +25,16 @@ class Mark:
         file: the open file; negative where it cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Open or make a mark; one that cannot be opened says nothing, and nothing is noted there."""
+    def __init__(self, path: Path, *, write: bool = True) -> None:
+        """Open or make a mark; one that cannot be opened says nothing, and nothing is noted there.
+
+        ``write``: False only looks at one.
+        """
         self._path = path
         self.first = self.last = 0
         self.file = -1
         with contextlib.suppress(OSError):
-            self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            self.file = os.open(path, os.O_RDWR | os.O_CREAT if write else os.O_RDONLY, 0o600)
             data = os.read(self.file, MARK.size + 1)
             if len(data) == MARK.size:
                 first, last, check = MARK.unpack(data)

@@ -9,6 +9,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 
+def read_only(path: Path) -> sqlite3.Connection:
+    """A connection that reads a file and the write-ahead log beside it, and leaves both as they are.
+
+    Raises:
+        sqlite3.DatabaseError: the file is gone, or no database.
+    """
+    url = f"file:{quote(str(path.absolute()))}?mode=ro"
+    return sqlite3.connect(url, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that reads a file and the write-ahead log beside it, and leaves both as they are.
@@ -16,9 +26,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     Raises:
         sqlite3.DatabaseError: the file is gone, or no database.
     """
-    url = f"file:{quote(str(path.absolute()))}?mode=ro"
-    database = sqlite3.connect(url, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
-    with closing(database):
+    with closing(read_only(path)) as database:
         yield database
 
 

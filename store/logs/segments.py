@@ -5,12 +5,15 @@ record = length (u32) | crc32 (u32) | number (u64) | payload        little endia
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from ..folder import sync_folder
 
 HEAD = struct.Struct("<IIQ")
 _MAX_RECORD = 1 << 30
@@ -129,3 +132,15 @@ def _next_place(data: bytes, offset: int, least: int, most: int) -> int:
     pattern = re.compile(rb"(?=(?!\0{8}).{%d}(?:%s))" % (_LOW, choices), re.DOTALL)
     hit = pattern.search(data, offset + 8)
     return len(data) if hit is None else hit.start() - 8
+
+
+def write_records(path: Path, payloads: Mapping[int, bytes]) -> None:
+    """Write a file anew, as a whole: for repairs."""
+    draft = path.with_suffix(".new")
+    with draft.open("wb") as file:
+        for number in sorted(payloads):
+            file.write(record_of(number, payloads[number]))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    sync_folder(path.parent)

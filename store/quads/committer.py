@@ -339,7 +339,7 @@ class Committer:
         if self._log.checkpoint < self.version:
             try:
                 self.store.flush()
-            except OSError as error:
+            except (OSError, RuntimeError) as error:
                 raise StoreError(f"the quads could not be flushed: {error}") from error
             self._reached("after-flush")
             self._log.mark_checkpoint(self.version)

@@ -39,7 +39,8 @@ class Registry(Queries, Streams, StoredQueries, Prefixes, Tokens, Jobs):
         """
         database = Database(url)
         try:
-            require_sound(database)
+            if database.path is not None and database.mark is not None:
+                require_sound(database.path, database.mark)
             migrate(database)
             require_rows(database)
         except BaseException:

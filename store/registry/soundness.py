@@ -9,27 +9,27 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Table, create_engine, select
+from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from ..errors import StoreFormatError
-from ..logs.reading import faults_of, reading
+from ..logs.marks import Mark
+from ..logs.reading import faults_of, read_only, reading
 from ..logs.segments import DAMAGED
 from .models import Base
 from .session import Database, digest_of
 
 
-def require_sound(database: Database) -> None:
+def require_sound(path: Path, mark: Mark) -> None:
     """Look at the file of a registry before it is used; there need not be one.
 
     Raises:
         StoreFormatError: its pages are damaged, or it lacks changes that were durable.
     """
-    path, mark = database.path, database.mark
-    if path is None or mark is None:
-        return
     if not path.exists():
         if mark.last:
             raise _damaged(path, f"it is gone, {mark.last} changes of it were durable")
@@ -50,6 +50,58 @@ def require_sound(database: Database) -> None:
         )
     for fault in faults:
         raise _damaged(path, fault)
+
+
+def rows_of(path: Path) -> tuple[dict[str, int], list[str]]:
+    """How many rows each table of a file has, and which of them are not what was written; for a check."""
+    counts: dict[str, int] = {}
+    faults: list[str] = []
+
+    engine = create_engine("sqlite://", creator=lambda: read_only(path))
+    with closing(engine.connect()) as connection:
+        try:
+            for table, key, digest, kept in _rows(path, connection):
+                counts[table.name] = counts.get(table.name, 0) + 1
+                if kept is not None and kept != digest:
+                    faults.append(f"a row of the table {table.name} is not what was written ({key})")
+        except StoreFormatError as error:
+            faults.append(error.message)
+        except DatabaseError as error:
+            if "no such column" not in str(error):  # a registry of an earlier release has no check sums
+                faults.append(str(error.orig))
+    engine.dispose()
+    return counts, faults
+
+
+def salvage(path: Path, database: Database) -> tuple[int, int]:
+    """Copy every row of a damaged file that is what was written; how many were, and how many were not.
+
+    Rows that cannot even be read are not counted.
+    """
+    kept = lost = 0
+    source = create_engine("sqlite://", creator=lambda: read_only(path))
+    with closing(source.connect()) as connection, database.statements() as target:
+        for table in Base.metadata.sorted_tables:
+            rows: Iterator[Any] = iter(())
+            with suppress(DatabaseError):
+                rows = iter(connection.execute(select(table)).mappings())
+            while True:
+                try:
+                    values = {str(name): value for name, value in next(rows).items()}
+                    if values["digest"] not in (None, digest_of(table, values)):
+                        raise ValueError("a row is not what was written")
+                    with target.begin_nested():
+                        target.execute(table.insert().values(values | {"digest": digest_of(table, values)}))
+                    kept += 1
+                except StopIteration:
+                    break
+                except (ValueError, TypeError, IntegrityError):
+                    lost += 1
+                except DatabaseError:
+                    lost += 1
+                    break
+    source.dispose()
+    return kept, lost
 
 
 def require_rows(database: Database) -> None:

@@ -7,6 +7,7 @@ import errno
 import json
 import random
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -376,6 +377,44 @@ def test_a_record_cut_off_by_a_power_failure_is_cut_away(tmp_path: Path) -> None
     assert life.engine.recovery is not None and life.engine.recovery.report["cut_bytes"] == 8
     assert life.push(2_000, "b")["first_seq"] == 2
     assert [number for number, _, _ in life.told()["seen"]] == [1, 2]
+    life.stop()
+
+
+def test_events_that_are_out_of_history_are_not_missed(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000), feed_history=5)
+    for name in ("seen", "named", "again"):
+        life.register(name)
+    for number in range(20):
+        life.push(number * 1_000, f"a{number}")
+    life.checkpoint()
+    life.engine.drop("named")
+    life.engine.replay("again")
+    for number in range(20, 40):
+        life.push(number * 1_000, f"a{number}")
+    before = life.told()
+    life = life.crash()
+    assert life.engine.recovery is not None and life.engine.recovery.report["problem"] is None
+    assert life.told() == before
+    life.stop()
+
+
+def test_events_that_are_gone_are_told_and_who_resumes_is_reset(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    life.register("seen")
+    for number in range(20):
+        life.push(number * 1_000, f"a{number}")
+    life.checkpoint()
+    life.stop()
+    path = life.folder / "engine" / "results.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE events SET data = 'x' WHERE place = 7")
+        database.commit()
+    life = Life(life.folder, life.clock)
+    assert life.engine.recovery is not None
+    assert "events of the feed seen are gone" in life.engine.recovery.report["problem"]
+    feed = life.engine.feed("seen")
+    assert [event.kind for event in feed.subscribe(3).take()][:1] == ["reset"]
+    assert [event.id for event in feed.subscribe(10).take()] == list(range(11, feed.last_id + 1))
     life.stop()
 
 

@@ -1,0 +1,293 @@
+"""Goes on without what is damaged in a data folder: the originals are put aside, and what is lost is told.
+
+input log         damaged and missing records become records that say so, so that no number is given again
+change log        begins anew behind the newest version known, with the counts of the quads
+registry          keeps rows that are what was written; queries also come from checkpoint and journal
+quads             made anew from the change log where it reaches back to the first version
+all else          is put aside: the server makes it anew, and says so
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from pyoxigraph import Store
+
+from quadrill.continuous.recovery.state import EngineSnapshot
+from quadrill.store.changes.commit import Commit
+from quadrill.store.changes.counts import bulk_commit, count_store, keys_of_counts
+from quadrill.store.errors import QuadrillError, StoreFormatError
+from quadrill.store.folder import write_format
+from quadrill.store.logs import change_faults
+from quadrill.store.logs.change_log import Retention, SqliteChangeLog
+from quadrill.store.logs.marks import Mark
+from quadrill.store.logs.reading import reading
+from quadrill.store.logs.result_log import ResultLog
+from quadrill.store.logs.segments import first_number, records, records_behind, whole_part, write_records
+from quadrill.store.quads.committer import system_clock_ms
+from quadrill.store.registry import REGISTRY, QueryRecord, Registry, default_url, soundness
+from quadrill.store.registry.session import Database
+
+from .check import Found, check
+
+LOST = b'{"kind":"lost"}\n'
+"""Stands in the journal for a record that cannot be read any more."""
+_ELEMENT_BYTES = 16
+"""A pushed element takes more than this in a record: so many seqs at most were lost with some bytes."""
+_UNKNOWN_BYTES = 1 << 24
+"""For records of which nothing is left."""
+
+
+class Repair:
+    """One repair of a data folder that no process uses.
+
+    Attributes:
+        told: what was done and what is lost, as sentences.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._aside = folder / "damaged" / time.strftime("%Y%m%dT%H%M%S")
+        self.told: list[str] = []
+
+    def run(self) -> Found:
+        """Drop what is damaged; what a check finds afterwards."""
+        found = check(self._folder)
+        if found.whole:
+            self.told.append("nothing is damaged")
+            return found
+        damaged = [each.file for each in found.findings if each.faults]
+        if "FORMAT" in damaged:
+            self._put_aside("FORMAT")
+            write_format(self._folder)
+        for file in damaged:
+            if file.startswith("engine/") and not file.startswith("engine/input"):
+                if file != "engine/checkpoint" or found.checkpoint is None:
+                    self._put_aside(file, f"{file}-wal", f"{file}-shm")
+        if "engine/results.sqlite" in damaged:
+            ResultLog(self._folder / "engine" / "results.sqlite").close()
+            self.told.append("the history of feeds is lost: who resumes gets a reset")
+        if any(file.startswith("engine/input") or file == "engine/checkpoint" for file in damaged):
+            self._repair_journal(found.checkpoint)
+        if "changes.sqlite" in damaged or self._version() < self._newest(found.checkpoint):
+            self._repair_changes(found)
+        if "quads" in damaged:
+            self._repair_quads()
+        if REGISTRY in damaged:
+            self._repair_registry(found.checkpoint)
+        return check(self._folder)
+
+    def _put_aside(self, *files: str) -> None:
+        """Move files away, each to its place in a folder of this repair."""
+        for file in files:
+            path = self._folder / file
+            if path.exists():
+                target = self._aside / file
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                shutil.move(path, target)
+                self.told.append(f"{file} is now {target}")
+
+    # --- the journal ----------------------------------------------------------------------------
+
+    def _repair_journal(self, checkpoint: EngineSnapshot | None) -> None:
+        log = self._folder / "engine" / "input"
+        with closing(Mark(Mark.beside(log))) as mark:
+            newest = max(mark.last, 0 if checkpoint is None else checkpoint.last)
+            begin = 0 if checkpoint is None else checkpoint.processed + 1
+            files = sorted(log.glob("*.log"))
+            first = first_number(files[0]) if files else newest + 1
+            if begin and first > begin:
+                first = begin
+            figures = {} if checkpoint is None else {i: s.figures for i, s in checkpoint.streams.items()}
+            lost, lost_bytes = [], 0
+            expected = first
+            for place, path in enumerate(files):
+                following = first_number(files[place + 1]) if place + 1 < len(files) else newest + 1
+                kept, damaged_bytes = _readable(path)
+                lost_bytes += damaged_bytes
+                end = max([following - 1, *kept])
+                missing = [number for number in range(expected, end + 1) if number not in kept]
+                if missing or damaged_bytes:
+                    self._put_aside(path.relative_to(self._folder).as_posix())
+                    target = log / f"{expected:020d}.log"
+                    write_records(target, {number: LOST for number in missing} | kept)
+                    lost += missing
+                for number, payload in kept.items():
+                    _take_figures(figures, payload, found_at=number, checkpoint=checkpoint)
+                expected = end + 1
+            if not files and newest:
+                lost = list(range(first, newest + 1))
+                write_records(log / f"{first:020d}.log", dict.fromkeys(lost, LOST))
+                expected = newest + 1
+            if lost:
+                self.told.append(f"records of the journal lost: {_ranges(lost)}")
+                if checkpoint is None or lost[-1] > checkpoint.last:
+                    skipped = (lost_bytes or _UNKNOWN_BYTES) // _ELEMENT_BYTES + 1
+                    expected += self._skip_seqs(sorted(log.glob("*.log"))[-1], expected, figures, skipped)
+            mark.note(expected - 1)
+
+    def _skip_seqs(self, path: Path, number: int, figures: dict[str, list[Any]], skipped: int) -> int:
+        """Note for each stream that its seqs go on behind those that the lost records may have given."""
+        notes = {}
+        for place, (stream, each) in enumerate(sorted(figures.items())):
+            ahead = [*each[:3], each[3] + skipped, *each[4:]]
+            note = {"kind": "input", "stream": stream, "elements": [], "figures": ahead}
+            notes[number + place] = json.dumps(note, separators=(",", ":")).encode() + b"\n"
+            self.told.append(f"seqs of the stream {stream} go on at {ahead[3]}")
+        if notes:
+            write_records(path, {at: payload for at, payload, _ in records(path)} | notes)
+        return len(notes)
+
+    # --- the store ------------------------------------------------------------------------------
+
+    def _version(self) -> int:
+        with suppress(sqlite3.Error, LookupError, ValueError), reading(self._folder / "changes.sqlite") as db:
+            return change_faults.facts_of(db)["version"]
+        return 0
+
+    def _newest(self, checkpoint: EngineSnapshot | None) -> int:
+        """The newest version that anything speaks of."""
+        path = self._folder / "changes.sqlite"
+        versions = [self._version(), 0 if checkpoint is None else checkpoint.version]
+        with closing(Mark(Mark.beside(path), write=False)) as mark:
+            versions.append(mark.last)
+        for members in _journal_of(self._folder):
+            if members["kind"] == "commit":
+                versions.append(members["version"])
+        return max(versions)
+
+    def _repair_changes(self, found: Found) -> None:
+        quads = found.of("quads")
+        if quads is not None and any("gone" in fault or "read" in fault for fault in quads.faults):
+            self.told.append("neither the change log nor the quads can be read: restore a backup")
+            return
+        version = self._newest(found.checkpoint) + 1
+        path = self._folder / "changes.sqlite"
+        self._put_aside(*(f"changes.sqlite{suffix}" for suffix in ("", "-wal", "-shm", ".mark")))
+        store = Store(str(self._folder / "quads"))
+        counts = count_store(store)
+        del store
+        now = system_clock_ms()
+        commit = bulk_commit(version, now, {}, counts, "repaired")
+        log = SqliteChangeLog(path, durable=True, retention=Retention())
+        with closing(log):
+            log.append([commit or Commit(version, now, exact=False)], keys_of_counts(counts))
+            log.mark_checkpoint(version)
+        self.told.append(
+            f"the change log begins anew at version {version} with {sum(counts.values())} quads: changes "
+            "before it are not told any more, and the newest of them may be lost"
+        )
+
+    def _repair_quads(self) -> None:
+        path = self._folder / "changes.sqlite"
+        with reading(path) as db:
+            whole = db.execute("SELECT min(version) = 1 AND min(exact) = 1 FROM commits").fetchone()[0]
+        if not whole:
+            self.told.append("the quads cannot be made again from the change log: restore a backup")
+            return
+        self._put_aside("quads")
+        Store(str(self._folder / "quads")).flush()
+        log = SqliteChangeLog(path, durable=True, retention=Retention())
+        with closing(log):
+            log.mark_checkpoint(0)
+        self.told.append("the quads are made again from the change log at the next start")
+
+    # --- the registry ---------------------------------------------------------------------------
+
+    def _repair_registry(self, checkpoint: EngineSnapshot | None) -> None:
+        self._put_aside(*(f"{REGISTRY}{suffix}" for suffix in ("", "-wal", "-shm", ".mark")))
+        aside = self._aside / REGISTRY
+        with Registry.open(default_url(self._folder)) as registry:
+            if aside.exists():
+                with closing(Database(default_url(self._folder))) as database:
+                    kept, lost = soundness.salvage(aside, database)
+                self.told.append(
+                    f"of the registry {kept} rows are kept, {lost} were damaged or cannot be read"
+                )
+            known = {record.name for record in registry.list_queries()}
+            for members in _registered(self._folder, checkpoint):
+                name = members["name"]
+                if name not in known and not registry.was_dropped(name):
+                    options = {"options": members["options"], "created_ms": members["created"]}
+                    registry.add_query(
+                        QueryRecord(name=name, text=members["text"], dialect=members["dialect"], **options)
+                    )
+                    self.told.append(f"the query {name} is registered again from the journal")
+
+
+def _readable(path: Path) -> tuple[dict[int, bytes], int]:
+    """The records of a file that can be read, by number, and how many bytes cannot."""
+    kept = {number: payload for number, payload, _ in records(path)}
+    offset, last = whole_part(path)
+    data = path.read_bytes()
+    behind = dict(records_behind(data, offset, last + 1))
+    size = sum(16 + len(payload) for payload in behind.values())
+    return kept | behind, len(data) - offset - size
+
+
+def _journal_of(folder: Path) -> Iterable[dict[str, Any]]:
+    """The heads of all records that can be read, oldest first."""
+    for path in sorted((folder / "engine" / "input").glob("*.log")):
+        for payload in _readable(path)[0].values():
+            with suppress(ValueError):
+                yield json.loads(payload.partition(b"\n")[0])
+
+
+def _take_figures(
+    figures: dict[str, list[Any]], payload: bytes, *, found_at: int, checkpoint: EngineSnapshot | None
+) -> None:
+    """The newest figures of a stream: those of its last record."""
+    if checkpoint is None or found_at > checkpoint.last:
+        with suppress(ValueError):
+            members = json.loads(payload.partition(b"\n")[0])
+            if members["kind"] == "input" and "figures" in members:
+                figures[members["stream"]] = members["figures"]
+
+
+def _registered(folder: Path, checkpoint: EngineSnapshot | None) -> list[dict[str, Any]]:
+    """What checkpoint and journal know of the queries that were registered at the end."""
+    known = {} if checkpoint is None else {each.name: each.members for each in checkpoint.queries}
+    for members in _journal_of(folder):
+        match members["kind"]:
+            case "attach" | "reserve":
+                known[members["name"]] = members
+            case "detach" if members["dropped"]:
+                known.pop(members["name"], None)
+    return list(known.values())
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Numbers as ranges: 3 to 5, 9."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in parts)
+
+
+def repair(folder: Path) -> tuple[Found, list[str]]:
+    """Drop what is damaged; what a check finds afterwards, and what was done.
+
+    Raises:
+        StoreFormatError: something stands in the way that only a backup helps against.
+    """
+    work = Repair(folder)
+    try:
+        found = work.run()
+    except (OSError, RuntimeError, sqlite3.Error) as error:
+        done = "; ".join(work.told) or "nothing was changed"
+        raise StoreFormatError(
+            f"{folder} cannot be repaired: {error} ({done})", hint="restore the folder from a backup"
+        ) from error
+    except QuadrillError as error:
+        raise StoreFormatError(f"{folder} cannot be repaired: {error.message}", hint=error.hint) from error
+    return found, work.told
