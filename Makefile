@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN ?= $(VENV)/bin
 
-.PHONY: help dev check types imports test test-fast test-all bench soak links
+.PHONY: help dev check types imports test test-fast test-all bench soak links lock
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,12 @@ test-all: ## everything, the slow sweeps too
 
 soak: ## half an hour of steady load on a real server; MINUTES=3 for a short one
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30)
+
+lock: ## renew the versions and hashes that the images of docker/ install; needs uv
+	uv pip compile -q pyproject.toml docker/build.in --extra postgres --generate-hashes --python-version 3.11 \
+	  --no-header --no-annotate --upgrade -o docker/requirements.lock
+	uv pip compile -q pyproject.toml docker/build.in --extra postgres --extra spark --generate-hashes --python-version 3.11 \
+	  --no-header --no-annotate --upgrade -o docker/requirements-spark.lock
 
 bench: ## all benchmarks, ratios of one run; writes the tables and plots of docs/performance.md
 	$(BIN)/python -m benchmarks

@@ -6,12 +6,15 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from quadrill.app.config import Settings
 
@@ -38,6 +41,96 @@ def test_the_packages_of_the_project_are_all_copied() -> None:
     text = (DOCKER / "Dockerfile").read_text()
     for folder in ("app", "continuous", "store", "migrations", "static"):
         assert f"COPY {folder} ./{folder}" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "extras"),
+    [("requirements.lock", ("postgres",)), ("requirements-spark.lock", ("postgres", "spark"))],
+)
+def test_the_lock_files_hold_every_requirement_with_its_hashes(name: str, extras: tuple[str, ...]) -> None:
+    locked: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\S)", (DOCKER / name).read_text().strip()):
+        found = re.match(r"([\w.-]+)(?:\[[\w,]+\])?==([\w.]+)", entry)
+        assert found, entry[:60]
+        assert "--hash=sha256:" in entry, found.group(1)
+        locked[found.group(1).lower()] = found.group(2)
+    project = tomllib.loads((DOCKER.parent / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *(each for extra in extras for each in project["optional-dependencies"][extra]),
+    ]
+    for text in wanted:
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(locked[requirement.name.lower()]), text
+    assert f"--require-hashes --no-deps -r docker/{name}" in (DOCKER / "Dockerfile").read_text()
+
+
+def test_services_have_limits_and_no_more_rights_than_they_need(composition: dict[str, Any]) -> None:
+    for name, service in composition["services"].items():
+        assert service["init"] is True, name
+        assert "mem_limit" in service, name
+        assert "no-new-privileges:true" in service["security_opt"], name
+        if name != "registry":
+            assert service["read_only"] is True, name
+            assert service["cap_drop"] == ["ALL"], name
+
+
+def test_the_cluster_has_a_secret(composition: dict[str, Any]) -> None:
+    for name in ("server", "spark-master", "spark-worker"):
+        assert composition["services"][name]["secrets"] == ["spark_secret"]
+    assert composition["secrets"]["spark_secret"]["file"] == "./spark_secret"
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="needs a POSIX shell")
+@pytest.mark.parametrize("secret", ["", "s3cret"])
+def test_a_secret_that_is_mounted_becomes_sparks_own_configuration(secret: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(secret)
+    # A command of that name stands for quadrill and tells what Spark would read.
+    told = tmp_path / "quadrill"
+    told.write_text(
+        '#!/bin/sh\ncat "${SPARK_CONF_DIR:-/nowhere}/spark-defaults.conf" 2>/dev/null\n'
+        'stat -c %a "${SPARK_CONF_DIR:-/}"/*\n'
+    )
+    told.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SPARK_SECRET_FILE": str(tmp_path / "secret")}
+    ran = subprocess.run(
+        ["sh", str(DOCKER / "entrypoint.sh"), "serve"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if secret:
+        assert "spark.authenticate true" in ran.stdout
+        assert "spark.authenticate.secret s3cret" in ran.stdout
+        assert ran.stdout.splitlines()[-1] == "600"
+    else:
+        assert "spark.authenticate" not in ran.stdout
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    # Only the programs are other ones: those of the unit are not installed here.
+    text = (DOCKER / "quadrill.service").read_text()
+    unit = tmp_path / "quadrill.service"
+    unit.write_text(re.sub(r"^ExecStart=\S+", f"ExecStart={sys.executable}", text, flags=re.M))
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
+    )
+    assert [line for line in checked.stderr.splitlines() if "quadrill.service" in line] == []
+
+
+def test_the_unit_ends_servers_softly_and_gives_them_no_rights() -> None:
+    unit = dict(
+        line.split("=", 1)
+        for line in (DOCKER / "quadrill.service").read_text().splitlines()
+        if "=" in line and line[0] != "#"
+    )
+    assert unit["KillSignal"] == "SIGTERM"
+    assert int(unit["TimeoutStopSec"]) >= 30
+    assert unit["CapabilityBoundingSet"] == ""
+    assert unit["NoNewPrivileges"] == unit["DynamicUser"] == "yes"
+    assert int(unit["LimitNOFILE"]) >= 4096
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="needs a POSIX shell")
