@@ -33,7 +33,7 @@ from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
 from .meters import Stages
-from .queries.catalogue import Entry
+from .queries.catalogue import QueryFigures
 from .queries.registration import Registration
 from .recovery.recovery import Recovery
 from .scheduler.turn_kinds import CommitTurn
@@ -47,18 +47,6 @@ _RATED_COMMITS = 200
 """How many commits of the change log the rates of graphs begin with at a start."""
 _RATED_GRAPHS = 50
 """Graphs whose rates are told: each is a series of its own to whoever collects them."""
-
-
-class QueryFigures(NamedTuple):
-    """One query; ``state_quads`` are those in windows and waiting elements."""
-
-    name: str
-    state: str
-    evaluations: int
-    events: int
-    subscribers: int
-    kept_events: int
-    state_quads: int
 
 
 class EngineFigures(NamedTuple):
@@ -208,10 +196,7 @@ class Engine(StreamService, QueryService):
     def figures(self) -> EngineFigures:
         """What the engine holds and how long its stages take, cheaply."""
         parts = self.parts
-        # Between two inputs, so that windows do not change while they are counted.
-        with parts.sequencer.paused:
-            queries = [_figures_of(entry) for entry in parts.catalogue.entries()]
-            lookups = sum(len(each.static.looked_up()) for each in parts.running())
+        queries = parts.sequencer.look(parts.catalogue.figures)
         return EngineFigures(
             stages=parts.turns.stages,
             queue_inputs=parts.turns.waiting.qsize(),
@@ -219,7 +204,7 @@ class Engine(StreamService, QueryService):
             idempotency_keys=len(parts.acceptor.receipts),
             graphs=parts.rates.liveliest(parts.clock.now_ms(), _RATED_GRAPHS),
             static_tables=(len(parts.statics.held()), parts.statics.rows()),
-            static_lookups=lookups,
+            static_lookups=sum(each.lookups for each in queries),
             sources=parts.sources.figures(),
             streams=sorted(parts.streams, key=lambda each: each.name),
             queries=queries,
@@ -275,17 +260,6 @@ class Engine(StreamService, QueryService):
                 return
             if not parts.views.wait(deadline):
                 raise TimeoutError(f"views were not written within {timeout} seconds")
-
-
-def _figures_of(entry: Entry) -> QueryFigures:
-    running, feed = entry.running, entry.feed
-    told = (feed.events, feed.subscribers, feed.kept)
-    if running is None:
-        state = entry.state if entry.pending is None else "materialising"
-        return QueryFigures(entry.name, state, 0, *told, 0)
-    running.settle()
-    size = running.timeline.state_size()
-    return QueryFigures(entry.name, running.state, running.evaluations, *told, size)
 
 
 __all__ = ["Engine", "EngineSettings", "InputError", "Registration"]

@@ -141,7 +141,7 @@ class Budget:
             return sys.maxsize
         limits, took_ms = self.limits, (time.monotonic() - self.since) * 1000
         if self.stop:
-            raise BudgetError(self.stop, where=where, code="cancelled")
+            raise BudgetError(self.stop, where=where, again=False, code="cancelled")
         if limits.rows and made > limits.rows:
             raise BudgetError(
                 f"one evaluation makes {made} rows or more, its limit (max_rows) is {limits.rows}",

@@ -17,6 +17,7 @@ A record is one line of JSON and N-Quads behind it. Kinds:
     behind    the rows of a static part are not known from a version on
     epoch     the folder is a copy and goes its own way: ids and seqs go on behind a number
     swap      they were read anew at a version
+    failed    an evaluation took too long, or was called off: it is not tried again
     seen      which version a refresh of static parts read, where that is not the last commit's
 """
 

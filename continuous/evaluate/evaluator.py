@@ -6,7 +6,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 
 from pyoxigraph import NamedNode, Quad
 
@@ -36,6 +36,7 @@ from ..static.table import Changes
 from ..static.table_registry import TableRegistry
 from ..windows.encoded import EngineTerms, WindowKey
 from ..windows.operator import LiveContent
+from ..windows.reports import Evaluation
 
 Windows = Iterable[tuple[WindowKey, Any]]
 """The contents of the windows of a query, each of the kind that its evaluator gave (`content_of`)."""
@@ -168,6 +169,34 @@ class Evaluator(ABC):
     def _held_rows(self) -> Iterator[IdRow]:
         """The rows of ids that it needs, in the order in which they are made from others (`store.sweep`)."""
         yield from self.statics.steps.waiting()
+
+
+class CommonSeat(Protocol):
+    """The place of a query in a plan of several, which evaluates it (`groups`)."""
+
+    seen: int
+
+    @property
+    def state(self) -> PlanState:
+        """The plan at work."""
+        ...
+
+    @property
+    def budget(self) -> Budget:
+        """What an evaluation of the plan may cost."""
+        ...
+
+    def shown_after(self, number: int) -> tuple[Evaluation, int] | None:
+        """The newest evaluation that may be shown and its version, if later than that of a number."""
+        ...
+
+    def settle(self) -> None:
+        """Bring the query's figures to the plan's newest evaluation."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """How many queries are evaluated together, and this one's constants where they differ."""
+        ...
 
 
 def weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:

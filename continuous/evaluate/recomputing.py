@@ -150,6 +150,8 @@ class ReferenceEvaluator(Evaluator):
             given.update(contents)
             self._functions.begin(at, self._load(given))
             found = self._workspace.query(self._text(list(given)), len(self.columns), self._functions)
+        # Oxigraph cannot be stopped, so this is found out behind it.
+        self.budget.check(1 if isinstance(found, bool) else len(found), self)
         if isinstance(found, bool):
             return Answer((), boolean=found)
         return Answer(self.vars, found, self.ordered, before=self.kept)

@@ -65,6 +65,11 @@ class Seat:
         """The plan at work."""
         return self.plan.state
 
+    @property
+    def budget(self) -> Budget:
+        """What an evaluation of the plan may cost."""
+        return self.plan.budget
+
     def settle(self) -> None:
         """Bring the query's figures to the plan's newest evaluation."""
         record, running = self.plan.record, self.running

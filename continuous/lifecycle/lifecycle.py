@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +15,6 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import QuadrillError
 from quadrill.store.registry.records import QueryRecord
 
-from ..algebra.rewrites import prepare as rewritten
 from ..errors import EngineStoppedError
 from ..evaluate.evaluator import Evaluator
 from ..output.feed import Feed
@@ -24,7 +24,8 @@ from ..queries.prepare import PreparedQuery, prepare
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..remote.query import QuerySources
-from ..remote.spec import SourceSpec, remote_graphs_of, services_of, specs_of
+from ..remote.spec import SourceSpec, specs_of
+from ..scheduler.sequencer import PATIENCE_S
 from ..scheduler.turn_kinds import AttachTurn, DetachTurn, GiveUpTurn, ReserveTurn, StreamTurn
 from ..streams.accept import StreamState
 from .parts import EngineParts
@@ -32,6 +33,8 @@ from .parts import EngineParts
 log = logging.getLogger("quadrill.continuous")
 
 
+_GRACE = 4.0
+"""A replay gives an evaluation this much more time: what was in time before must be so again."""
 _MOST_RESTARTS, _RESTART_SPAN_MS = 3, 600_000
 """A query that fails a fourth time within ten minutes stays failed."""
 
@@ -65,10 +68,7 @@ class QueryLifecycle:
         query, store = prepared.query, self.parts.store
         if specs is None:
             timed, allows = isinstance(prepared.refresh, int), store.allowed_hosts.allows
-            graphs = remote_graphs_of(query, store.graph_exists, lambda iri: timed or allows(iri))
-            # Rewriting brings no SERVICE call along.
-            calls = next(services_of(query.root), None) is not None
-            specs = specs_of(query, rewritten(query) if calls else query.root, graphs)
+            specs = specs_of(query, store.graph_exists, lambda iri: timed or allows(iri))
         if not specs:
             return prepared
         return replace(prepared, sources=QuerySources(specs, self.parts.sources, query.base_iri))
@@ -139,7 +139,9 @@ class QueryLifecycle:
             kept = {} if start is None else parts.streams.kept_now()
             turn = parts.turns.submit(AttachTurn(running, reset, replay_from, kept), "attach", **members)
         # A restart comes between two turns: its own comes after those that wait.
-        return parts.sequencer.finish(turn) or 0
+        with suppress(TimeoutError):
+            return parts.sequencer.finish(turn, PATIENCE_S if replay_from is None else None) or 0
+        return 0
 
     def make_running(
         self, entry: Entry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
@@ -165,6 +167,8 @@ class QueryLifecycle:
             running.view = View(entry.name, prepared.into_graph, evaluator.construct)
         if paused:
             running.state = "paused"
+        if self.parts.turns.seen is not None:
+            running.evaluator.budget.grace = _GRACE
         entry.running = running
         return running
 

@@ -6,6 +6,7 @@ import json
 import time
 from concurrent.futures import wait
 from contextlib import ExitStack, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
@@ -20,11 +21,14 @@ from ..queries.catalogue import Entry, Making
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
+from ..scheduler.sequencer import PATIENCE_S
 from ..scheduler.turn_kinds import ChangeTurn, RefreshTurn, StateTurn
 from ..static.reading import Progress, entered
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 
+_LONG_S = 0.5
+"""An evaluation that takes longer than this is called off by who pauses or drops its query."""
 _LAST_WRITE_S = 5.0
 """How long a drop waits for what its view has still to write."""
 
@@ -189,11 +193,11 @@ class QueryService:
         if pending is not None:
             return describe.describe_pending(pending, entry.created_ms)
         if running is None:
-            return describe.describe_failed(entry) if entry.state == "failed" else None
-        with self.parts.sequencer.paused:
-            if entry.running is not running:
-                return None
-            document = describe.describe_running(running, self.parts.streams.find, now)
+            return describe.describe_failed(entry) if entry.state in ("failed", "paused") else None
+        find = self.parts.streams.find
+        document = self.parts.sequencer.look(partial(describe.describe_running, running, find, now))
+        if entry.running is not running:
+            return None
         document["graphs"] = describe.describe_graphs(running.prepared, self.parts.rates, now)
         return document
 
@@ -214,16 +218,13 @@ class QueryService:
             code: with the generated source of the plan, None where there is none.
         """
         document = self.describe(name)
-        entry = self.parts.catalogue.get(name)
-        source = None
-        with self.parts.sequencer.paused:
-            running = entry.running
-            if running is not None:
-                plan = running.explained
-                document["plan"] = None if plan is None else plan.explain(analyze=analyze)
-                none = {"operators": [], "steps": 0, "timed_steps": 0}
-                document |= none if plan is None else plan.measured()
-                source = None if plan is None else plan.code
+        running, source = self.parts.catalogue.get(name).running, None
+        if running is not None:
+            plan, none = running.explained, {"operators": [], "steps": 0, "timed_steps": 0}
+            if plan is not None:
+                document["plan"] = self.parts.sequencer.look(partial(plan.explain, analyze=analyze))
+            document |= none if plan is None else self.parts.sequencer.look(plan.measured)
+            source = None if plan is None else plan.code
         query = None if running is None else running.prepared.query
         found = describe.explain_document(document, query, analyze=analyze)
         return found | {"code": source} if code else found
@@ -234,8 +235,12 @@ class QueryService:
         Raises:
             InputError: another member or a wrong value.
         """
+        stopped = changes == {"state": "paused"} and self._call_off(name)
         with self.parts.admin:
             entry = self._begun(name)
+            if stopped and entry.running is not None:
+                self._lay_aside(entry, entry.running)
+                return self.describe(name)
             state, registration = self.parts.catalogue.changed(entry, changes)
             self.parts.turns.require_writable()
             if registration != entry.registration:
@@ -253,6 +258,20 @@ class QueryService:
                 self.parts.catalogue.set_state(entry, state, None)
                 self.parts.sequencer.perform(StateTurn(running, state), "state", name=name, state=state)
             return self.describe(name)
+
+    def _call_off(self, name: str) -> bool:
+        """End the evaluation of a query that is at work for long; True when there is one."""
+        entry = self.parts.catalogue.find(name)
+        return entry is not None and entry.running is not None and entry.running.call_off(_LONG_S)
+
+    def _lay_aside(self, entry: Entry, running: RunningQuery) -> None:
+        """A query whose evaluation was called off is paused without its windows: it begins anew later."""
+        with suppress(TimeoutError):
+            self.parts.sequencer.wait_for_all(PATIENCE_S)
+        self.parts.sequencer.perform(StateTurn(running, "paused"), "state", name=entry.name, state="paused")
+        if running.state == "failed":
+            entry.running = None
+        self.parts.catalogue.set_state(entry, "paused", running.error)
 
     def refresh(self, name: str) -> dict[str, Any]:
         """Refresh a query's static parts now; its description.
@@ -311,6 +330,7 @@ class QueryService:
             name: the query.
             with_graph: the graph of its view is dropped, too; by default it stays and is everybody's.
         """
+        self._call_off(name)
         with self.parts.admin:
             entry = self.parts.catalogue.get(name)
             self.parts.turns.require_writable()

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyoxigraph import NamedNode
 
@@ -162,6 +162,19 @@ class Entry:
         return None if pending is None else pending.prepared
 
 
+class QueryFigures(NamedTuple):
+    """One query; ``state_quads`` are those in windows and waiting elements, ``lookups`` of static parts."""
+
+    name: str
+    state: str
+    evaluations: int
+    events: int
+    subscribers: int
+    kept_events: int
+    state_quads: int
+    lookups: int
+
+
 class QueryCatalogue:
     """Names, their queries and what was dropped."""
 
@@ -186,6 +199,10 @@ class QueryCatalogue:
         """All entries in the order of registration."""
         with self._lock:
             return list(self._entries.values())
+
+    def figures(self) -> list[QueryFigures]:
+        """What can be told of each query without describing it."""
+        return [_figures_of(entry) for entry in self.entries()]
 
     def state_size(self) -> int:
         """Quads in the windows of all queries, each as often as a window holds it."""
@@ -412,3 +429,14 @@ def _read_by(prepared: PreparedQuery) -> set[Made]:
 def _is_read(made: Made, read: set[Made]) -> bool:
     """True when what is made there can change the answer of a query that reads this."""
     return made in read or (made[0] == "graph" and _EVERY_GRAPH in read)
+
+
+def _figures_of(entry: Entry) -> QueryFigures:
+    running, feed = entry.running, entry.feed
+    told = (feed.events, feed.subscribers, feed.kept)
+    if running is None:
+        state = entry.state if entry.pending is None else "materialising"
+        return QueryFigures(entry.name, state, 0, *told, 0, 0)
+    running.settle()
+    held = (running.timeline.state_size(), len(running.static.looked_up()))
+    return QueryFigures(entry.name, running.state, running.evaluations, *told, *held)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import InitVar, dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
@@ -16,7 +16,7 @@ from quadrill.store.errors import QuadrillError
 
 from ..durable.turns import TurnQueue
 from ..errors import BudgetError
-from ..evaluate.evaluator import Evaluator, Windows
+from ..evaluate.evaluator import CommonSeat, Evaluator, Windows
 from ..inputs import StreamInput
 from ..meters import Meter
 from ..output.emission import ChangedAnswer, CurrentAnswer, Emission, EmitElement, Moment, emission_of
@@ -32,29 +32,6 @@ from ..windows.timeline import QueryTimeline
 from .prepare import PreparedQuery
 
 State = OneOf["running", "paused", "failed"]
-
-
-class CommonSeat(Protocol):
-    """The place of a query in a plan of several, which evaluates it (`groups`)."""
-
-    seen: int
-
-    @property
-    def state(self) -> PlanState:
-        """The plan at work."""
-        ...
-
-    def shown_after(self, number: int) -> tuple[Evaluation, int] | None:
-        """The newest evaluation that may be shown and its version, if later than that of a number."""
-        ...
-
-    def settle(self) -> None:
-        """Bring the query's figures to the plan's newest evaluation."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """How many queries are evaluated together, and this one's constants where they differ."""
-        ...
 
 
 @dataclass(eq=False, repr=False)
@@ -314,6 +291,15 @@ class RunningQuery:
         document = {"at": self.timeline.instant, "error": self.error, "code": code}
         self.feed.publish([("error", one_line(document))])
 
+    def call_off(self, after_s: float) -> bool:
+        """End the evaluation at work if it has taken so long, in any thread; True when there is one."""
+        budgets = [each.budget for each in (self.evaluator, self.seat) if each is not None]
+        if self.state == "failed" or not any(0 < each.since < time.monotonic() - after_s for each in budgets):
+            return False
+        for each in budgets:
+            each.stop = f"an evaluation of {self.name} was called off: the query was paused or dropped"
+        return True
+
     # --- with others of the same windows --------------------------------------------------------
 
     def enter_group(
@@ -373,11 +359,7 @@ class RunningQuery:
             self.evaluate(Evaluation(at, "tick"), now_ms, self.timeline.windows.contents)
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
-        """Tell what follows from what the windows hold at an instant.
-
-        Raises:
-            BudgetError: it costs too much, or did before a restart.
-        """
+        """Tell what follows from what the windows hold at an instant, unless it costs too much."""
         if self.fate is not None and self.evaluations >= self.fate[0]:
             raise self.fate[1]
         if self.static.stale:

@@ -210,6 +210,8 @@ class Recovery:
         parts.turns.seen = None
         parts.store.forward(parts.store.logged_version)
         for entry in parts.catalogue.entries():
+            if entry.running is not None:
+                entry.running.evaluator.budget.grace = 1.0
             if not entry.feed.end_of_replay():
                 self._problems.append(f"the end of the journal is lost: the feed {entry.name} begins anew")
             if entry.feed.incomplete:

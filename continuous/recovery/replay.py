@@ -16,6 +16,7 @@ from quadrill.store.errors import GoneError, QuadrillError
 
 from ..durable.journal import Journal, JournalRecord, input_of
 from ..durable.turns import InputTurn, Turn
+from ..errors import BudgetError
 from ..evaluate.evaluator import Evaluator
 from ..inputs import StreamInput
 from ..lifecycle.lifecycle import QueryLifecycle, sentence_of
@@ -41,6 +42,8 @@ class Replay:
         self.past = Past()
         # See `TurnQueue.seen`.
         self.seen: dict[tuple[int, str], int] = {}
+        # By turn: the queries that failed there by time.
+        self._fates: dict[int, list[dict[str, Any]]] = {}
 
     def read(self, processed: int, last: int, *, usable: bool) -> list[JournalRecord]:
         """Fill streams with what they retain; the records that have to take their turns again.
@@ -56,6 +59,8 @@ class Replay:
             match record.kind:
                 case "seen":
                     self.seen[members["turn"], members["query"]] = members["version"]
+                case "failed":
+                    self._fates.setdefault(members["turn"], []).append(members)
                 case "behind":
                     if record.number > processed:
                         self.past.behind.update(_tables_of(members))
@@ -81,6 +86,8 @@ class Replay:
         self._journal.reached("in-replay")
         try:
             turn = self._turn_of(record, members, counted=counted)
+            for fate in self._fates.get(record.number, ()):
+                self._doom(fate)
             if turn is not None:
                 self._run(turn, record.number, members.get("now", 0))
         except QuadrillError as error:
@@ -94,6 +101,13 @@ class Replay:
 
     def _epoch_turn(self, epoch: int) -> Turn:
         return kinds.BetweenTurns(lambda: self._parts.begin_epoch(epoch))
+
+    def _doom(self, fate: Mapping[str, Any]) -> None:
+        """A query failed in the turn that comes: it does so again, without being evaluated."""
+        entry = self._parts.catalogue.find(fate["query"])
+        if entry is not None and entry.running is not None:
+            self._parts.router.part(entry.running)
+            entry.running.fate = (fate["after"], BudgetError(fate["error"], code=fate["code"]))
 
     def take_commits(self) -> None:
         """Commits that were durable before anybody noted their turn take it now, one by one."""
@@ -176,6 +190,8 @@ class Replay:
                 return kinds.RefreshTurn(entry.name, members["cause"])
             case "state" if entry is not None and running is not None:
                 entry.state = members["state"]
+                if running.state == "failed":
+                    entry.running = None
                 return kinds.StateTurn(running, members["state"])
             case "registration" if entry is not None and running is not None:
                 before = entry.registration

@@ -13,6 +13,7 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.quads.quad_store import QuadStore
 
+from .periods import Period
 from .spec import SourceSpec
 
 _HOUR, _DAY = 3_600_000, 86_400_000
@@ -52,6 +53,14 @@ SELECT ?how WHERE {
   UNION { ?set dady:dynamics ?dynamics . ?dynamics a ?how }
 }
 """
+
+
+def period_of(store: QuadStore, spec: SourceSpec, asked: int | str) -> Period | None:
+    """How often a source is fetched for a query that is refreshed as ``asked``; None: as the setting says."""
+    if asked != "trigger":
+        return Period(asked if isinstance(asked, int) else None, "query")
+    described = described_every_ms(store, spec)
+    return None if described is None else Period(described or None, "description")
 
 
 def described_every_ms(store: QuadStore, spec: SourceSpec) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from typing import Literal as OneOf
@@ -15,6 +15,7 @@ from quadrill.store.errors import UnsupportedError
 from ..algebra.build import children, expressions, sub_expressions
 from ..algebra.nodes import Algebra, Exists, Service, Var
 from ..algebra.query import ContinuousQuery
+from ..algebra.rewrites import prepare
 from ..algebra.text import SparqlText
 from ..algebra.variables import in_scope
 
@@ -89,33 +90,20 @@ def services_of(node: Algebra) -> Iterator[Service]:
 
 
 def specs_of(
-    query: ContinuousQuery, root: Algebra, remote_graphs: Iterable[NamedNode]
-) -> tuple[SourceSpec, ...]:
-    """Every source of a query, each once.
-
-    Args:
-        query: the query.
-        root: its algebra after the rewritings.
-        remote_graphs: those graphs of its FROM clauses that are not in the store.
-    """
-    found = [service_spec(call, query.base_iri) for call in services_of(root)]
-    found += [SourceSpec("graph", graph.value) for graph in remote_graphs]
-    return tuple(dict.fromkeys(found))
-
-
-def remote_graphs_of(
     query: ContinuousQuery, exists: Callable[[NamedNode], bool], fetched: Callable[[str], bool]
-) -> tuple[NamedNode, ...]:
-    """The graphs of FROM and FROM NAMED that have to be fetched.
+) -> tuple[SourceSpec, ...]:
+    """Every source of a query, each once: its SERVICE calls, and the graphs that have to be fetched.
 
     Args:
         query: the query.
         exists: tells whether the store lists a graph.
         fetched: tells of an IRI of the web whether a graph that is not in the store is one to fetch.
     """
-    named = dict.fromkeys((*query.dataset.default, *query.dataset.named))
-    return tuple(
-        graph
-        for graph in named
-        if graph.value.startswith(("http://", "https://")) and not exists(graph) and fetched(graph.value)
-    )
+    # Rewriting brings no SERVICE call along.
+    calls = next(services_of(query.root), None) is not None
+    found = [service_spec(call, query.base_iri) for call in services_of(prepare(query))] if calls else []
+    for graph in dict.fromkeys((*query.dataset.default, *query.dataset.named)):
+        iri = graph.value
+        if iri.startswith(("http://", "https://")) and not exists(graph) and fetched(iri):
+            found.append(SourceSpec("graph", iri))
+    return tuple(dict.fromkeys(found))

@@ -15,10 +15,8 @@ from ..queries.catalogue import Entry, Pending, QueryCatalogue
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
-from ..remote.described import described_every_ms
-from ..remote.periods import Period
+from ..remote.described import period_of
 from ..remote.source_registry import SourceRegistry
-from ..remote.spec import SourceSpec
 from ..results import one_line
 from ..settings import EngineSettings
 from ..streams.registry import StreamRegistry
@@ -146,14 +144,8 @@ class Attachments:
 
         Where it does not say, a description of the source in the data does, or else the setting.
         """
-        asked = prepared.refresh
-        periods: dict[SourceSpec, Period | None] = {}
-        for spec in prepared.source_specs:
-            if asked == "trigger":
-                described = described_every_ms(self._store, spec)
-                periods[spec] = None if described is None else Period(described or None, "description")
-            else:
-                periods[spec] = Period(asked if isinstance(asked, int) else None, "query")
+        specs = prepared.source_specs
+        periods = {spec: period_of(self._store, spec, prepared.refresh) for spec in specs}
         if periods or name in self._sources.readers:
             self._sources.read_by(name, periods)
 

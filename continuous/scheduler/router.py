@@ -218,7 +218,10 @@ class Router:
             self.forget(running)
 
     def set_state(self, running: RunningQuery, state: QueryState) -> None:
-        """Pause or resume a query."""
+        """Pause or resume a query, which may have failed since that was asked for."""
+        if running.state == "failed":
+            return
+        running.evaluator.budget.stop = ""
         self.part(running)
         self._leave_group(running)
         running.state = state
@@ -359,6 +362,10 @@ class Router:
         if not isinstance(error, QuadrillError):
             log.error("the query %s failed", running.name, exc_info=error)
         running.fail(error)
+        if isinstance(error, BudgetError) and not error.again:
+            # A replay would come further, or to the same end once more.
+            told = {"after": running.evaluations, "error": running.error, "code": error.code}
+            self._turns.note_of_turn("failed", turn=self._turns.number, query=running.name, **told)
         if event is not None and (isinstance(error, BudgetError) or not isinstance(error, LimitError)):
             reason: Reason = "budget" if isinstance(error, BudgetError) else "failed"
             self._streams.keep_failed(event, running.timeline.instant, running.name, running.error, reason)

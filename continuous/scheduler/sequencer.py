@@ -10,12 +10,13 @@ journal gives every event that was seen once more, with its id.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.threads import Threads
@@ -30,12 +31,16 @@ from . import turn_kinds as kinds
 from .attachments import Attachments
 from .router import Router
 
+T = TypeVar("T")
 log = logging.getLogger("quadrill.continuous")
 
 _BATCH = 64
 """Turns at most between two settlings and two looks at the clock, so that time goes on under load."""
 _NOTED = 512
 """Times of turns that are counted together."""
+PATIENCE_S = 1.0
+"""So long who manages queries waits for a turn, and nobody waits again to look at what is at work."""
+_MOMENT_S, _TRIES = 0.1, 20
 _RETRY_SECONDS = 0.25
 _NEGLECTED_SECONDS = 0.05
 """A push that does not wait for the log leaves its record to others this long."""
@@ -60,6 +65,7 @@ class Sequencer:
     threads: Threads
     paused: threading.RLock = field(default_factory=threading.RLock)
     _worker: int | None = None
+    _missed: float = 0.0
 
     # --- working off ----------------------------------------------------------------------------
 
@@ -115,9 +121,35 @@ class Sequencer:
             self.turns.journal.log.wait(self.turns.journal.log.last)
         return result
 
-    def perform(self, turn: Turn, kind: str, **members: Any) -> Any:
-        """Note a turn in the journal and see to it that it is worked off, see `finish`."""
-        return self.finish(self.turns.submit(turn, kind, **members))
+    def perform(self, turn: Turn, kind: str, **members: Any) -> None:
+        """Note a turn in the journal and see to it that it is worked off, see `finish`.
+
+        Where what comes before takes longer than a moment, it is left in line.
+        """
+        with contextlib.suppress(TimeoutError):
+            self.finish(self.turns.submit(turn, kind, **members), PATIENCE_S)
+
+    def look(self, at: Callable[[], T]) -> T:
+        """What is found between two turns, or while one is at work that takes longer than a moment.
+
+        Once in a second somebody waits for that moment.
+        """
+        recently = time.monotonic() - self._missed < PATIENCE_S
+        held = self.paused.acquire(timeout=0 if recently else _MOMENT_S)
+        try:
+            if held:
+                return at()
+            if not recently:
+                self._missed = time.monotonic()
+            for _ in range(_TRIES):
+                try:
+                    return at()
+                except RuntimeError:  # a dictionary that changed while it was read
+                    time.sleep(_MOMENT_S / _TRIES)
+            return at()
+        finally:
+            if held:
+                self.paused.release()
 
     def call(self, work: Callable[[], Any], timeout: float | None = None) -> Any:
         """Do some work between two turns and return what it gives.

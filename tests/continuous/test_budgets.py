@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +154,96 @@ def test_it_has_failed_with_the_same_reason_after_a_restart(tmp_path: Path, endi
     life.engine.push(S, body(3), "application/n-triples", at=120_001)
     assert life.engine.describe("bad")["last_result"]["at"] == 120_001
     life.stop()
+
+
+def test_what_failed_by_time_fails_there_again_without_being_evaluated(tmp_path: Path) -> None:
+    life = Life(tmp_path / "data", ManualClock(0), limits=Limits(ms=30))
+    life.engine.register(Registration(name="bad", query=PREFIX + BAD))
+    life.engine.register(Registration(name="good", query=PREFIX + GOOD))
+    for at, count in ((1, 2), (2, 3), (3, 90)):
+        life.engine.push(S, body(count), "application/n-triples", at=at)
+    before, letters = life.engine.describe("bad"), life.engine.dead_letters(S)
+    assert "its limit (max_time) is 30 ms, in #" in before["error"]
+    told = life.told()
+    life.settings["limits"] = Limits()
+    life = life.crash()
+    after = life.engine.describe("bad")
+    assert (after["state"], after["error"]) == ("failed", before["error"])
+    assert life.engine.dead_letters(S) == letters and life.told() == told
+    life.stop()
+
+
+def test_one_of_several_with_one_plan_that_failed_by_time_fails_alone_again(tmp_path: Path) -> None:
+    text = 'SELECT ?b ?c ?d WHERE { STREAM :s [RANGE 1m] { ?b :k "%s" . ?c :k "%s" . ?d :k "%s" } }'
+    life = Life(tmp_path / "data", ManualClock(0), limits=Limits(ms=30))
+    for number in range(3):
+        life.engine.register(Registration(name=f"q{number}", query=PREFIX + text % (number, number, number)))
+
+    def entered(at: int, count: int, value: int) -> None:
+        lines = [f'<{N}b{at}-{each}> <{N}k> "{value}" .' for each in range(count)]
+        life.engine.push(S, "\n".join(lines).encode(), "application/n-triples", at=at)
+
+    entered(1, 2, 0)
+    entered(2, 2, 2)
+    assert life.engine.describe("q0")["template"], "they have one plan"
+    entered(3, 90, 1)
+    entered(4, 1, 0)
+    states = [life.engine.describe(f"q{number}")["state"] for number in range(3)]
+    assert states == ["running", "failed", "running"]
+    told = life.told()
+    life.settings["limits"] = Limits()
+    life = life.crash()
+    assert [life.engine.describe(f"q{number}")["state"] for number in range(3)] == states
+    assert life.told() == told
+    life.stop()
+
+
+@contextmanager
+def at_work(folder: Path) -> Iterator[Life]:
+    """An engine with a thread of its own that evaluates something endless."""
+    life = Life(folder, ManualClock(0), limits=Limits(), threaded=True)
+    life.engine.register(Registration(name="bad", query=PREFIX + BAD))
+    life.engine.register(Registration(name="good", query=PREFIX + GOOD))
+    life.engine.push(S, body(400), "application/n-triples", at=1)
+    time.sleep(0.7)
+    try:
+        yield life
+    finally:
+        if life.engine.running:
+            if any(query["name"] == "bad" for query in life.engine.queries()):
+                life.engine.drop("bad")
+            life.engine.sync()
+            life.stop()
+
+
+def test_who_manages_queries_does_not_wait_for_an_evaluation(tmp_path: Path) -> None:
+    with at_work(tmp_path / "data") as life:
+        began = time.monotonic()
+        assert [query["state"] for query in life.engine.queries()] == ["running", "running"]
+        assert life.engine.describe("bad")["name"] == "bad" and life.engine.explain("bad")["plan"]
+        assert life.engine.figures().queue_inputs >= 0
+        assert time.monotonic() - began < 1.0
+        life.engine.register(Registration(name="third", query=PREFIX + GOOD))
+        life.engine.patch("good", {"state": "paused"})
+        life.engine.drop("third")
+        assert time.monotonic() - began < 6.0
+        life.engine.drop("bad")
+        assert time.monotonic() - began < 8.0
+        life.engine.sync(5.0)
+        assert [query["state"] for query in life.engine.queries()] == ["paused"]
+
+
+def test_a_pause_ends_a_long_evaluation_and_the_query_begins_anew_later(tmp_path: Path) -> None:
+    with at_work(tmp_path / "data") as life:
+        paused = life.engine.patch("bad", {"state": "paused"})
+        assert paused["state"] == "paused" and "was called off" in paused["error"]
+        life.engine.sync(5.0)
+        assert life.engine.describe("good")["last_result"]
+        life.settings["threaded"] = False
+        life = life.crash()
+        assert life.engine.describe("bad")["state"] == "paused"
+        life.engine.push(S, body(2), "application/n-triples", at=120_000)
+        assert life.engine.patch("bad", {"state": "running"})["state"] == "running"
+        life.engine.push(S, body(2), "application/n-triples", at=120_001)
+        assert life.engine.describe("bad")["last_result"]["at"] == 120_001
+        life.stop()
