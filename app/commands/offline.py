@@ -6,19 +6,25 @@
 from __future__ import annotations
 
 import argparse
+import bz2
+import gzip
+import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, cast
 
+import zstandard
 from pyoxigraph import RdfFormat
 
+from quadrill.store.bulk.sources import PACKINGS
 from quadrill.store.errors import StoreLockedError, StoreUnwritableError
 from quadrill.store.folder import is_new
+from quadrill.store.formats import guess_rdf_format
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..config import Settings, load_settings
@@ -26,9 +32,15 @@ from ..data_folder import open_registry, open_store
 from ..upkeep import backup
 from ..upkeep.tar import ArchiveError, unpack
 from .connection import ServerConnection, add_server_options, connect
-from .given import OfflineError
+from .given import OfflineError, UsageError
 
 EXPORT_FORMATS = {"nq": RdfFormat.N_QUADS, "trig": RdfFormat.TRIG, "jsonld": RdfFormat.JSON_LD}
+_PACKED: dict[str, Callable[[Path], IO[bytes]]] = {
+    ".gz": lambda path: cast(IO[bytes], gzip.open(path, "wb")),
+    ".bz2": lambda path: cast(IO[bytes], bz2.open(path, "wb")),
+    ".zst": lambda path: cast(IO[bytes], zstandard.open(path, "wb")),
+}
+"""How files with these endings are written."""
 
 
 def add_commands(commands: Any) -> None:
@@ -45,7 +57,9 @@ def add_commands(commands: Any) -> None:
     _data_option(restoring)
     export = _command(commands, "export", _export, "write all quads")
     export.add_argument("file", nargs="?", help="the file; standard output without it")
-    export.add_argument("--format", choices=tuple(EXPORT_FORMATS), default="nq")
+    export.add_argument(
+        "--format", choices=tuple(EXPORT_FORMATS), help="default: that of the file's name, else nq"
+    )
     _data_option(export)
     add_server_options(export)
 
@@ -117,9 +131,10 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    form = EXPORT_FORMATS[options.format or _format_of(options.file)]
     store = _own_store(options)
     if store is None:
-        media_type = EXPORT_FORMATS[options.format].media_type
+        media_type = form.media_type
         with connect(options) as server:
             chunks = iter(server.stream("GET", "store", headers={"Accept": media_type}))
             # A file is not written over before there is something to write.
@@ -129,19 +144,51 @@ def _export(options: argparse.Namespace) -> int:
                     output.write(chunk)
     else:
         with store, _written(options.file) as output:
-            store.dump(output, EXPORT_FORMATS[options.format])
+            store.dump(output, form)
     return 0
 
 
+def _format_of(file: str | None) -> str:
+    """The short name of the format that a file's name tells; N-Quads where it tells none.
+
+    Raises: UsageError for a format that holds a single graph, or a packing that is not written.
+    """
+    name = "" if file is None else Path(file).name.lower()
+    packed = next((ending for ending in PACKINGS if name.endswith(ending)), "")
+    if packed and packed not in _PACKED:
+        raise UsageError(f"files are not packed as {packed}", hint=f"Packings are {', '.join(_PACKED)}.")
+    kind = guess_rdf_format(name.removesuffix(packed))
+    if kind is None:
+        return "nq"
+    found = {form.media_type: short for short, form in EXPORT_FORMATS.items()}.get(kind.media_type)
+    if found is None:
+        raise UsageError(
+            f"{file} would be in a format that holds one graph, an export holds all",
+            hint=f"End the name with one of {', '.join(EXPORT_FORMATS)}, or give --format.",
+        )
+    return found
+
+
 @contextmanager
-def _written(file: str | None) -> Iterator[BinaryIO]:
-    """A file to write, or standard output."""
-    if file in (None, "-"):
+def _written(file: str | None) -> Iterator[IO[bytes]]:
+    """A file to write, or standard output. What was there stays until the new file is whole."""
+    if file is None or file == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-    else:
-        with Path(file).open("wb") as output:
+        return
+    path = Path(os.path.realpath(file))
+    special = path.exists() and not path.is_file()
+    draft = path if special else path.with_name(f".{path.name}.{os.getpid()}.part")
+    packed = next((opened for ending, opened in _PACKED.items() if path.name.lower().endswith(ending)), None)
+    try:
+        with packed(draft) if packed is not None else draft.open("wb") as output:
             yield output
+        if not special:
+            os.replace(draft, path)
+    except BaseException:
+        if not special:
+            draft.unlink(missing_ok=True)
+        raise
 
 
 def _own_store(options: argparse.Namespace) -> QuadStore | None:

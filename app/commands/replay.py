@@ -19,7 +19,6 @@ from quadrill.continuous.output.subscription import Subscription
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.results import quads_text
 from quadrill.continuous.streams.decode import DecodedElement, DecodeOptions, decode
-from quadrill.continuous.streams.times import instant_ms
 from quadrill.store.errors import QuadrillError
 from quadrill.store.formats import guess_rdf_format
 from quadrill.store.quads.quad_store import QuadStore
@@ -44,7 +43,7 @@ def run_recorded(
     dialect: str | None,
     streams: dict[str, Path],
     static: list[str],
-    until: str | None,
+    until: int | None,
     form: str = "events",
 ) -> int:
     """Register the query, push each file to its stream, print what comes out.
@@ -68,7 +67,7 @@ def run_recorded(
             _play(engine, streams)
             if until is not None:
                 for stream in streams:
-                    engine.heartbeat(stream, instant_ms(until, "--until"), wait=True)
+                    engine.heartbeat(stream, until, wait=True)
             engine.sync()
             for event in subscription.take():
                 if form == "rows":

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from quadrill.continuous.streams.times import INSTANT_HINT, parse_instant
+
 from .given import OfflineError, UsageError, read_text
 
 
@@ -34,6 +36,9 @@ def add_commands(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     text, streams = read_text(options.query), _pairs(options.stream)
+    until = None if options.until is None else parse_instant(options.until.strip())
+    if options.until is not None and until is None:
+        raise UsageError(f"--until {options.until} is no instant", hint=INSTANT_HINT)
     # What is wrong with the files is told before the engine is loaded.
     from .replay import run_recorded
 
@@ -42,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
         dialect=options.dialect,
         streams=streams,
         static=options.static,
-        until=options.until,
+        until=until,
         form=options.format,
     )
 

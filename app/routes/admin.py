@@ -232,5 +232,5 @@ def _store_state() -> dict[str, Any]:
 
 
 def _vary(response: AnyResponse) -> AnyResponse:
-    response.headers.add("Vary", "Accept")
+    response.vary.add("Accept")
     return response

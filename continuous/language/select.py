@@ -60,7 +60,7 @@ class _Modification:
         self.modifiers = modifiers
         self.select = select
         self.items = () if select is None or select.items is None else select.items
-        self.node = where
+        self.node = self.where = where
         self.aggregates = Aggregates(self.context)
         self.keys: list[Var] = []
         self.aliases = self._find_aliases()
@@ -186,7 +186,10 @@ class _Modification:
         columns: dict[Var, None] = {}
         for item, var, expr in items:
             if expr is not None:
-                if var in columns or var in self.scopes.of(self.node):
+                # Without GROUP BY aggregates hide no name of the pattern; with it only its keys are in scope
+                # (https://www.w3.org/TR/sparql11-query/#sparqlSelectExpressions).
+                pattern = self.node if self.modifiers.group_by else self.where
+                if var in columns or var in self.scopes.of(self.node) or var in self.scopes.of(pattern):
                     self.context.fault(
                         f"SELECT cannot set ?{var.name}: it is already used",
                         item.variable.at,

@@ -11,13 +11,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyoxigraph import RdfFormat, parse
 
 from quadrill.app.cli import main
 from quadrill.app.commands import load
 from quadrill.app.commands.connection import server_url
 from quadrill.store.bulk.load import ENGINES
+from quadrill.store.bulk.sources import SourceFile, open_source
+from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.formats import guess_rdf_format
+from quadrill.store.quads.quad_store import QuadStore
 from tests.app.conftest import Start
 
 COMMAND = [sys.executable, "-m", "quadrill.app.cli"]
@@ -152,6 +158,8 @@ def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         (["query", "--file", "kept", "ASK {}"], 2, "the text is given twice"),
         (["register", "--option", "t0", "kept"], 2, "--option t0 is not NAME=JSON"),
         (["run", "--stream", "kept", "kept"], 2, "--stream kept is not NAME=FILE"),
+        (["run", "--until", "nonsense", "kept"], 2, "--until nonsense is no instant"),
+        (["export", "--data", "nothing", "one.ttl"], 2, "holds one graph"),
         (["mirror", "--master", "local"], 2, "--master is for --data"),
     ],
 )
@@ -401,3 +409,49 @@ def test_a_folder_is_migrated(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert main(["migrate", "--data", str(tmp_path / "data")]) == 0
     told = capsys.readouterr().out.strip()
     assert re.fullmatch(r"the registry is at revision \w+", told), told
+
+
+@pytest.mark.parametrize("ending", ["nq", "trig", "jsonld", "trig.gz", "nq.bz2", "trig.zst", "unknown"])
+@pytest.mark.parametrize("served", [False, True])
+def test_an_export_has_the_format_of_its_name(
+    start_server: Start, tmp_path: Path, ending: str, *, served: bool
+) -> None:
+    data = str(tmp_path / "data")
+    text = "INSERT DATA { <urn:a> <urn:p> 1 . GRAPH <urn:g> { <urn:a> <urn:p> 2 } }"
+    if served:
+        server = start_server(data=data)
+        server.update(text)
+        where = ["--server", server.url]
+    else:
+        with QuadStore.open(data) as store:
+            store.update(text)
+        where = ["--data", data]
+    file = tmp_path / f"all.{ending}"
+    assert main(["export", *where, str(file)]) == 0
+    assert sorted(each.name for each in tmp_path.iterdir()) == [file.name, "data"]
+    kind = None if ending == "unknown" else guess_rdf_format(f"x.{ending.split('.')[0]}")
+    packing = {"gz": "gz", "bz2": "bz2", "zst": "zst"}.get(ending.rpartition(".")[2], "")
+    source = SourceFile(str(file), kind.media_type if kind else "application/n-quads", packing, 0, 0)
+    with open_source(source) as content:
+        form = RdfFormat.from_media_type(source.media_type)
+        assert form is not None
+        quads = set(parse(content.read(), form))
+    assert {quad.object.value for quad in quads} == {"1", "2"}
+
+
+def test_an_export_that_breaks_leaves_what_was_there(
+    start_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "all.nq"
+    file.write_text("before\n")
+    with QuadStore.open(tmp_path / "data") as store:
+        store.update("INSERT DATA { <urn:a> <urn:p> 1 }")
+
+    def breaks(store: QuadStore, output: Any, *_: Any) -> None:
+        output.write(b"half")
+        raise StoreUnwritableError("no space")
+
+    monkeypatch.setattr(QuadStore, "dump", breaks)
+    assert main(["export", "--data", str(tmp_path / "data"), str(file)]) == 1
+    assert file.read_text() == "before\n"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["all.nq", "data"]

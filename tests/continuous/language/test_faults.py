@@ -163,6 +163,18 @@ SLIPS_OF_PEOPLE = {
     ),
     "ungrouped": ("sparql", "SELECT ?x (COUNT(?y) AS ?n) ▲?z { ?x <p> ?y, ?z } GROUP BY ?x", "?z is neither", "SAMPLE(?z)"),
     "star-with-groups": ("sparql", "▲SELECT * { ?x <p> ?y } GROUP BY ?x", "SELECT * cannot stand", "grouped"),
+    "name-of-a-grouped-variable": (
+        "sparql",
+        "SELECT (MAX(?y) AS ▲?y) { ?x <p> ?y }",
+        "SELECT cannot set ?y",
+        "another name",
+    ),
+    "name-of-a-hidden-variable": (
+        "cqels",
+        "SELECT (COUNT(*) AS ▲?y) { STREAM <s> [NOW] { ?x <p> ?y } }",
+        "SELECT cannot set ?y",
+        "another name",
+    ),
     "name-taken": ("sparql", "SELECT ?x (1 AS ▲?x) { ?x <p> ?y }", "SELECT cannot set ?x", "another name"),
     "aggregate-in-filter": ("sparql", "SELECT * { ?x <p> ?y FILTER(▲COUNT(?y) > 1) }", "cannot stand in FILTER", "HAVING"),
     "nested-aggregates": ("sparql", "SELECT (SUM(▲COUNT(?x)) AS ?n) { }", "cannot stand in the argument of SUM", None),
