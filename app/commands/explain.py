@@ -46,7 +46,9 @@ def _explain(options: argparse.Namespace) -> int:
     services = open_services(Settings(data=MEMORY), threaded=False)
     try:
         found = services.engine.validate(
-            Registration.from_json({k: v for k, v in members.items() if v is not None}), code=options.code
+            Registration.from_json({k: v for k, v in members.items() if v is not None}),
+            code=options.code,
+            has_data=False,
         )
     finally:
         services.close()

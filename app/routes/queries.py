@@ -138,7 +138,9 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
 
 def _register(name: str | None, *, replace: bool) -> Response:
     registration = _registration(name)
-    description, created = services().engine.register(registration, replace=replace)
+    engine = services().engine
+    description, created = engine.register(registration, replace=replace)
+    description["warnings"] += engine.advice(description["name"])
     headers = {"Location": f"{incoming.base_url()}queries/{description['name']}"}
     return incoming.json_response(
         _described(description), 201 if created else 200, headers if created else None

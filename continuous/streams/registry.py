@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from quadrill.store.registry.records import LatePolicy, Stamping, StreamRecord
 
 from ..clock import Clock
 from ..errors import InputError
-from ..inputs import Arrival, Idle, StreamInput
+from ..inputs import Arrival, Element, Idle, StreamInput
 from ..settings import EngineSettings
 from .accept import LogRecord, StreamState
 from .dead_letters import DeadLetter, DeadLetters, Reason
@@ -209,6 +210,14 @@ class StreamRegistry:
                 letters.remove(
                     [each for each in letters if each.query == query and each.element.event_time >= from_ms]
                 )
+
+    def newest(self, iri: str, most: int) -> list[Element]:
+        """The newest elements that a stream retains, at most so many."""
+        with self._lock:
+            state = self.known.get(iri)
+            inputs = () if state is None else reversed(state.inputs)
+            arrivals = (each.input for each in inputs if isinstance(each.input, Arrival))
+            return list(islice((one for each in arrivals for one in reversed(each.elements)), most))
 
     def kept_now(self) -> dict[str, list[LogRecord]]:
         """What each stream that is pushed to retains at this place in the order; called under the lock."""

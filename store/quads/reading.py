@@ -112,6 +112,10 @@ class StoreReads:
         """True when the graph is listed; the default graph always is."""
         return isinstance(name, DefaultGraph) or self._database().contains_named_graph(name)
 
+    def has_predicate(self, name: NamedNode) -> bool:
+        """True when a quad of any graph has this predicate."""
+        return next(iter(self._database().quads_for_pattern(None, name, None, None)), None) is not None
+
     def graph_quads(self, name: GraphName) -> list[Quad]:
         """All quads of one graph."""
         return list(self._database().quads_for_pattern(None, None, None, name))

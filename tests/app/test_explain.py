@@ -51,6 +51,8 @@ def test_a_file_is_explained_without_a_server(folder: Path, capsys: pytest.Captu
         assert part in printed.out, part
     assert "its state is unbounded" in printed.err
     assert "Nothing connects ?car, ?gate, ?owner with ?r, ?v" in printed.err
+    assert "?gate occurs only once" in printed.err
+    assert "No triple of the store" not in printed.err, "there is no store"
 
 
 def test_unused_windows_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +84,13 @@ def test_validation_tells_the_same_and_registers_nothing(server: LiveServer) -> 
     (part,) = found["static_parts"]
     assert ":ownedBy" in part["pattern"] and set(part["variables"]) == {"car", "owner"}
     assert found["algebra"].startswith("(project (?car ?owner ?v)")
-    assert [warning.split()[0] for warning in found["warnings"]] == ["The", "Nothing"]
+    assert [warning.split()[0] for warning in found["warnings"]] == [
+        "The", "Nothing", "?gate", "?r", "No", "No",
+    ]  # fmt: skip
+    assert found["warnings"][4:] == [
+        f"No triple of the store has the predicate <http://example.org/{name}>."
+        for name in ("ownedBy", "name")
+    ]
     assert WRITTEN in found["plan"]
     assert server.client.get("/queries").json()["queries"] == []
 
@@ -145,3 +153,16 @@ def test_rows_and_times_of_each_operator_are_told_while_a_query_runs(server: Liv
     compile(code.text, "code", "exec")
     both = client.get("/queries/owners/explain", params={"code": "true", "analyze": "true"}).json()
     assert "def step(" in both["code"] and both["operators"]
+
+
+def test_a_registration_tells_what_may_be_slips(server: LiveServer) -> None:
+    text = "SELECT ?s ?valeu { STREAM <http://localhost/r> [NOW] { ?s <urn:v> ?value FILTER(?value > 1) } }"
+    answer = server.client.put("/queries/slip", json={"query": text})
+    assert answer.status_code == 201
+    assert answer.json()["warnings"] == ["?valeu is never bound: is ?value meant?"]
+    assert (
+        server.client.post("/queries:validate", json={"query": text}).json()["warnings"]
+        == answer.json()["warnings"]
+    )
+    assert server.client.get("/queries/slip").json()["warnings"] == [], "descriptions do not repeat them"
+    assert server.client.delete("/queries/slip").status_code == 204

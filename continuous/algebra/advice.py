@@ -1,0 +1,109 @@
+"""What a right query may not mean: variables that occur once or are never bound, the predicates it names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.sparql.tokens import Kind, tokens
+
+from .build import all_nodes, expressions, operands
+from .graphs import predicates_of
+from .nodes import MERGED, Algebra, Bgp, Extend, Graph, Group, Path, Service, Values, Var, Window
+from .query import ContinuousQuery
+from .variables import expression_variables, in_scope, term_variables, triple_variables
+
+_ALIKE = 0.75
+"""Names that are at least so much alike may be one of them, misspelt."""
+_LEAST_LETTERS = 3
+"""Shorter names are alike by accident."""
+
+
+def variable_advice(query: ContinuousQuery) -> list[str]:
+    """Sentences on the variables of a query that nothing binds and on those that occur once."""
+    nodes = list(all_nodes(query.root))
+    bound = {name for node in nodes for name in _bound_by(node)}
+    shown = [var.name for var in query.columns]
+    shown += [name for each in query.template for name in triple_variables(each.triple)]
+    shown += [each.graph.name for each in query.template if isinstance(each.graph, Var)]
+    used = {name for node in nodes for expr in expressions(node) for name in expression_variables(expr)}
+    counts, all_are_shown = _occurrences(query.text)
+    # GRAPH ?g and WINDOW ?w say "any", as nothing else does.
+    places = {name for node in nodes if isinstance(node, (Graph, Window, Service))
+              for name in term_variables(node.name)}  # fmt: skip
+    known = list(counts)
+    found = []
+    for name in known:
+        if name not in bound and (name in shown or name in used):
+            found.append(f"?{name} is never bound: {_meant(name, known) or 'no pattern has it.'}")
+    for name in known:
+        if (
+            counts[name] == 1
+            and name in bound
+            and name not in places
+            and name not in shown
+            and not all_are_shown
+        ):
+            other = "is the name right? Write [] where any value will do."
+            found.append(f"?{name} occurs only once: {_meant(name, known) or other}")
+    return found
+
+
+def _bound_by(node: Algebra) -> Iterable[str]:
+    """The variables that a node itself binds."""
+    match node:
+        case Bgp() | Path() | Values():
+            return in_scope(node)
+        case Extend(_, var, _):
+            return (var.name,)
+        case Group(_, _, aggregates):
+            return [var.name for var, _ in aggregates]
+        case Graph(name) | Service(name):
+            return term_variables(name)
+        case Window(name, _, stream):
+            return (*term_variables(name), *(() if stream is None else (stream.name,)))
+    return ()
+
+
+def _occurrences(text: str) -> tuple[Counter[str], bool]:
+    """How often each variable occurs in a text, in its order; and whether a SELECT shows all of its own."""
+    counts: Counter[str] = Counter()
+    select = everything = False
+    for token in tokens(text):
+        if token.kind is Kind.VAR:
+            counts[token.text[1:]] += 1
+        everything = everything or (select and token.text == "*")
+        select = token.word == "SELECT" or (select and token.word in ("DISTINCT", "REDUCED"))
+    return counts, everything
+
+
+def _meant(name: str, names: list[str]) -> str | None:
+    """The variable that may be meant, as a question."""
+    others = [each for each in names if each != name and min(len(each), len(name)) >= _LEAST_LETTERS]
+    alike = get_close_matches(name, others, 1, _ALIKE)
+    return f"is ?{alike[0]} meant?" if alike else None
+
+
+def predicates_named(
+    node: Algebra, window: NamedNode | None = None
+) -> Iterator[tuple[NamedNode | None, NamedNode]]:
+    """The predicates of the patterns, each with the window that is looked into; None for the store.
+
+    What SERVICE calls ask elsewhere, windows by variables and C-SPARQL's merged window are left out.
+    """
+    match node:
+        case Bgp(patterns):
+            for pattern in patterns:
+                yield from ((window, name) for name in predicates_of([Bgp((pattern,))]) or ())
+        case Path():
+            yield from ((window, name) for name in predicates_of([node]) or ())
+        case Window(NamedNode() as name, inner) if name != MERGED:
+            yield from predicates_named(inner, name)
+        case Service() | Window():
+            pass
+        case _:
+            for each in operands(node):
+                yield from predicates_named(each, window)

@@ -1,0 +1,51 @@
+"""Predicates and graphs that a query names and that neither the store nor its streams have ever had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.quads.quad_store import QuadStore
+
+from ..algebra.advice import predicates_named
+from ..algebra.graphs import graphs_read
+from ..streams.registry import StreamRegistry
+from .prepare import PreparedQuery
+
+_MOST_ELEMENTS = 1_000
+"""So many of the newest elements that a stream retains are looked at."""
+_MOST_NAMES = 50
+"""So many predicates of a query are looked up."""
+
+
+def unseen(prepared: PreparedQuery, store: QuadStore, retained: StreamRegistry) -> Iterator[str]:
+    """Sentences for a registration.
+
+    A stream that retains nothing has nothing to say: queries are often there before their first element.
+    """
+    query = prepared.query
+    streams = {window.name: window.stream for window in query.windows}
+    seen: dict[str, tuple[int, set[NamedNode]]] = {}
+    for window, name in islice(dict.fromkeys(predicates_named(query.root)), _MOST_NAMES):
+        if store.has_predicate(name):
+            continue
+        stream = None if window is None else streams.get(window)
+        if window is None:
+            yield f"No triple of the store has the predicate <{name.value}>."
+        elif isinstance(stream, NamedNode):
+            if stream.value not in seen:
+                newest = retained.newest(stream.value, _MOST_ELEMENTS)
+                predicates = {quad.predicate for one in newest for quad in one.quads}
+                seen[stream.value] = len(newest), predicates
+            elements, predicates = seen[stream.value]
+            if elements and name not in predicates:
+                shown = "The newest element" if elements == 1 else f"None of the newest {elements} elements"
+                verb = "has no triple" if elements == 1 else "has a triple"
+                yield f"{shown} of <{stream.value}> {verb} with the predicate <{name.value}>."
+    fetched = {spec.iri for spec in prepared.source_specs}
+    graphs = [*query.dataset.default, *query.dataset.named, *sorted(graphs_read(query.root).names, key=str)]
+    for graph in dict.fromkeys(graphs):
+        if graph.value not in fetched and not store.graph_exists(graph):
+            yield f"The store has no graph <{graph.value}>."

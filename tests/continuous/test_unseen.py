@@ -1,0 +1,55 @@
+"""A registration is told of predicates and graphs that neither the store nor the streams have."""
+
+from __future__ import annotations
+
+from quadrill.continuous.engine import Registration
+
+from .engines import PREFIX, Bench, E, bench
+
+KNOWN = "SELECT ?x { STREAM :s [RANGE 10s] { ?x :seen [] } GRAPH :rooms { ?x :in :r } }"
+
+
+def warnings(b: Bench, text: str) -> list[str]:
+    return list(b.engine.validate(Registration(PREFIX + text))["warnings"])
+
+
+def test_what_the_store_and_the_streams_have_is_no_news() -> None:
+    with bench() as b:
+        b.store.update(f"INSERT DATA {{ GRAPH <{E}rooms> {{ <{E}a> <{E}in> <{E}r> }} }}")
+        assert warnings(b, KNOWN) == [], "a stream without elements says nothing"
+        b.push(1_000, "a")
+        assert warnings(b, KNOWN) == []
+        b.register("q", KNOWN)
+        assert b.engine.advice("q") == []
+
+
+def test_predicates_and_graphs_that_nobody_has_are_told() -> None:
+    with bench() as b:
+        b.store.update(f"INSERT DATA {{ GRAPH <{E}rooms> {{ <{E}a> <{E}in> <{E}r> }} }}")
+        for at in (1_000, 2_000):
+            b.push(at, "a")
+        wrong = KNOWN.replace(":seen", ":sean").replace(":rooms", ":roms").replace("?x :in", "?x :inn/:in")
+        told = [
+            f"None of the newest 2 elements of <{E}s> has a triple with the predicate <{E}sean>.",
+            f"No triple of the store has the predicate <{E}inn>.",
+            f"The store has no graph <{E}roms>.",
+        ]
+        assert warnings(b, wrong) == told
+        b.register("q", wrong)
+        assert b.engine.advice("q") == told
+        b.store.update(f"INSERT DATA {{ GRAPH <{E}roms> {{ <{E}a> <{E}inn> <{E}r> }} }}")
+        assert b.engine.advice("q") == told[:1], "it is so no more"
+        assert b.engine.advice("none") == []
+
+
+def test_what_any_predicate_matches_and_what_is_asked_elsewhere_is_left_out() -> None:
+    with bench() as b:
+        b.push(1_000, "a")
+        assert warnings(b, "SELECT ?x { STREAM :s [NOW] { ?x ?p ?x . ?p ?x ?p } }") == []
+        assert warnings(b, "SELECT ?x { STREAM :s [NOW] { ?x (:seen|!:other) ?x } }") == []
+
+
+def test_slips_in_the_names_of_variables_are_told_with_them() -> None:
+    with bench() as b:
+        text = "SELECT ?celsius { STREAM :s [NOW] { [] :seen ?celsius } FILTER(?celsuis > 20) }"
+        assert warnings(b, text)[-1] == "?celsuis is never bound: is ?celsius meant?"
