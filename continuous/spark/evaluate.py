@@ -6,9 +6,10 @@ import os
 import pickle
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyoxigraph import RdfFormat, serialize
@@ -32,7 +33,10 @@ _WORK = "spark-part-"
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """Spark over the mirror of a data folder, if it has one.
+    """Spark over the mirror of a data folder, if it has one; one pattern after the other.
+
+    Each has a process of its own with memory for a driver, which uses all cores: several at a time would
+    take as long together, and more memory than there may be.
 
     Attributes:
         folder: the mirror's folder.
@@ -45,6 +49,7 @@ class SparkEngine:
     master: str | None = None
     memory: str = "2g"
     seconds: float = 600.0
+    _one: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def choose(self, pattern: Algebra, wish: str | None) -> Choice:
         """By the figures of the present mirror."""
@@ -71,7 +76,8 @@ class SparkEngine:
         if missing is not None:
             raise UnsupportedError("engine: spark", missing)
         tables = SparkTables(mirror, self.master, self.memory, self.seconds)
-        _, (result,) = tables.tables(store, [(pattern, columns)], graphs, base_iri, version)
+        with self._one:
+            _, (result,) = tables.tables(store, [(pattern, columns)], graphs, base_iri, version)
         if isinstance(result, UnsupportedError):
             raise result
         return result
