@@ -55,7 +55,7 @@ class Choices(Protocol):
         ...
 
     def function(self, name: str) -> NamedNode | None:
-        """The custom function that replaces an operator or a built-in, or None."""
+        """The custom function that replaces an operator, a built-in or the function of an IRI, or None."""
         ...
 
 
@@ -217,6 +217,9 @@ class SparqlText:
                 return n.Exists(self._rewrite(pattern), negated)
             case n.Call(name, args) if self._choices is not None:
                 custom = self._choices.function(name)
+                return None if custom is None else n.FunctionCall(custom, tuple(map(self._expression, args)))
+            case n.FunctionCall(iri, (_,) as args) if self._choices is not None:
+                custom = self._choices.function(iri.value)
                 return None if custom is None else n.FunctionCall(custom, tuple(map(self._expression, args)))
             case _:
                 return None

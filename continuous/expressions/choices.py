@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
@@ -23,7 +22,8 @@ from ..algebra.order import XSD, total_text, value_text
 from ..algebra.set_functions import FUNCTIONS, NATIVE, Accumulator, percentile_parameter
 from ..algebra.static import VOLATILE_PREFIX
 from ..algebra.volatile import EVENT_TIME, GREATEST, UNBOUND
-from .numeric import divide, multiply
+from .functions import substr
+from .numeric import divide, multiply, to_decimal, to_integer
 from .values import Maybe, term_of, value_of
 
 Function = Callable[..., Term | None]
@@ -31,10 +31,14 @@ Function = Callable[..., Term | None]
 _VALUE_ORDER = NamedNode("urn:quadrill:order:value")
 _TOTAL_ORDER = NamedNode("urn:quadrill:order:total")
 _NOW = NamedNode(VOLATILE_PREFIX + "NOW")
-_ARITHMETIC = {
+_COMPUTED: dict[str, tuple[NamedNode, Callable[..., Maybe]]] = {
     "*": (NamedNode("urn:quadrill:multiply"), multiply),
     "/": (NamedNode("urn:quadrill:divide"), divide),
+    "SUBSTR": (NamedNode("urn:quadrill:substr"), substr),
+    XSD + "integer": (NamedNode("urn:quadrill:integer"), to_integer),
+    XSD + "decimal": (NamedNode("urn:quadrill:decimal"), to_decimal),
 }
+"""What is ours in both engines, by the name of the operator or function or the IRI of the cast."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -71,7 +75,7 @@ class Functions:
             NamedNode(VOLATILE_PREFIX + "STRUUID"): lambda *row: Literal(str(self._uuid(row))),
             NamedNode(VOLATILE_PREFIX + "BNODE"): lambda *row: BlankNode("b" + self._digest(row)[:32]),
             NamedNode(VOLATILE_PREFIX + "BNODE:named"): self._named_blank_node,
-            **{iri: partial(_computed, operator) for iri, operator in _ARITHMETIC.values()},
+            **{iri: partial(_computed, operator) for iri, operator in _COMPUTED.values()},
             EVENT_TIME: self._event_time,
             GREATEST: greatest,
         }
@@ -102,8 +106,8 @@ class Functions:
         return UNBOUND if FUNCTIONS[aggregate.name].passes_over_errors else None
 
     def function(self, name: str) -> NamedNode | None:
-        """NOW is one, so that one text serves all instants; products and quotients are those of `numeric`."""
-        return _NOW if name == "NOW" else _ARITHMETIC[name][0] if name in _ARITHMETIC else None
+        """NOW is one, so that one text serves all instants; some arithmetic and casts are ours."""
+        return _NOW if name == "NOW" else _COMPUTED[name][0] if name in _COMPUTED else None
 
     def _event_time(self, window: Term, *triples: Term) -> Term | None:
         """The greatest event time of the triples; None when none of them came with a time."""
@@ -139,9 +143,9 @@ class Functions:
         return BlankNode("b" + self._hash(row, 0)[:32])
 
 
-def _computed(operator: Callable[[Any, Any], Maybe], a: Term, b: Term) -> Term | None:
+def _computed(operator: Callable[..., Maybe], *terms: Term) -> Term | None:
     """An operator of `numeric` on terms."""
-    value = operator(value_of(a), value_of(b))
+    value = operator(*map(value_of, terms))
     return None if value is None else term_of(value)
 
 

@@ -19,7 +19,7 @@ from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
 from . import functions, numeric, oxigraph
-from .values import DECIMAL_ONE, Decimal18, Maybe, Value, ValueTable, term_of, value_of
+from .values import DECIMAL_ONE, XSD, Decimal18, Maybe, Value, ValueTable, term_of, value_of
 
 ValueFunction = Callable[[tuple[int, ...]], Maybe]
 Condition = Callable[[tuple[int, ...]], bool]
@@ -145,7 +145,7 @@ class Emitter:
         fault = oxigraph.known(text, len(args))
         if fault is not None:
             raise UnsupportedError(f"the function {text} with {len(args)} arguments", hint=fault)
-        return self._guarded(partial(oxigraph.ask, text), args, slots)
+        return self._guarded(_CASTS.get(iri.value) or partial(oxigraph.ask, text), args, slots)
 
     def _plain(self, function: Callable[..., Maybe], args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
         """A call of an operator that takes errors itself."""
@@ -297,6 +297,10 @@ def _on_terms(function: TermFunction, *values: Value) -> Maybe:
     return None if result is None else value_of(result)
 
 
+_CASTS: dict[str, Callable[..., Maybe]] = {
+    XSD + "integer": numeric.to_integer,
+    XSD + "decimal": numeric.to_decimal,
+}
 _OPERATORS: dict[str, Callable[..., Maybe]] = {
     "=": numeric.equals,
     "!=": numeric.differs,

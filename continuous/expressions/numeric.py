@@ -12,6 +12,7 @@ from .values import (
     DECIMAL_LIMIT,
     DECIMAL_ONE,
     INTEGER_LIMIT,
+    XSD,
     Decimal18,
     Float32,
     Maybe,
@@ -132,6 +133,24 @@ def round_half_up(a: Maybe) -> Maybe:
     if kind is float or kind is Float32:
         return ask("ROUND", a)  # type: ignore[arg-type]
     return a if kind is int else None
+
+
+def to_integer(a: Maybe) -> Maybe:
+    """xsd:integer(): what is behind the point of a number is cut off."""
+    if isinstance(a, float):
+        return _checked(int, int(a)) if math.isfinite(a) else None
+    return None if a is None else ask(f"<{XSD}integer>", a)
+
+
+def to_decimal(a: Maybe) -> Maybe:
+    """xsd:decimal(): a float or a double becomes the nearest decimal of 18 places, the smaller one of two."""
+    if not isinstance(a, float):
+        return None if a is None else ask(f"<{XSD}decimal>", a)
+    if not math.isfinite(a):
+        return None
+    dividend, divisor = abs(a).as_integer_ratio()
+    scaled = -((divisor - 2 * dividend * DECIMAL_ONE) // (2 * divisor))
+    return _decimal(scaled if a >= 0 else -scaled)
 
 
 def as_float(value: int | float) -> float:

@@ -276,7 +276,18 @@ def _moment(kind: str, text: str, term: Literal) -> Value:
     if found is None:
         return term
     part = found.groupdict()
-    days = _days(int(part.get("year") or 1972), int(part.get("month") or 12), int(part.get("day") or 31))
+    year, month, day = (int(part.get(name) or other) for name, other in _ORIGIN)
+    if not (
+        1 <= month <= 12 and 1 <= day <= _days(year + month // 12, month % 12 + 1, 1) - _days(year, month, 1)
+    ):
+        return term
+    if (
+        int(part.get("hour") or 0) > 23
+        or int(part.get("minute") or 0) > 59
+        or part.get("second", "0") >= "60"
+    ):
+        return term
+    days = _days(year, month, day)
     seconds, _, fraction = (part.get("second") or "0").partition(".")
     whole = (
         days * 86_400 + int(part.get("hour") or 0) * 3600 + int(part.get("minute") or 0) * 60 + int(seconds)
@@ -284,6 +295,8 @@ def _moment(kind: str, text: str, term: Literal) -> Value:
     zone = part["zone"]
     if zone and zone != "Z":
         offset = int(zone[1:3]) * 60 + int(zone[4:6])
+        if offset > 840 or zone[4] > "5":
+            return term
         whole -= (offset if zone[0] == "+" else -offset) * 60
     return Moment(
         kind, whole * DECIMAL_ONE + int(fraction[:18].ljust(18, "0") or "0"), zone is not None, term
@@ -298,6 +311,7 @@ def _days(year: int, month: int, day: int) -> int:
     return 365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day
 
 
+_ORIGIN = (("year", 1972), ("month", 12), ("day", 31))
 _ZONE = r"(?P<zone>Z|[+-]\d\d:\d\d)?"
 _DATE = r"(?P<year>-?\d{4,})-(?P<month>\d\d)-(?P<day>\d\d)"
 _TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d(?:\.\d+)?)"

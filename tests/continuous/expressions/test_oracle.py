@@ -1,4 +1,4 @@
-"""Random expressions over random terms: ours is Oxigraph's answer, products and quotients taken from it.
+"""Random expressions over random terms: ours is Oxigraph's answer, but for what is taken from it.
 
 What Oxigraph's own answers are by the standards says `test_standards.py`.
 """
@@ -81,6 +81,7 @@ def text_of(expr: Expr) -> str:
         case Constant(term):
             return str(term)
         case FunctionCall(iri, args):
+            iri = CHOICES.function(iri.value) or iri
             return f"{iri}({', '.join(map(text_of, args))})"
         case Call("UNARY-" | "UNARY+" | "!" as name, (arg,)):
             return f"({name[-1]} {text_of(arg)})"
