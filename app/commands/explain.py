@@ -38,6 +38,7 @@ def _explain(options: argparse.Namespace) -> int:
         raise OfflineError(f"{file} is a text: it has no live figures", hint="Name a registered query.")
     members: dict[str, Any] = {"query": read_text(file), "dialect": options.dialect}
     # Only a text needs an engine here.
+    from quadrill.continuous.algebra.advice import variable_advice
     from quadrill.continuous.queries.registration import Registration
 
     from ..describing.plan_text import code_text, explain_text
@@ -45,15 +46,14 @@ def _explain(options: argparse.Namespace) -> int:
 
     services = open_services(Settings(data=MEMORY), threaded=False)
     try:
-        found = services.engine.validate(
-            Registration.from_json({k: v for k, v in members.items() if v is not None}),
-            code=options.code,
-            has_data=False,
-        )
+        registration = Registration.from_json({k: v for k, v in members.items() if v is not None})
+        found = services.engine.validate(registration, code=options.code)
+        # There is no store here whose names it could be compared with.
+        slips = variable_advice(services.engine.prepare(registration).query)
     finally:
         services.close()
     print(code_text(found) if options.code else explain_text(found))
-    for warning in found.get("warnings", ()):
+    for warning in (*found["warnings"], *slips):
         print(f"warning: {warning}", file=sys.stderr)
     return 0
 

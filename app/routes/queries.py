@@ -10,6 +10,7 @@ from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.streams.times import instant_ms
 
 from ..describing import plan_text
+from ..describing.advice import advice
 from ..describing.waiting import waiting_for
 from ..http import negotiation
 from ..http.errors import HttpError
@@ -52,7 +53,9 @@ def validate() -> Response:
     """Tell what registering would give, without doing it; with ``?code=true`` also the plan's source."""
     incoming.known_parameters({"name", "code"})
     registration = _registration(request.args.get("name"))
-    document = services().engine.validate(registration, code=incoming.flag("code"))
+    engine = services().engine
+    document = engine.validate(registration, code=incoming.flag("code"))
+    document["warnings"] += advice(engine.prepare(registration), services().store, engine)
     if "code" in document:
         document["code"] = plan_text.code_text(document)
     document["plan"] = plan_text.explain_text(document)
@@ -140,7 +143,8 @@ def _register(name: str | None, *, replace: bool) -> Response:
     registration = _registration(name)
     engine = services().engine
     description, created = engine.register(registration, replace=replace)
-    description["warnings"] += engine.advice(description["name"])
+    prepared = engine.prepared(description["name"])
+    description["warnings"] += [] if prepared is None else advice(prepared, services().store, engine)
     headers = {"Location": f"{incoming.base_url()}queries/{description['name']}"}
     return incoming.json_response(
         _described(description), 201 if created else 200, headers if created else None

@@ -11,7 +11,6 @@ from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
 
-from ..algebra.advice import variable_advice
 from ..algebra.show import show
 from ..errors import FeedGoneError
 from ..inputs import NEVER
@@ -22,7 +21,6 @@ from ..queries.catalogue import Entry, Making
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
-from ..queries.unseen import unseen
 from ..scheduler.sequencer import PATIENCE_S
 from ..scheduler.turn_kinds import ChangeTurn, RefreshTurn, StateTurn
 from ..static.reading import Progress, entered
@@ -140,13 +138,10 @@ class QueryService:
             )
         return entry
 
-    def validate(
-        self, registration: Registration, *, code: bool = False, has_data: bool = True
-    ) -> dict[str, Any]:
+    def validate(self, registration: Registration, *, code: bool = False) -> dict[str, Any]:
         """What registering would give: description, plan and warnings; nothing is registered.
 
-        With ``code`` also the generated source of the plan, None where there is none. Without ``has_data``
-        the store is no one's: names are not looked up there.
+        With ``code`` also the generated source of the plan, None where there is none.
         """
         prepared = self.lifecycle.prepare(registration)
         self.parts.sources.check_allowed(prepared.source_specs)
@@ -165,7 +160,6 @@ class QueryService:
             created_ms=self.parts.clock.now_ms(),
         )
         document = describe.describe_prepared(prepared)
-        document["warnings"] += self._advice(prepared) if has_data else variable_advice(prepared.query)
         shown = describe.describe_running(trial, self.parts.streams.find, self.parts.clock.now_ms())
         for member in ("engine", "streams", "windows", "version", "static_parts"):
             document[member] = shown[member]
@@ -177,15 +171,15 @@ class QueryService:
         evaluator.close()
         return document
 
-    def advice(self, name: str) -> list[str]:
-        """What can be said now of the names in a query, which `validate` tells of a text."""
+    def prepare(self, registration: Registration) -> PreparedQuery:
+        """What a text means, with its options; nothing is registered."""
+        return self.lifecycle.prepare(registration)
+
+    def prepared(self, name: str) -> PreparedQuery | None:
+        """What the text of a registered query means; None where there is no such query, or it failed."""
         entry = self.parts.catalogue.find(name)
         known = None if entry is None else entry.running or entry.pending
-        return [] if known is None else self._advice(known.prepared)
-
-    def _advice(self, prepared: PreparedQuery) -> list[str]:
-        """Names that may be slips: of variables, and what neither the store nor the streams have."""
-        return [*variable_advice(prepared.query), *unseen(prepared, self.parts.store, self.parts.streams)]
+        return None if known is None else known.prepared
 
     def describe(self, name: str) -> dict[str, Any]:
         """The description of a query."""

@@ -9,6 +9,7 @@ from typing import Any
 from quadrill.store.errors import ConflictError, NotFoundError
 
 from ..durable.turns import Turn
+from ..inputs import Element
 from ..output.subscription import FeedEvent, Subscription
 from ..queries.catalogue import is_awaited
 from ..results import one_line
@@ -95,6 +96,10 @@ class StreamService:
             with suppress(NotFoundError):  # dropped in the meantime
                 found.append(self.stream(name))
         return found
+
+    def newest_elements(self, iri: str, most: int) -> list[Element]:
+        """The newest elements that a stream retains, at most so many; none of a stream that is not there."""
+        return self.parts.streams.newest(iri, most)
 
     def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
         """The late elements kept of a stream, and those at which a query failed, oldest first."""

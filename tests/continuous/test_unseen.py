@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quadrill.app.describing.advice import advice
 from quadrill.continuous.engine import Registration
 
 from .engines import PREFIX, Bench, E, bench
@@ -10,7 +11,15 @@ KNOWN = "SELECT ?x { STREAM :s [RANGE 10s] { ?x :seen [] } GRAPH :rooms { ?x :in
 
 
 def warnings(b: Bench, text: str) -> list[str]:
-    return list(b.engine.validate(Registration(PREFIX + text))["warnings"])
+    registration = Registration(PREFIX + text)
+    told = list(b.engine.validate(registration)["warnings"])
+    return told + advice(b.engine.prepare(registration), b.store, b.engine)
+
+
+def of(b: Bench, name: str) -> list[str]:
+    prepared = b.engine.prepared(name)
+    assert prepared is not None
+    return advice(prepared, b.store, b.engine)
 
 
 def test_what_the_store_and_the_streams_have_is_no_news() -> None:
@@ -20,7 +29,7 @@ def test_what_the_store_and_the_streams_have_is_no_news() -> None:
         b.push(1_000, "a")
         assert warnings(b, KNOWN) == []
         b.register("q", KNOWN)
-        assert b.engine.advice("q") == []
+        assert of(b, "q") == []
 
 
 def test_predicates_and_graphs_that_nobody_has_are_told() -> None:
@@ -36,10 +45,10 @@ def test_predicates_and_graphs_that_nobody_has_are_told() -> None:
         ]
         assert warnings(b, wrong) == told
         b.register("q", wrong)
-        assert b.engine.advice("q") == told
+        assert of(b, "q") == told
         b.store.update(f"INSERT DATA {{ GRAPH <{E}roms> {{ <{E}a> <{E}inn> <{E}r> }} }}")
-        assert b.engine.advice("q") == told[:1], "it is so no more"
-        assert b.engine.advice("none") == []
+        assert of(b, "q") == told[:1], "it is so no more"
+        assert b.engine.prepared("none") is None
 
 
 def test_what_any_predicate_matches_and_what_is_asked_elsewhere_is_left_out() -> None:

@@ -1,4 +1,4 @@
-"""Predicates and graphs that a query names and that neither the store nor its streams have ever had."""
+"""What a right query may not mean: names of variables that may be slips, and names that nobody has."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from itertools import islice
 
 from pyoxigraph import NamedNode
 
+from quadrill.continuous.algebra.advice import predicates_named, variable_advice
+from quadrill.continuous.algebra.graphs import graphs_read
+from quadrill.continuous.engine import Engine
+from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.store.quads.quad_store import QuadStore
-
-from ..algebra.advice import predicates_named
-from ..algebra.graphs import graphs_read
-from ..streams.registry import StreamRegistry
-from .prepare import PreparedQuery
 
 _MOST_ELEMENTS = 1_000
 """So many of the newest elements that a stream retains are looked at."""
@@ -20,8 +19,13 @@ _MOST_NAMES = 50
 """So many predicates of a query are looked up."""
 
 
-def unseen(prepared: PreparedQuery, store: QuadStore, retained: StreamRegistry) -> Iterator[str]:
-    """Sentences for a registration.
+def advice(prepared: PreparedQuery, store: QuadStore, engine: Engine) -> list[str]:
+    """Sentences for a registration, true at this moment."""
+    return [*variable_advice(prepared.query), *_unseen(prepared, store, engine)]
+
+
+def _unseen(prepared: PreparedQuery, store: QuadStore, engine: Engine) -> Iterator[str]:
+    """Predicates and graphs that neither the store nor the streams have.
 
     A stream that retains nothing has nothing to say: queries are often there before their first element.
     """
@@ -36,7 +40,7 @@ def unseen(prepared: PreparedQuery, store: QuadStore, retained: StreamRegistry) 
             yield f"No triple of the store has the predicate <{name.value}>."
         elif isinstance(stream, NamedNode):
             if stream.value not in seen:
-                newest = retained.newest(stream.value, _MOST_ELEMENTS)
+                newest = engine.newest_elements(stream.value, _MOST_ELEMENTS)
                 predicates = {quad.predicate for one in newest for quad in one.quads}
                 seen[stream.value] = len(newest), predicates
             elements, predicates = seen[stream.value]
