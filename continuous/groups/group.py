@@ -47,8 +47,9 @@ class Group:
         # What is being evaluated: the changes of the windows, taken once for all plans.
         self._taken: Sequence[Taken] = [NOTHING] * len(self._windows)
         self.members: dict[RunningQuery, Seat | None] = {}
-        # Those without a seat, and their templates.
+        # Those without a seat, and their templates, and the other way round.
         self._alone: dict[RunningQuery, Hashable | None] = {}
+        self._alike: dict[Hashable, dict[RunningQuery, None]] = {}
         self._plans: list[CommonPlan] = []
         # Templates whose common plan failed, or would answer otherwise.
         self._banned: set[Hashable] = set()
@@ -77,7 +78,7 @@ class Group:
     def remove(self, running: RunningQuery, *, ended: bool = False) -> None:
         """A member goes on with a timeline of its own that holds the same, unless nobody asks for one."""
         self._leave_plan(running)
-        self._alone.pop(running, None)
+        self._is_not_alone(running)
         del self.members[running]
         running.leave_group(self.timeline if ended else self.timeline.fork(*running.counts()))
 
@@ -88,15 +89,27 @@ class Group:
 
     def _enter(self, running: RunningQuery) -> None:
         self.members[running] = None
-        self._alone[running] = _template(running) if self._common_plans else None
+        self._is_alone(running)
         running.enter_group(self.members, self.timeline, self.inputs)
+
+    def _is_alone(self, running: RunningQuery) -> None:
+        template = self._alone[running] = _template(running) if self._common_plans else None
+        if template is not None:
+            self._alike.setdefault(template, {})[running] = None
+
+    def _is_not_alone(self, running: RunningQuery) -> None:
+        template = self._alone.pop(running, None)
+        if template is not None:
+            del self._alike[template][running]
+            if not self._alike[template]:
+                del self._alike[template]
 
     def _unite(self, template: Hashable) -> None:
         """Members of a template get into common plans, those that can just now."""
         ready = [
             running
-            for running, own in self._alone.items()
-            if own == template and running.last_step is not None and running.static.settled
+            for running in self._alike.get(template, ())
+            if running.last_step is not None and running.static.settled
         ]
         for plan in [plan for plan in self._plans if plan.template == template]:
             fitting = [running for running in ready if plan.fits(running)]
@@ -128,7 +141,7 @@ class Group:
         if not seats:
             self._break_up(plan)
         for seat in seats:
-            del self._alone[seat.running]
+            self._is_not_alone(seat.running)
             self.members[seat.running] = seat
 
     def _leave_plan(self, running: RunningQuery) -> bool:
@@ -169,7 +182,7 @@ class Group:
 
     def _wake(self, running: RunningQuery) -> None:
         """Evaluate a member by its own plan again, from the last evaluation."""
-        self._alone[running] = _template(running)
+        self._is_alone(running)
         self._alone_does(running, self._go_on)
 
     def _go_on(self, running: RunningQuery) -> None:
