@@ -91,6 +91,11 @@ class Settings:
     )
     max_header_bytes: int = _setting(65536, "bytes", "Largest request line and headers together.")
     max_body_bytes: int = _setting(1 << 28, "bytes", "Largest request body for graphs, uploads and updates.")
+    max_request_quads: int = _setting(
+        1_000_000,
+        "quads",
+        "Most quads of one upload, and of the data of one update; `quadrill load` has no limit.",
+    )
     max_query_bytes: int = _setting(1 << 20, "bytes", "Largest query text.")
     max_push_bytes: int = _setting(1 << 26, "bytes", "Largest body of one push to a stream.")
     request_timeout: float = _setting(

@@ -29,7 +29,11 @@ def open_store(settings: Settings, clock_ms: Callable[[], int] | None = None) ->
         folder,
         durable=settings.durable,
         clock_ms=clock_ms,
-        limits=TextLimits(characters=settings.max_body_bytes, height=settings.max_nesting),
+        limits=TextLimits(
+            characters=settings.max_body_bytes,
+            height=settings.max_nesting,
+            quads=settings.max_request_quads,
+        ),
         retention=Retention(
             max_bytes=settings.change_log_bytes,
             max_age_ms=duration_ms(settings.change_log_age, "the setting change_log_age"),

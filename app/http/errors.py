@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import traceback
 from http import HTTPStatus
 from typing import Any
 
@@ -100,6 +101,15 @@ def problem(error: BaseException) -> dict[str, Any]:
     """The problem document of an error."""
     if isinstance(error, HTTPException):
         return _of_werkzeug(error)
+    if isinstance(error, MemoryError):
+        # Without its frames: they hold what filled the memory.
+        traceback.clear_frames(error.__traceback__)
+        error = HttpError(
+            507,
+            "the request needs more memory than there is",
+            code="out-of-memory",
+            hint="Send or ask for less.",
+        )
     if not isinstance(error, QuadrillError):
         return _unexpected(error)
     status = status_of(error)

@@ -174,9 +174,19 @@ def _quads(graph: GraphName | None) -> Iterator[Quad]:
         HttpError: 400 when a document for one graph has others; 413, 415.
         RdfSyntaxError: malformed, with its place.
     """
-    base = graph.value if isinstance(graph, NamedNode) else services().settings.base_iri
+    settings = services().settings
+    base = graph.value if isinstance(graph, NamedNode) else settings.base_iri
+    left = settings.max_request_quads
     for document in _documents():
         for quad in parse_rdf(document.body, document.kind, base_iri=base):
+            left -= 1
+            if left < 0:
+                raise HttpError(
+                    413,
+                    f"a request may send {settings.max_request_quads:,} quads, this one has more",
+                    code="body-too-large",
+                    hint="Send several, or load a file with quadrill load; the setting is max_request_quads.",
+                )
             if graph is None or quad.graph_name == graph:
                 yield quad
             elif isinstance(quad.graph_name, DefaultGraph):

@@ -52,11 +52,13 @@ class TextLimits:
         height: nesting, chains of operators and group members counted in.
         inline_height: up to here a text is evaluated in the calling thread; the smallest texts that overflow
             an 8 MB stack are above 2,000.
+        quads: of INSERT DATA and DELETE DATA together, counted by the signs between them.
     """
 
     characters: int = 128 * 1024 * 1024
     height: int = 10_000
     inline_height: int = 1_000
+    quads: int = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

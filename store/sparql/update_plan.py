@@ -70,7 +70,7 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
     """
     check_length(request.text, limits)
     inspection = Inspection(request.text, limits)
-    operations = tuple(split_update(request.text, inspection.passing(tokens(request.text))))
+    operations = tuple(split_update(request.text, inspection.passing(tokens(request.text)), limits.quads))
     facts = inspection.facts()
     plan = UpdatePlan(request, operations, facts.height, limits)
     _check_blank_labels(request.text, operations)

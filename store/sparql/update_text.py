@@ -16,6 +16,7 @@ from ..errors import LimitError, QueryTextError
 from .tokens import Kind, Token, excerpt_at, line_and_column, tokens
 
 _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*+:")
+_BETWEEN_QUADS = frozenset({",", ";", ".", "[", "}", "<<", "{|", "|}", "~"})
 _MOST_OPERATIONS = 1_000_000
 _MOST_DECLARED = 1 << 26
 
@@ -124,17 +125,24 @@ class UpdateOperation:
     end: int
 
 
-def split_update(text: str, found: Iterable[Token] | None = None) -> list[UpdateOperation]:
-    """The operations of an update request, in order; ``found`` are its tokens where others see them, too.
+def split_update(
+    text: str, found: Iterable[Token] | None = None, most_quads: int = 1_000_000
+) -> list[UpdateOperation]:
+    """The operations of an update request, in order.
+
+    Args:
+        text: SPARQL Update.
+        found: its tokens, where others see them, too.
+        most_quads: of its INSERT DATA and DELETE DATA together.
 
     The request is only cut, not judged: a text that Oxigraph's parser refuses may pass here, and must be
     given to it before anything is applied.
 
     Raises:
         QueryTextError: the outer form is not that of an update.
-        LimitError: too many operations, or too many that have declarations of their own.
+        LimitError: too many operations, too many that have declarations of their own, or too many quads.
     """
-    return _Splitter(text, tokens(text) if found is None else found).operations()
+    return _Splitter(text, tokens(text) if found is None else found, most_quads).operations()
 
 
 def query_prologue(text: str) -> str:
@@ -145,8 +153,10 @@ def query_prologue(text: str) -> str:
 class _Splitter:
     """A cursor over the tokens of one request, which are looked at once and not kept."""
 
-    def __init__(self, text: str, found: Iterable[Token]) -> None:
+    def __init__(self, text: str, found: Iterable[Token], most_quads: int = 0) -> None:
         self._text = text
+        self._most_quads = most_quads
+        self._quads = 0
         self._tokens = iter(found)
         self._next = next(self._tokens, None)
         self._end = 0
@@ -213,11 +223,19 @@ class _Splitter:
         begin = self._next
         if begin is None or begin.text != "{" or begin.kind is not Kind.PUNCT:
             raise self._error("expected '{'")
-        depth = 0
+        depth, lists = 0, 0
+        is_data = variables.endswith("DATA")
         names: dict[str, None] = {}
         labels: set[str] = set()
         while (token := self._next) is not None:
             kind, text, _, end = token
+            if is_data:
+                # At most a quad for each sign between two, and two for each member of a collection.
+                if text in _BETWEEN_QUADS:
+                    self._count(1)
+                lists += (text == "(") - (text == ")")
+                if lists > 0:
+                    self._count(2)
             if kind is Kind.PUNCT:
                 if text == "{":
                     depth += 1
@@ -237,6 +255,15 @@ class _Splitter:
                 labels.add(text)
             self._step()
         raise self._error("a '{' is not closed", at=begin)
+
+    def _count(self, quads: int) -> None:
+        self._quads += quads
+        if self._quads > self._most_quads:
+            raise LimitError(
+                f"an update may insert or delete {self._most_quads:,} quads as data, this one has more",
+                code="body-too-large",
+                hint="Send several updates, or load a file with quadrill load; see max_request_quads.",
+            )
 
     def _error(self, what: str, at: Token | None = None) -> QueryTextError:
         token = at or self._next

@@ -45,7 +45,7 @@ def push(server: LiveServer, number: int) -> dict[str, Any]:
     answer = server.client.post(
         "/streams",
         params={"iri": f"{E}s", "at": str(100_000 + number * 500 - late), "wait": "true"},
-        content=f"<urn:x{number % 7}> <urn:v> \"{number}\" .",
+        content=f'<urn:x{number % 7}> <urn:v> "{number}" .',
         headers={"Content-Type": "application/n-triples", "Idempotency-Key": f"k{number}"},
     )
     assert answer.status_code == 200, answer.text
@@ -117,9 +117,7 @@ def test_a_restored_server_goes_on_with_windows_views_keys_and_dead_letters(
         for each in foreign:
             assert feed(new, name, each)[0][1] == "reset"
     assert graph(new, "urn:view") == graph(old, "urn:view") != []
-    letters = [
-        server.client.get("/streams/s/dead-letters").json()["letters"] for server in (old, new)
-    ]
+    letters = [server.client.get("/streams/s/dead-letters").json()["letters"] for server in (old, new)]
     assert len(letters[0]) == len(letters[1]) > 0
 
 

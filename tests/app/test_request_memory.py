@@ -1,0 +1,100 @@
+"""What one request may take: memory in proportion to its body, and a problem document where it may not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from urllib.parse import parse_qsl
+
+import pytest
+
+from quadrill.app.http import protocol
+from quadrill.app.http.errors import problem_response
+from quadrill.store.errors import LimitError
+from quadrill.store.sparql.update_text import split_update
+
+from .conftest import Start, problem_of
+
+UPDATE = {"Content-Type": "application/sparql-update"}
+
+PEAK = """
+import resource
+from pathlib import Path
+from quadrill.app.http.protocol import fields_of
+from quadrill.store.quads.quad_store import QuadStore
+size = 16 << 20
+store = QuadStore.open(None)
+store.update("INSERT DATA { <urn:a> <urn:b> 1 }")
+%s
+now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + 8 * size, now + 8 * size))
+%s
+print("within")
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("prepared", "run"),
+    [
+        ("t = \"INSERT DATA { <urn:a> <urn:h> '\" + 'x' * size + \"' }\"", "store.update(t)"),
+        ('t = "INSERT DATA { <urn:a> <urn:h> \'" + chr(92) * size + "\' }"', "store.update(t)"),
+        ("t = 'CLEAR ALL #' + 'x' * size", "store.update(t)"),
+        ("t = ' ' * size + 'CLEAR ALL'", "store.update(t)"),
+        ("t = b'update=' + b'%20' * (size // 3)", "fields_of(t)"),
+    ],
+    ids=["a literal", "escapes", "a comment", "white space", "a form"],
+)
+def test_a_text_takes_at_most_eight_times_its_size(prepared: str, run: str) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", PEAK % (prepared, run)], capture_output=True, text=True, timeout=200
+    )
+    assert child.stdout == "within\n", (child.returncode, child.stderr[-500:])
+
+
+@pytest.mark.parametrize("piece_bytes", [3, 4, 5, 7, 64])
+def test_a_long_form_is_read_as_a_short_one(piece_bytes: int) -> None:
+    text = "a=b&c=%41%4a+%C3%A9&&d&=e&%%41%=%4&x=%E6%97%A5%F0%9F%98%80+%zz%2B=&y==z"
+    expected = parse_qsl(text, keep_blank_values=True, errors="strict")
+    assert list(protocol._large_fields(text.encode(), piece_bytes)) == expected
+
+
+def test_a_request_has_a_limited_number_of_quads(start_server: Start) -> None:
+    server = start_server(max_request_quads=10)
+    many = ", ".join(map(str, range(11)))
+    answer = server.client.post(
+        "/update", content=f"INSERT DATA {{ <urn:a> <urn:b> {many} }}", headers=UPDATE
+    )
+    assert "10 quads" in problem_of(answer, 413)["detail"]
+    for method, path in (("PUT", "/store?default"), ("POST", "/store?default"), ("PUT", "/store")):
+        answer = server.client.request(
+            method, path, content=f"<urn:a> <urn:b> {many} .", headers={"Content-Type": "application/trig"}
+        )
+        assert "10 quads" in problem_of(answer, 413)["detail"], (method, path)
+    assert server.client.get("/query", params={"query": "ASK { ?s ?p ?o }"}).json()["boolean"] is False
+    few = ", ".join(map(str, range(9)))
+    server.client.post(
+        "/update", content=f"INSERT DATA {{ <urn:a> <urn:b> {few} }}", headers=UPDATE
+    ).raise_for_status()
+
+
+@pytest.mark.parametrize(
+    ("data", "quads"),
+    [
+        ("<s> <p> 1", 1),
+        ("<s> <p> 1 , 2 ; <q> 3 . <t> <p> 4 .", 4),
+        ("<s> <p> [ <q> [ <r> 1 ] ]", 3),
+        ("<s> <p> ( 1 2 3 )", 7),
+        ("GRAPH <g> { <s> <p> ',,,,' } GRAPH <h> { <s> <p> 1 }", 2),
+        ("<s> <p> <o> {| <q> 1 |}", 3),
+    ],
+)
+def test_never_more_quads_are_inserted_than_were_counted(data: str, quads: int) -> None:
+    with pytest.raises(LimitError):
+        split_update(f"INSERT DATA {{ {data} }}", most_quads=quads - 1)
+    split_update(f"INSERT DATA {{ {data} }}", most_quads=3 * quads + 2)
+
+
+def test_a_full_memory_is_a_problem_document() -> None:
+    answer = problem_response(MemoryError())
+    assert (answer.status_code, answer.get_json(force=True)["code"]) == (507, "out-of-memory")
