@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quadrill.continuous.streams.times import duration_ms
-from quadrill.store.errors import StoreFormatError, StoreUnwritableError
+from quadrill.store.errors import DAMAGED, StoreFormatError, StoreUnwritableError
 from quadrill.store.logs.change_log import Retention
-from quadrill.store.logs.segments import DAMAGED
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import REGISTRY, Registry, default_url
 from quadrill.store.sparql.guard import TextLimits

@@ -20,6 +20,12 @@ from __future__ import annotations
 
 from typing import Any
 
+DAMAGED = (
+    "quadrill check --data DIR tells what is damaged; restore the folder from a backup, or let "
+    "quadrill repair --drop-damaged --data DIR put the damaged parts aside and go on without them"
+)
+"""The way out for whoever has a data folder with damage."""
+
 
 class QuadrillError(Exception):
     """The base of all errors that users see: what went wrong, where, and how to mend it.

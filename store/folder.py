@@ -86,7 +86,7 @@ class DataFolder:
         """True for a copy of another folder, or a backup; a moved folder is none where it keeps its disk."""
         place = self.path / PLACE
         try:
-            return place.read_text(encoding="utf-8").strip() != str(place.stat().st_ino)
+            return place.read_text(encoding="utf-8", errors="replace").strip() != str(place.stat().st_ino)
         except FileNotFoundError:
             return False  # new, or of a release before this file
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from quadrill.store.errors import StoreFormatError
-from quadrill.store.logs.segments import DAMAGED
+from quadrill.store.errors import DAMAGED, StoreFormatError
 
 from ..queries.running import State
 from ..queries.snapshot import RECORDS as QUERY_RECORDS

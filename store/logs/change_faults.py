@@ -6,10 +6,9 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..errors import StoreError, StoreFormatError, StoreUnwritableError
+from ..errors import DAMAGED, StoreError, StoreFormatError, StoreUnwritableError
 from .change_rows import COLUMNS, check_sum
 from .reading import faults_of
-from .segments import DAMAGED
 
 FACTS = ("version", "checkpoint", "bytes", "bulk", "identity")
 """What the table ``meta`` says; with the check sum of these and of the beginnings of epochs."""

@@ -18,11 +18,14 @@ _COMPRESS_FROM = 512
 def check_sum(values: Sequence[object]) -> int:
     """The check sum of the values of a row."""
     check = 0
+    others: list[object] = []
     for value in values:
-        check = zlib.crc32(
-            value if isinstance(value, bytes) else str(value).encode(), zlib.crc32(b"|", check)
-        )
-    return check
+        if type(value) is bytes:
+            check = zlib.crc32(value, check)
+            others.append(len(value))
+        else:
+            others.append(value)
+    return zlib.crc32(repr(others).encode(), check)
 
 
 def row_of(commit: Commit) -> tuple[object, ...]:

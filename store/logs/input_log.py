@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal as OneOf
 
-from ..errors import StoreFormatError, StoreUnwritableError
+from ..errors import DAMAGED, StoreFormatError, StoreUnwritableError
 from ..folder import sync_folder
 from .marks import MARK, Mark
-from .segments import DAMAGED, HEAD, Damage, damage_of, first_number, records, whole_part
+from .segments import HEAD, Damage, damage_of, first_number, records, whole_part
 
 log = logging.getLogger("quadrill.store")
 

@@ -48,8 +48,10 @@ class Mark:
 
     def note(self, last: int) -> None:
         """Write what is durable now; where the disk refuses, the mark stays behind, which is harmless."""
-        with contextlib.suppress(OSError):
+        try:
             os.pwrite(self.file, MARK.pack(0, last, last), 0)
+        except OSError:
+            return
 
     def sync(self) -> None:
         """Let the mark survive a power failure, as far as the disk lets it."""

@@ -15,8 +15,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..errors import StoreFormatError, StoreUnwritableError
-from .segments import DAMAGED
+from ..errors import DAMAGED, StoreFormatError, StoreUnwritableError
 
 log = logging.getLogger("quadrill.store")
 

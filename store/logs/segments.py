@@ -20,11 +20,6 @@ _MAX_RECORD = 1 << 30
 _LOW = 3
 """Bytes of a number that differ between the records of one search; the others are what is searched for."""
 
-DAMAGED = (
-    "quadrill check --data DIR tells what is damaged; restore the folder from a backup, or let "
-    "quadrill repair --drop-damaged --data DIR put the damaged parts aside and go on without them"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Damage:

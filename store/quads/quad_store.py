@@ -16,12 +16,11 @@ from typing import Any
 from pyoxigraph import NamedNode, Store
 
 from ..changes.commit import Commit, GraphName
-from ..errors import StoreFormatError, StoreLockedError, StoreUnwritableError, UnsupportedError
+from ..errors import DAMAGED, StoreFormatError, StoreLockedError, StoreUnwritableError, UnsupportedError
 from ..folder import DataFolder, mark_as_copy, write_format
 from ..hosts import AllowedHosts
 from ..logs.change_log import ChangeLog, Retention, SqliteChangeLog
 from ..logs.memory_log import MemoryChangeLog
-from ..logs.segments import DAMAGED
 from ..remote import Fetcher, http_fetcher
 from ..sparql.guard import TextLimits
 from ..sparql.query import Querier

@@ -16,10 +16,9 @@ from typing import Any
 from sqlalchemy import Connection, Table, create_engine, select
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
-from ..errors import StoreFormatError
+from ..errors import DAMAGED, StoreFormatError
 from ..logs.marks import Mark
 from ..logs.reading import faults_of, read_only, reading
-from ..logs.segments import DAMAGED
 from .models import Base
 from .session import Database, digest_of
 

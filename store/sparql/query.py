@@ -30,7 +30,7 @@ from pyoxigraph import (
     serialize,
 )
 
-from ..errors import QueryTextError, StoreError, UnsupportedError
+from ..errors import DAMAGED, QueryTextError, StoreError, StoreFormatError, UnsupportedError
 from ..hosts import AllowedHosts
 from ..terms import Solution, Term
 from ..threads import with_big_stack
@@ -282,6 +282,8 @@ def evaluation_error(error: Exception) -> StoreError | UnsupportedError:
     unknown = _UNKNOWN_FUNCTION.search(str(error))
     if unknown is not None:
         return UnsupportedError(f"the function <{unknown.group(1)}>")
+    if "Corruption:" in str(error):
+        return StoreFormatError(f"the database is damaged: {error}", hint=DAMAGED)
     return QueryFailedError(f"the query failed: {error}")
 
 
