@@ -17,6 +17,22 @@ _PART_NOTES = {
 """What EXPLAIN says of the members of a static part that have a value."""
 
 
+_PLAN = (
+    "name", "dialect", "profile", "form", "output", "report", "engine", "result_iri", "into_graph",
+    "streams", "windows", "sharing_group", "template", "static_parts", "sources", "warnings", "plan",
+    "written", "algebra",
+)  # fmt: skip
+_LIVE = (
+    "operators", "steps", "timed_steps", "state", "counters", "rates", "state_size", "waiting_for",
+    "last_result", "version", "instant",
+)  # fmt: skip
+
+
+def plan_document(document: dict[str, Any], *, analyze: bool) -> dict[str, Any]:
+    """EXPLAIN as JSON, of an engine's answer to `explain`; with live figures when analyzing."""
+    return {member: document.get(member) for member in (*_PLAN, *(_LIVE if analyze else ()))}
+
+
 def explain_text(document: dict[str, Any]) -> str:
     """EXPLAIN for people, of an engine's answer to `explain` or `validate`."""
     report = document["report"]

@@ -79,14 +79,12 @@ def explain(name: str) -> Response:
     analyze = incoming.flag("analyze")
     offers = (_PLAN_JSON, _PLAN_TEXT) if analyze else (_PLAN_TEXT, _PLAN_JSON)
     chosen = negotiation.choose(request.headers.get("Accept"), offers)
-    plan = services().engine.explain(name, analyze=analyze, code=incoming.flag("code"))
-    if "code" in plan:
-        plan["code"] = plan_text.code_text(plan)
+    document = services().engine.explain(name, analyze=analyze)
+    code = {"code": plan_text.code_text(document)} if incoming.flag("code") else {}
     if chosen is _PLAN_JSON:
-        return incoming.json_response(_described(plan) if analyze else plan)
-    return Response(
-        plan.get("code") or plan_text.explain_text(plan), content_type="text/plain; charset=utf-8"
-    )
+        return incoming.json_response(plan_text.plan_document(_described(document), analyze=analyze) | code)
+    text = code.get("code") or plan_text.explain_text(document)
+    return Response(text, content_type="text/plain; charset=utf-8")
 
 
 @blueprint.patch("/queries/<part:name>")

@@ -219,25 +219,24 @@ class QueryService:
                 found.append(self.describe(entry.name))
         return found
 
-    def explain(self, name: str, *, analyze: bool = False, code: bool = False) -> dict[str, Any]:
-        """The plan of a query.
+    def explain(self, name: str, *, analyze: bool = False) -> dict[str, Any]:
+        """The description of a query, its plan and the generated source of it, None where there is none.
 
-        Args:
-            name: the query.
-            analyze: with live figures of each operator.
-            code: with the generated source of the plan, None where there is none.
+        With ``analyze`` the plan has live figures of each operator.
         """
-        document = self.describe(name)
-        running, source = self.parts.catalogue.get(name).running, None
-        if running is not None:
-            plan, none = running.explained, {"operators": [], "steps": 0, "timed_steps": 0}
-            if plan is not None:
-                document["plan"] = self.parts.sequencer.look(partial(plan.explain, analyze=analyze))
-            document |= none if plan is None else self.parts.sequencer.look(plan.measured)
-            source = None if plan is None else plan.code
-        query = None if running is None else running.prepared.query
-        found = describe.explain_document(document, query, analyze=analyze)
-        return found | {"code": source} if code else found
+        document = self.describe(name) | {"plan": None, "code": None, "written": None}
+        running = self.parts.catalogue.get(name).running
+        if running is None:
+            return document | {"algebra": f"none: {document['error'] or document['state']}"}
+        plan, none = running.explained, {"operators": [], "steps": 0, "timed_steps": 0}
+        if plan is not None:
+            document |= {
+                "plan": self.parts.sequencer.look(partial(plan.explain, analyze=analyze)),
+                "code": plan.code,
+            }
+        document |= none if plan is None else self.parts.sequencer.look(plan.measured)
+        query = running.prepared.query
+        return document | {"algebra": show(query.root), "written": write(query)}
 
     def patch(self, name: str, changes: dict[str, Any]) -> dict[str, Any]:
         """Pause or resume a query, change how its static parts are refreshed or its memory limit.

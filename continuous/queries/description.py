@@ -1,4 +1,4 @@
-"""Descriptions and plans of queries as JSON."""
+"""Descriptions of queries as JSON."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from quadrill.store.quads.rates import ChangeRates
 
 from ..algebra.printer import write_pattern
 from ..algebra.query import ContinuousQuery, WindowDeclaration
-from ..algebra.show import show
 from ..algebra.static import needed_tables
 from ..evaluate.evaluator import Evaluator
-from ..language.write import write
 from ..static.reading import Progress
 from ..streams.accept import StreamState
 from ..streams.times import show_duration
@@ -280,20 +278,3 @@ def _has_left(timeline: QueryTimeline, iri: str, operator: WindowOperator) -> bo
 def show_report(report: Report) -> Any:
     """A report as a registration writes it."""
     return {"periodic": show_duration(report.every_ms)} if report.kind == "periodic" else report.kind
-
-
-def explain_document(
-    document: dict[str, Any], query: ContinuousQuery | None, *, analyze: bool
-) -> dict[str, Any]:
-    """EXPLAIN of a description, with live figures when analyzing; ``query`` is None where it does not run."""
-    members = [
-        "name", "dialect", "profile", "form", "output", "report", "engine", "result_iri", "into_graph",
-        "streams", "windows", "sharing_group", "template", "static_parts", "sources", "warnings", "plan",
-    ]  # fmt: skip
-    if analyze:
-        members += ["operators", "steps", "timed_steps", "state", "counters", "rates", "state_size",
-                    "error", "next_element", "next_report", "last_result", "version", "instant"]  # fmt: skip
-    plan = {member: document.get(member) for member in members}
-    plan["written"] = None if query is None else write(query)
-    plan["algebra"] = f"none: {document['error'] or document['state']}" if query is None else show(query.root)
-    return plan
