@@ -107,8 +107,8 @@ class Settings:
     header_timeout: float = _setting(
         5.0, "seconds", "How long a client may take to send the request line and headers."
     )
-    max_connections: int = _setting(4096, "clients", "Most connections at a time, event streams not counted.")
-    max_connections_per_address: int = _setting(256, "clients", "Most connections of one address.")
+    max_connections: int = _setting(8192, "clients", "Most connections at a time, event streams not counted.")
+    max_connections_per_address: int = _setting(1024, "clients", "Most connections of one address.")
     max_unfinished_requests: int = _setting(
         1024, "requests", "Most requests that have begun and are not whole; over it the oldest gets 408."
     )

@@ -56,8 +56,8 @@ class Crowd:
         unfinished_of_address: such requests of one address.
     """
 
-    connections: int = 4096
-    of_address: int = 256
+    connections: int = 8192
+    of_address: int = 1024
     unfinished: int = 1024
     unfinished_of_address: int = 128
 
@@ -281,17 +281,21 @@ class Intake:
                 return
             self._held[connection] = now
             self._unfinished[connection] = None
-            victim = self._first_over_limit(connection.address)
+            victim = self._over_limit(connection.address, now)
         if victim is not None:
             self._too_slow(victim)
 
-    def _first_over_limit(self, address: str) -> Connection | None:
-        if len(self._unfinished) > self._crowd.unfinished:
-            return next(iter(self._unfinished))
-        if len(self._unfinished) <= self._crowd.unfinished_of_address:
-            return None
-        of_one = [each for each in self._unfinished if each.address == address]
-        return of_one[0] if len(of_one) > self._crowd.unfinished_of_address else None
+    def _over_limit(self, address: str, now: float) -> Connection | None:
+        """The oldest unfinished request when there are too many; the rest of a young one is on its way."""
+        crowd, unfinished = self._crowd, self._unfinished
+        found = None
+        if len(unfinished) > crowd.unfinished:
+            found = next(iter(unfinished))
+        elif len(unfinished) > crowd.unfinished_of_address:
+            of_one = [each for each in unfinished if each.address == address]
+            if len(of_one) > crowd.unfinished_of_address:
+                found = of_one[0]
+        return found if found is not None and now - self._held[found] >= _YOUNG_SECONDS else None
 
     def _end_late_ones(self, now: float) -> None:
         for connection in [each for each in list(self._held) if each.deadline < now]:
