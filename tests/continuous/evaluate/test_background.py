@@ -172,7 +172,7 @@ def test_ask_and_now_work_without_windows() -> None:
 def test_static_parts_tell_their_text_rows_and_version() -> None:
     with background(DATA) as store:
         engine, query = evaluator(f"SELECT ?n {{ {WINDOW} GRAPH :g {{ ?x :name ?n }} }}", store)
-        (part,) = describe_static(query, engine.statics, None, 0)
+        (part,) = describe_static(query, engine, None, 0)
         assert part["pattern"] == "GRAPH :g {\n  ?x :name ?n .\n}"
         assert (part["variables"], part["rows"], part["version"]) == (["n", "x"], 1, store.version)
 
