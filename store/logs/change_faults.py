@@ -90,9 +90,9 @@ def log_error(path: Path, error: Exception) -> StoreError:
         or not isinstance(error, sqlite3.Error)
         or "no such table" in text
     ):
-        return StoreFormatError(
-            f"the change log {path} is damaged: {text}", hint="restore the data folder from a backup"
-        )
+        # What is no database at all was put there by somebody.
+        hint = "restore the data folder from a backup" if "not a database" in text else DAMAGED
+        return StoreFormatError(f"the change log {path} is damaged: {text}", hint=hint)
     if "closed database" in text:
         return StoreError("the store is closed")
     return StoreUnwritableError(

@@ -212,8 +212,9 @@ def test_a_damaged_or_missing_write_ahead_log_is_refused(killed: Path, back: int
         data[-back] ^= 0x10
         log.write_bytes(data)
     for _ in range(2):
-        with pytest.raises(StoreFormatError, match="was durable|damaged"):
+        with pytest.raises(StoreFormatError, match="was durable|damaged") as caught:
             QuadStore.open(killed)
+        assert "quadrill repair --drop-damaged" in str(caught.value.hint)
         assert not data or log.read_bytes() == data, "what is refused is left as it is"
 
 
