@@ -251,5 +251,6 @@ else:
 def _unwritable(path: Path, error: OSError) -> StoreUnwritableError:
     return StoreUnwritableError(
         f"the data folder {path} cannot be written: {error.strerror or error}",
-        hint="check the path and its permissions, or give another folder with --data",
+        hint="check the path, its permissions and free space, or give another folder with --data; a server "
+        "writes to its folder also with --read-only: let it have a copy",
     )
