@@ -159,7 +159,14 @@ def describe_running(
     streams = [_stream_of(query, iri, find(iri), now_ms) for iri in timeline.inputs.streams]
     parts = describe_static(query.prepared.query, query.evaluator, query.static.last_refresh, now_ms)
     refresh, sources = query.prepared.refresh, query.prepared.sources
-    emitted = query.emission.counts
+    emitted, failed = query.emission.counts, query.state == "failed"
+    if failed:
+        # It takes no part in what comes: what is told is its last answer's, and of its tables what they hold.
+        tables = zip(parts, query.evaluator.statics.tables, strict=True)
+        parts = [
+            part | {"rows": table.count, "version": table.version} if table.is_held else part
+            for part, table in tables
+        ]
     document = describe_prepared(query.prepared)
     document.update(
         name=query.name,
@@ -167,11 +174,13 @@ def describe_running(
         state=query.state,
         error=query.error,
         created=query.created_ms,
-        version=query.static.version,
+        version=query.last_version if failed else query.static.version,
         instant=timeline.instant,
         watermark=timeline.inputs.watermark,
-        next_element=timeline.inputs.next_at,
-        next_report=None if query.prepared.report.kind == "on-content-change" else timeline.next_due(),
+        next_element=None if failed else timeline.inputs.next_at,
+        next_report=None
+        if failed or query.prepared.report.kind == "on-content-change"
+        else timeline.next_due(),
         streams=streams,
         windows=[_window_of(query, window) for window in query.prepared.query.windows],
         static_parts=parts,
@@ -245,7 +254,7 @@ def _window_of(query: RunningQuery, window: WindowDeclaration) -> dict[str, Any]
         for (name, stream), operator in query.timeline.windows.operators.items()
         if name == window.name.value
     ]
-    started = query.timeline.instant is not None
+    started = query.timeline.instant is not None and query.state != "failed"
     due = [operator.next_due() for _, operator in operators if started]
     closes = [operator.closed for _, operator in operators if operator.closed is not None]
     next_due = min((instant for instant in due if instant is not None), default=None)
