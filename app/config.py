@@ -206,6 +206,12 @@ class Settings:
     max_evaluation_bytes: int = _setting(
         256 << 20, "bytes", "Most bytes that one evaluation of a continuous query tells; 0 for no limit."
     )
+    paused: tuple[str, ...] = _setting(
+        (),
+        "names",
+        "Continuous queries that a start pauses without evaluating them, `all` for every one; they begin "
+        "anew when they go on.",
+    )
     input_sync: str = _setting(
         "interval", "", "When the input log is synced: `always`, `interval` or `off` (power loss may lose)."
     )

@@ -199,6 +199,7 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
             kept=settings.max_answer_rows,
             bytes=settings.max_evaluation_bytes,
         ),
+        paused=settings.paused,
         checkpoint_ms=duration_ms(settings.checkpoint_interval, "the setting checkpoint_interval"),
         remote=RemoteSettings(
             every_ms=duration_ms(settings.remote_refresh, "the setting remote_refresh", positive=True),

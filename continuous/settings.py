@@ -54,6 +54,7 @@ class EngineSettings:
     waiting_elements: int = 1_000_000  # elements kept at most for a query whose static parts are being read
     # what one continuous query may cost, where its registration does not say it
     limits: Limits = Limits(rows=1_000_000, ms=10_000, kept=5_000_000, bytes=256 << 20)
+    paused: tuple[str, ...] = ()  # names of queries that a start pauses without evaluating them; ``all``
     tick_ms: int = 1_000  # how often, at least, clock-driven streams are moved
     checkpoint_ms: int = 30_000  # how often the state is written, with a journal and if something happened
     remote: RemoteSettings = RemoteSettings()  # limits and defaults of what is fetched from elsewhere

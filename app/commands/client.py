@@ -68,6 +68,9 @@ def add_commands(commands: Any) -> None:
     replay.add_argument("--from", dest="begin", metavar="TIME", help="milliseconds or xsd:dateTime")
     drop = _command(commands, "drop", _drop, "drop a continuous query")
     drop.add_argument("name", help="the query's name")
+    drop.add_argument("--offline", action="store_true", help="in a data folder that no server has open")
+    drop.add_argument("--data", metavar="DIR", help="data folder, with --offline")
+    drop.add_argument("--config", metavar="FILE", type=Path, help="TOML file with settings, with --offline")
 
 
 def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
@@ -224,6 +227,13 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _drop(options: argparse.Namespace) -> int:
+    if options.offline:
+        # A client starts without store and engine.
+        from .offline import drop_offline
+
+        return drop_offline(options)
+    if options.data is not None or options.config is not None:
+        raise UsageError("--data and --config go with --offline")
     with connect(options) as server:
         server.call("DELETE", f"queries/{quote(options.name, safe='')}")
     return 0

@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -127,6 +128,23 @@ def _restore(options: argparse.Namespace) -> int:
         raise OfflineError("a backup cannot be restored into memory", hint="Name a data folder with --data.")
     backup.restore(options.folder, folder)
     print(f"{folder} is restored from {options.folder}")
+    return 0
+
+
+def drop_offline(options: argparse.Namespace) -> int:
+    """``quadrill drop NAME --offline``: the query is dropped without being evaluated."""
+    settings = _settings(options)
+    if settings.data_folder is None or is_new(settings.data_folder):
+        raise OfflineError(f"there is no data in the folder {settings.data_folder}")
+    from ..wiring import open_services
+
+    services = open_services(replace(settings, paused=(options.name,)), threaded=False)
+    try:
+        services.start()
+        services.engine.drop(options.name)
+    finally:
+        services.close()
+    print(f"{options.name} is dropped")
     return 0
 
 

@@ -26,6 +26,12 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--read-only", action="store_true", default=None, help="refuse everything that writes"
     )
+    parser.add_argument(
+        "--paused",
+        metavar="NAME",
+        action="append",
+        help="start with this continuous query paused and not evaluated, all: every one",
+    )
     parser.set_defaults(run=_serve)
     demo.add_commands(commands)
 
@@ -37,6 +43,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         "host": options.host,
         "port": options.port,
         "read_only": options.read_only,
+        "paused": tuple(options.paused) if options.paused else None,
     }
     given = {name: value for name, value in named.items() if value is not None}
     return load_settings(overrides=given, file=options.config)

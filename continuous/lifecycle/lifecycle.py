@@ -258,7 +258,7 @@ class QueryLifecycle:
             feed.restore([number, last_id, place, place, last_id], [])
             feed.begin_epoch(self.parts.turns.epoch)
         entry = self.parts.catalogue.restored(record, feed)
-        if entry.state == "failed":
+        if entry.state == "failed" or self.parts.catalogue.starts_paused(entry):
             return
         try:
             prepared, evaluator = self._made_anew(entry)

@@ -368,6 +368,13 @@ class QueryCatalogue:
             with contextlib.suppress(NotFoundError):
                 self._registry.update_query(entry.name, state=state, error=error)
 
+    def starts_paused(self, entry: Entry) -> bool:
+        """At a start: pause a query where the settings say so; it begins anew when it goes on."""
+        asked = not {entry.name, "all"}.isdisjoint(self._settings.paused)
+        if asked:
+            self.set_state(entry, "paused", "it was paused at the start, without its windows")
+        return asked
+
     def note_failed(self, name: str, error: str | None) -> None:
         """In a turn: a query has failed; it begins anew between two turns where the settings say so."""
         entry = self.find(name)

@@ -148,6 +148,8 @@ class Recovery:
         entries = {each.name: self._entry(each) for each in state.queries}
         restored: dict[str, RunningQuery] = {}
         for each, query in sorted(kept, key=lambda pair: pair[1].static_version):
+            if parts.catalogue.starts_paused(entries[each.name]):
+                continue
             self._forward_to(query.static_version, restored.values())
             running = self._restore(entries[each.name], each, query)
             if running is not None:

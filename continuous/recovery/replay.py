@@ -175,6 +175,8 @@ class Replay:
                 return parts.statics.swap_again(names, members["version"])
             case "reserve":
                 begun = self._entry_of(record)
+                if parts.catalogue.starts_paused(begun):
+                    return None
                 begun.pending = pending = parts.attachments.pending(begun.name, self._prepared(members))
                 return kinds.ReserveTurn(begun, pending)
             case "attach":
@@ -244,6 +246,9 @@ class Replay:
     def _attach(self, record: JournalRecord) -> kinds.AttachTurn | None:
         parts, members = self._parts, record.members
         entry = self._entry_of(record)
+        if parts.catalogue.starts_paused(entry):
+            parts.attachments.end_waiting(entry.name)
+            return None
         try:
             made = self.evaluator(members, members.get("looked_up"), {})
         except Exception as error:

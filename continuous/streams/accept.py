@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pyoxigraph import Quad
 
+from quadrill.store.documents.own_terms import with_own_blank_nodes
 from quadrill.store.errors import LimitError
 from quadrill.store.registry.records import Stamping, StreamRecord
 
@@ -21,7 +22,6 @@ from .checks import checked
 from .dead_letters import DeadLetter, DeadLetters
 from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
 from .receipts import PushReceipt, Receipts
-from .terms import with_own_blank_nodes
 from .times import format_instant
 
 

@@ -26,12 +26,12 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFor
 
 from quadrill.store.documents.messages import split_messages
 from quadrill.store.documents.nesting import deep_line_of_json, deep_line_of_turtle
+from quadrill.store.documents.own_terms import as_stored
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.formats import advice
 from quadrill.store.terms import STORED_STATEMENTS
 
 from ..errors import InputError, MediaTypeError
-from .terms import as_stored
 from .times import INSTANT_HINT, instant_ms, parse_instant
 
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"

@@ -247,3 +247,25 @@ def test_a_pause_ends_a_long_evaluation_and_the_query_begins_anew_later(tmp_path
         life.engine.push(S, body(2), "application/n-triples", at=120_001)
         assert life.engine.describe("bad")["last_result"]["at"] == 120_001
         life.stop()
+
+
+@pytest.mark.parametrize("ending", ["crash", "stop"])
+@pytest.mark.parametrize("asked", ["all", "good"])
+def test_a_start_pauses_queries_without_evaluating_them(tmp_path: Path, ending: str, asked: str) -> None:
+    life = Life(tmp_path / "data", ManualClock(0))
+    life.engine.register(Registration(name="good", query=PREFIX + GOOD))
+    life.engine.register(Registration(name="other", query=PREFIX + GOOD))
+    life.engine.push(S, body(3), "application/n-triples", at=1)
+    life.settings["paused"] = (asked,)
+    if ending == "stop":
+        life.stop()
+        life = Life(life.folder, ManualClock(0), paused=(asked,))
+    else:
+        life = life.crash()
+    paused = life.engine.describe("good")
+    assert paused["state"] == "paused" and "paused at the start" in paused["error"]
+    assert life.engine.describe("other")["state"] == ("paused" if asked == "all" else "running")
+    assert life.engine.patch("good", {"state": "running"})["state"] == "running"
+    life.engine.push(S, body(2), "application/n-triples", at=2)
+    assert life.engine.describe("good")["last_result"]["at"] == 2
+    life.stop()

@@ -23,8 +23,8 @@ from pyoxigraph import (
 )
 
 from quadrill.continuous.streams.decode import DecodeOptions, decode
-from quadrill.continuous.streams.terms import with_own_blank_nodes
 from quadrill.store import terms as store_terms
+from quadrill.store.documents.own_terms import with_own_blank_nodes
 
 P = NamedNode("http://e.org/p")
 XSD = "http://www.w3.org/2001/XMLSchema#"
