@@ -100,11 +100,11 @@ class Reply:
             self._send(self._head + _LAST_CHUNK)
         else:
             body = b"" if self._bodiless else b"".join(rest)
-            self._counted(len(body))
-            if self._left:
-                raise AnswerBrokenError(f"the answer ends {self._left} bytes early")
+            if self._left is not None and self._left != len(body):
+                raise AnswerBrokenError(f"the answer lacks {self._left - len(body)} bytes of its length")
             if data := self._head + body:
-                self._send(data)
+                self.begun = True
+                self._sender.send(data)
         self._head = b""
 
     def _counted(self, size: int) -> None:

@@ -40,6 +40,7 @@ busy client is there within microseconds, and the way through the intake costs m
 LANES = (("/health/live",), ("/health", "/metrics", "/processes"))
 """Resources, and first parts of paths, that are answered while every worker is busy; those of one line share
 their threads."""
+_LANE_STARTS = tuple(path for paths in LANES for path in paths)
 _LANE_THREADS = 2
 _MOST_WAITING = 4
 _BACKLOG = 1024
@@ -163,6 +164,8 @@ class Server:
 
     def _lane(self, request: wire.WireRequest) -> Workers:
         path = request.path
+        if not path.startswith(_LANE_STARTS):
+            return self._workers
         first_part = path[:end] if (end := path.find("/", 1)) > 0 else path
         return self._lanes.get(path) or self._lanes.get(first_part) or self._workers
 
@@ -178,7 +181,7 @@ class Server:
                 if not self._answer(connection, request):
                     return
                 connection.request = request = self._next_request(connection, workers)
-                if request is not None and not (self._lane(request) is workers and workers.none_waits()):
+                if request is not None and not (workers.none_waits() and self._lane(request) is workers):
                     self._dispatch(connection)
                     return
             if self._ending or connection.ended:
