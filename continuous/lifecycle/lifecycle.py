@@ -321,7 +321,7 @@ def members_of(entry: Entry, prepared: PreparedQuery | None) -> dict[str, Any]:
         "dialect": registration.dialect,
         "options": registration.options(),
         "created": entry.created_ms,
-        "dropped_before": {} if entry.running is None else entry.running.dropped_before,
+        "dropped_before": None if entry.running is None else entry.running.dropped_before,
         "sources": [] if prepared is None else [spec.to_json() for spec in prepared.source_specs],
     }
 

@@ -231,7 +231,8 @@ def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms
              "watermark": None, "idle": False, "newest": None}  # fmt: skip
     if stream is None:
         return known
-    late = max(0, stream.dropped - query.dropped_before.get(iri, 0))
+    before = query.dropped_before
+    late = 0 if before is None else max(0, stream.dropped - before.get(iri, 0))
     letters = stream.dead_letters.dropped()[-late:] if late else []
     by_itself = stream.derived_from is not None or stream.record.stamping == "arrival"
     heard = None if by_itself else stream.last_input_ms

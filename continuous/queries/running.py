@@ -148,7 +148,8 @@ class RunningQuery:
         timeline: its time, which it may share with others.
         companions: the queries that share it, itself included; None where none does.
         ahead: how many elements more it has taken, had late and had behind than its timeline counts.
-        dropped_before: how many elements each of its streams had dropped when it began, where any.
+        dropped_before: how many elements each of its streams had dropped when it began, where any; None for
+            a query of an earlier release, which goes on without counting them.
         seat: its place in a plan of some of these, while that evaluates it.
         last_step: the last evaluation; ``last_version`` is the version of the dataset that it reflected.
         last_answer_id: the id of the last event that it gave, None where it gave none.
@@ -173,7 +174,7 @@ class RunningQuery:
     repeats: bool = False
     companions: Collection[RunningQuery] | None = None
     ahead: tuple[int, int, int] = (0, 0, 0)
-    dropped_before: dict[str, int] = field(default_factory=dict)
+    dropped_before: dict[str, int] | None = None
     seat: CommonSeat | None = None
     last_step: Evaluation | None = None
     last_version: int = 0

@@ -194,7 +194,7 @@ class Recovery:
         try:
             made = self._replay.evaluator(kept.members, dict(query.looked_up), query.pins)
             running = self._lifecycle.make_running(entry, *made, paused=kept.state == "paused")
-            running.dropped_before = kept.members.get("dropped_before", {})
+            running.dropped_before = kept.members.get("dropped_before")
             restore(running, query)
             self._parts.views.adopt(entry.name, running.view)
             return running

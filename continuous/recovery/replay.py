@@ -257,7 +257,7 @@ class Replay:
             parts.catalogue.set_state(entry, "failed", sentence_of(error))
             return None
         running = self._lifecycle.make_running(entry, *made, paused=members["paused"])
-        running.dropped_before = members.get("dropped_before", {})
+        running.dropped_before = members.get("dropped_before")
         return kinds.AttachTurn(running, members["reset"], members.get("from"))
 
     def _drop_stream(self, members: Mapping[str, Any]) -> None:
