@@ -10,9 +10,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.meters import Histogram
 from quadrill.continuous.queries.catalogue import QueryFigures
 from quadrill.continuous.streams.accept import StreamState
+from quadrill.store.quads.meters import Histogram
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError
 from quadrill.store.logs.held import HeldFiles
+from quadrill.store.quads.meters import Stages
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate
 from quadrill.store.registry import Registry
@@ -32,7 +33,6 @@ from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
-from .meters import Stages
 from .queries.catalogue import QueryFigures
 from .queries.registration import Registration
 from .recovery.recovery import Recovery

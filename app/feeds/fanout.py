@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar, cast
 
-from quadrill.continuous.meters import Histogram
+from quadrill.store.quads.meters import Histogram
 
 from . import broadcast
 from .broadcast import FIGURES_HEAD, NUMBER

@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.input_log import SPACE
+from quadrill.store.quads.meters import Stages
 
 from ..clock import Clock
 from ..errors import BackPressureError, EngineStoppedError
 from ..inputs import StreamInput
-from ..meters import Stages
 from .journal import Journal
 
 

@@ -13,12 +13,12 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import QuadrillError
+from quadrill.store.quads.meters import Meter
 
 from ..durable.turns import TurnQueue
 from ..errors import BudgetError
 from ..evaluate.evaluator import CommonSeat, Evaluator, Windows
 from ..inputs import StreamInput
-from ..meters import Meter
 from ..output.emission import ChangedAnswer, CurrentAnswer, Emission, EmitElement, Moment, emission_of
 from ..output.feed import Feed
 from ..output.views import View
