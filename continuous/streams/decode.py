@@ -20,6 +20,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
@@ -65,7 +66,8 @@ class DecodeOptions(NamedTuple):
     """How to read a push.
 
     ``at`` is the request's time in milliseconds, ``timestamp_property`` an IRI. ``max_nesting`` bounds triple
-    terms and JSON, since parsers recurse on them.
+    terms and JSON, since parsers recurse on them; ``max_quads`` and ``max_bad`` the quads of a push
+    and the bad elements that a partial one lists.
     """
 
     base_iri: str = "http://localhost/"
@@ -74,6 +76,8 @@ class DecodeOptions(NamedTuple):
     timestamp_property: str = PROV_GENERATED_AT_TIME
     partial: bool = False
     max_nesting: int = 100
+    max_quads: int = 1_000_000
+    max_bad: int = 10_000
 
 
 class DecodedElement(NamedTuple):
@@ -107,6 +111,7 @@ class Decoded:
 
     elements: list[DecodedElement] = field(default_factory=list)
     bad: list[BadElement] = field(default_factory=list)
+    quads: int = 0
 
 
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
@@ -243,6 +248,9 @@ def _of_graphs(quads: Sequence[Quad], stored: int, options: DecodeOptions) -> De
             if key == default and quad.subject in names:
                 key = quad.subject
             groups[key].append(quad)
+    result.quads += len(quads)
+    if result.quads > options.max_quads:
+        raise _too_many(options)
     whole = stored >= len(quads)
     for name, group in groups.items():
         place = "the default graph" if name == default else f"graph {name}"
@@ -284,8 +292,18 @@ def _refuse(
     """List what could not be read, if the push is a partial one; raise the error if not."""
     if not options.partial:
         raise error
+    if len(result.bad) == options.max_bad:
+        raise LimitError(f"more than {options.max_bad:,} elements of the push are bad", hint=error.message)
     where, column = (error.line, error.column) if isinstance(error, RdfSyntaxError) else (None, None)
     result.bad.append(BadElement(place, error.message, where or line, column))
+
+
+def _too_many(options: DecodeOptions) -> LimitError:
+    return LimitError(
+        f"a push may have {options.max_quads:,} quads, this one has more",
+        code="body-too-large",
+        hint="Send several pushes.",
+    )
 
 
 def _own_time(quads: Sequence[Quad], place: str, name: GraphName | None, by: str) -> int | None:
@@ -339,7 +357,9 @@ def _parse(
     if rdf_format is RdfFormat.JSON_LD or text.find("<<", read) >= 0:
         _guard_nesting(text, options.max_nesting, json_text=rdf_format is RdfFormat.JSON_LD)
     try:
-        quads = list(parse(text, rdf_format, base_iri=None if lines else options.base_iri))
+        found = parse(text, rdf_format, base_iri=None if lines else options.base_iri)
+        # Short texts cannot have too many.
+        quads = list(found if len(text) < options.max_quads else islice(found, options.max_quads + 1))
     except SyntaxError as error:
         line, column = error.lineno, error.offset
         message, hint = advice(re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error)))
@@ -355,6 +375,8 @@ def _parse(
         raise RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint) from None
     except ValueError as error:
         raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=within) from None
+    if len(quads) > options.max_quads:
+        raise _too_many(options)
     return quads, text.count("\n", begin, read)
 
 

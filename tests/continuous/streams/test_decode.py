@@ -182,3 +182,16 @@ def test_deep_nesting_is_refused_before_it_is_parsed(text: str, media_type: str)
 def test_many_brackets_in_a_row_are_not_deep() -> None:
     many = " , ".join("[ <b> 1 ]" for _ in range(500))
     assert sizes(read(f'<a> <b> {many} , "<<((([[[" .', "text/turtle")) == [1001]
+
+
+def test_the_quads_of_a_push_and_its_bad_elements_are_limited() -> None:
+    options = DecodeOptions(max_quads=3, max_bad=2, partial=True)
+    for body, media_type in (
+        ("<urn:a> <urn:b> 1, 2, 3, 4 .", "text/turtle"),
+        ("<urn:a> <urn:b> 1, 2, 3, 4 .", "application/trig"),
+    ):
+        with pytest.raises(LimitError, match="may have 3 quads"):
+            decode(body.encode(), media_type, options)
+    assert len(decode(b"0\n0\n", "application/x-ndjson", options).bad) == 2
+    with pytest.raises(LimitError, match="more than 2 elements of the push are bad"):
+        decode(b"0\n0\n0\n", "application/x-ndjson", options)
