@@ -276,16 +276,10 @@ def _moment(kind: str, text: str, term: Literal) -> Value:
     if found is None:
         return term
     part = found.groupdict()
-    year, month, day = (int(part.get(name) or other) for name, other in _ORIGIN)
-    if not (
-        1 <= month <= 12 and 1 <= day <= _days(year + month // 12, month % 12 + 1, 1) - _days(year, month, 1)
-    ):
+    year, month, day = int(part.get("year") or 1972), int(part.get("month") or 12), int(part.get("day") or 31)
+    if not (1 <= month <= 12 and 1 <= day <= 31) or (day > 28 and _is_behind(year, month, day)):
         return term
-    if (
-        int(part.get("hour") or 0) > 23
-        or int(part.get("minute") or 0) > 59
-        or part.get("second", "0") >= "60"
-    ):
+    if part.get("hour", "0") > "23" or part.get("minute", "0") > "59" or part.get("second", "0") >= "60":
         return term
     days = _days(year, month, day)
     seconds, _, fraction = (part.get("second") or "0").partition(".")
@@ -303,6 +297,11 @@ def _moment(kind: str, text: str, term: Literal) -> Value:
     )
 
 
+def _is_behind(year: int, month: int, day: int) -> bool:
+    """True when the month has fewer days."""
+    return _days(year, month, day) >= _days(year + month // 12, month % 12 + 1, 1)
+
+
 def _days(year: int, month: int, day: int) -> int:
     """Days of the proleptic Gregorian calendar, from an arbitrary origin, for any year."""
     if month <= 2:
@@ -311,7 +310,6 @@ def _days(year: int, month: int, day: int) -> int:
     return 365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day
 
 
-_ORIGIN = (("year", 1972), ("month", 12), ("day", 31))
 _ZONE = r"(?P<zone>Z|[+-]\d\d:\d\d)?"
 _DATE = r"(?P<year>-?\d{4,})-(?P<month>\d\d)-(?P<day>\d\d)"
 _TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d(?:\.\d+)?)"
