@@ -175,15 +175,11 @@ class CommonSeat(Protocol):
     """The place of a query in a plan of several, which evaluates it (`groups`)."""
 
     seen: int
+    budget: Budget
 
     @property
     def state(self) -> PlanState:
         """The plan at work."""
-        ...
-
-    @property
-    def budget(self) -> Budget:
-        """What an evaluation of the plan may cost."""
         ...
 
     def shown_after(self, number: int) -> tuple[Evaluation, int] | None:

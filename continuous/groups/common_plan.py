@@ -53,6 +53,7 @@ class Seat:
 
     def __init__(self, plan: CommonPlan, label: int, running: RunningQuery) -> None:
         self.plan = plan
+        self.budget = plan.budget
         self.label = label
         self.running = running
         self.native = native_of(running)
@@ -64,11 +65,6 @@ class Seat:
     def state(self) -> PlanState:
         """The plan at work."""
         return self.plan.state
-
-    @property
-    def budget(self) -> Budget:
-        """What an evaluation of the plan may cost."""
-        return self.plan.budget
 
     def settle(self) -> None:
         """Bring the query's figures to the plan's newest evaluation."""

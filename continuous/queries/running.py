@@ -387,7 +387,7 @@ class RunningQuery:
         most, size = self.evaluator.budget.limits.bytes, 0
         for _, line in events:
             size += len(line)
-        if most and size > most:
+        if 0 < most < size:
             raise BudgetError(f"one evaluation tells {size} bytes, the limit is {most}", limit=most)
         ids = self.feed.publish(events, self._current(step, version, answer))
         if ids:

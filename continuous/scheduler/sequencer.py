@@ -139,8 +139,7 @@ class Sequencer:
         try:
             if held:
                 return at()
-            if not recently:
-                self._missed = time.monotonic()
+            self._missed = self._missed if recently else time.monotonic()
             for _ in range(_TRIES):
                 try:
                     return at()
