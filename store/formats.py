@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyoxigraph import Quad, QueryResultsFormat, RdfFormat, parse
 
-from .documents.nesting import deep_line_of_json, deep_line_of_triple_terms
+from .documents.nesting import deep_line_of_json, deep_line_of_triple_terms, deep_line_of_turtle
 from .documents.rdf_xml import XmlLimits, check_rdf_xml
 from .errors import LimitError, RdfSyntaxError
 
@@ -73,12 +73,17 @@ class RdfLimits:
     Attributes:
         json_depth: nesting of a JSON-LD document; the parser's memory grows with its square.
         term_depth: nesting of triple terms; about 20,000 overflow a thread's stack.
+        bracket_depth: nesting of brackets in Turtle and TriG; each open one takes half a kilobyte.
         xml: of an RDF/XML document.
     """
 
     json_depth: int = 200
     term_depth: int = 500
+    bracket_depth: int = 10_000
     xml: XmlLimits = XmlLimits()
+
+
+_BRACKETED = {"Turtle", "TriG", "N3"}
 
 
 def rdf_format(media_type: str) -> RdfType | None:
@@ -177,6 +182,15 @@ def check_document(body: bytes, kind: RdfType, limits: RdfLimits) -> None:
                 if line is not None:
                     raise LimitError(
                         f"triple terms of the {kind.name} text nest deeper than {limits.term_depth} levels"
+                        f" at line {line}",
+                        line=line,
+                    )
+            brackets = (body.count(bracket) for bracket in (b"(", b"[", b"{"))
+            if kind.name in _BRACKETED and sum(brackets) > limits.bracket_depth:
+                line = deep_line_of_turtle(body, limits.bracket_depth)
+                if line is not None:
+                    raise LimitError(
+                        f"brackets of the {kind.name} text nest deeper than {limits.bracket_depth} levels"
                         f" at line {line}",
                         line=line,
                     )

@@ -382,7 +382,7 @@ def _parse(
 
 def _guard_nesting(text: str, limit: int, *, json_text: bool) -> None:
     """Refuse texts so deeply nested that a recursive parser would exhaust the stack."""
-    if text.count("<<") + text.count("{") + text.count("[") <= limit:
+    if sum(map(text.count, ("<<", "{", "[", "("))) <= limit:
         return
     line = deep_line_of_json(text, limit) if json_text else deep_line_of_turtle(text, limit)
     if line is not None:

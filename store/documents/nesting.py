@@ -16,12 +16,12 @@ _NOT_BRACKETS = "|".join(
     [*(form.format(quote) for form in (_LONG, _SHORT) for quote in "\"'"), r"\\.|#[^\r\n]*+|<(?!<)[^<>\s]*+>"]
 )
 _JSON = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[{]|[\]}]'
-_TURTLE = rf"{_NOT_BRACKETS}|<<|>>|[\[{{]|[\]}}]"
+_TURTLE = rf"{_NOT_BRACKETS}|<<|>>|[\[{{(]|[\]}})]"
 _TRIPLE_TERMS = rf"{_NOT_BRACKETS}|<<|>>"
 _OF_TEXT = {source: re.compile(source, re.DOTALL) for source in (_JSON, _TURTLE)}
-_OF_BYTES = {source: re.compile(source.encode(), re.DOTALL) for source in (_JSON, _TRIPLE_TERMS)}
+_OF_BYTES = {source: re.compile(source.encode(), re.DOTALL) for source in (_JSON, _TURTLE, _TRIPLE_TERMS)}
 _LISTED = 1 << 20
-_STEPS: dict[str | bytes, int] = {"<<": 1, "[": 1, "{": 1, ">>": -1, "]": -1, "}": -1}
+_STEPS: dict[str | bytes, int] = {"<<": 1, "[": 1, "{": 1, "(": 1, ">>": -1, "]": -1, "}": -1, ")": -1}
 _STEPS |= {sign.encode(): step for sign, step in _STEPS.items() if isinstance(sign, str)}
 
 
@@ -30,8 +30,8 @@ def deep_line_of_json(document: str | bytes, limit: int) -> int | None:
     return _deep_line(document, _JSON, limit)
 
 
-def deep_line_of_turtle(text: str, limit: int) -> int | None:
-    """The line where braces, square brackets and triple terms of a Turtle or TriG text nest deeper."""
+def deep_line_of_turtle(text: str | bytes, limit: int) -> int | None:
+    """The line where brackets and triple terms of a Turtle or TriG text nest deeper."""
     return _deep_line(text, _TURTLE, limit)
 
 

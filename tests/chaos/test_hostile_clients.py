@@ -243,8 +243,8 @@ def test_others_are_answered_within_a_second(victim: Victim, attack: Callable[[V
 # --- attacks on memory
 
 SIZE = 2_000_000
-SPARE = 64 << 20
-"""What a server may take for anything: its own caches and the allocator's slack."""
+SPARE = 128 << 20
+"""What a server may take for anything: its caches, and some hundred bytes for each of many small quads."""
 UPDATE, QUERY = "application/sparql-update", "application/sparql-query"
 
 

@@ -7,6 +7,8 @@ import tracemalloc
 import pytest
 
 from quadrill.store.documents.nesting import deep_line_of_json, deep_line_of_triple_terms, deep_line_of_turtle
+from quadrill.store.errors import LimitError
+from quadrill.store.formats import parse_rdf, rdf_format
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,22 @@ def test_a_document_is_measured_without_memory(kind: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 2 * len(text) + 100_000
+
+
+@pytest.mark.parametrize("name", ["text/turtle", "application/trig"])
+@pytest.mark.parametrize(("opening", "closing"), [("(", ")"), ("[ <urn:p> ", "]")])
+def test_brackets_that_nest_too_deeply_are_refused_before_they_are_parsed(
+    name: str, opening: str, closing: str
+) -> None:
+    kind = rdf_format(name)
+    assert kind is not None
+
+    def parsed(levels: int) -> int:
+        text = "<urn:s> <urn:p>\n" + opening * levels + "<urn:o>" * (opening == "(") + closing * levels + " ."
+        if opening != "(":
+            text = text.replace(opening + closing, "[]")
+        return sum(1 for _ in parse_rdf(text.encode(), kind))
+
+    assert parsed(9_000) >= 9_000
+    with pytest.raises(LimitError, match="deeper than 10000 levels at line 2"):
+        parsed(11_000)
