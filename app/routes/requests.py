@@ -17,6 +17,7 @@ from ..wiring import Services
 
 Json: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_GZIP_OR_ZLIB = 47
 _CHUNK = 1 << 16
 
 
@@ -56,7 +57,7 @@ def body_bytes(limit: int, what: str = "the body") -> bytes:
     body = bytearray()
     while chunk := request.stream.read(_CHUNK):
         try:
-            piece = unpacker.decompress(chunk, limit - len(body) + 1) if unpacker else chunk
+            piece = unpacker.unpack(chunk, limit - len(body) + 1) if unpacker else chunk
         except zlib.error as error:
             raise HttpError(
                 400, f"{what} says it is packed but cannot be unpacked", code="bad-encoding"
@@ -64,7 +65,7 @@ def body_bytes(limit: int, what: str = "the body") -> bytes:
         body += piece
         if len(body) > limit:
             raise too_large(what, limit, None)
-    if unpacker and not unpacker.eof and body:
+    if unpacker and not unpacker.complete and body:
         raise HttpError(400, f"{what} is packed and ends early", code="bad-encoding")
     return bytes(body)
 
@@ -181,7 +182,32 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _unpacker(encoding: str) -> zlib._Decompress | None:
+class _Unpacker:
+    """Unpacks gzip, of one member or of several one behind the other (RFC 1952, 2.2), or deflate."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
+
+    @property
+    def complete(self) -> bool:
+        """True when the last member has ended."""
+        return self._member.eof
+
+    def unpack(self, chunk: bytes, most: int) -> bytes:
+        """What some bytes stand for, cut off at ``most`` bytes or a little behind it.
+
+        Raises: zlib.error for what is not packed so.
+        """
+        found = b""
+        while chunk and len(found) < most:
+            if self._member.eof:
+                self._member = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
+            found += self._member.decompress(chunk, most - len(found))
+            chunk = self._member.unused_data
+        return found
+
+
+def _unpacker(encoding: str) -> _Unpacker | None:
     if encoding in ("", "identity"):
         return None
     if encoding not in ("gzip", "x-gzip", "deflate"):
@@ -192,4 +218,4 @@ def _unpacker(encoding: str) -> zlib._Decompress | None:
             hint="Send the body as it is, or packed with gzip.",
             headers={"Accept-Encoding": "gzip, deflate"},
         )
-    return zlib.decompressobj(wbits=47)
+    return _Unpacker()

@@ -49,13 +49,13 @@ def _rough(seed: int, number: int = 260) -> list[Trip]:
     before, places outside the grid and on the edges of cells, few fares.
     """
     chance = random.Random(seed)
-    edges = [41_474_000 - 4_491_556 * step // 1000 for step in range(3)]
+    edges = [41_474_937 - 4_491_556 * step // 1000 for step in range(3)]
     found = []
     now = 1_357_000_000
     for place in range(number):
         now += chance.choice((0, 0, 0, 1, 1, 7, 60))
         places = [
-            (chance.choice((*edges, 41_471_000, 41_468_300)), -74_913_000 + 2_993 * chance.randrange(5))
+            (chance.choice((*edges, 41_471_000, 41_468_300)), -74_913_585 + 2_993 * chance.randrange(5))
             for _ in range(2)
         ]
         if chance.random() < 0.05:

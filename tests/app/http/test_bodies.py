@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 
 import h11
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from quadrill.app.http.chunked import ChunkedBody
 from quadrill.app.http.refused import RefusedError
-from tests.app.conftest import LiveServer
+from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.test_server import connect, read_all
 
 HEAD = b"POST /store?default HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/n-triples\r\n"
@@ -131,3 +132,23 @@ def test_a_large_body_may_be_announced(server: LiveServer) -> None:
         assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         client.sendall(TRIPLES)
         assert read_all(client).startswith(b"HTTP/1.1 20")
+
+
+def test_every_member_of_a_packed_body_is_read(server: LiveServer) -> None:
+    """As `cat a.gz b.gz` makes it; RFC 1952, 2.2."""
+    lines = [f"<urn:a> <urn:b> <urn:c{number}> .\n".encode() for number in range(3)]
+    headers = {"Content-Type": "application/n-triples", "Content-Encoding": "gzip"}
+    body = b"".join(map(gzip.compress, lines))
+    assert server.client.post("/store?default", content=body, headers=headers).status_code == 204
+    assert server.services.store.quad_count == 3
+    cut = server.client.post("/store?default", content=body[:-4], headers=headers)
+    assert "ends early" in problem_of(cut, 400)["detail"]
+    bad = server.client.post("/store?default", content=body + b"rest", headers=headers)
+    assert "cannot be unpacked" in problem_of(bad, 400)["detail"]
+
+
+def test_what_a_packed_body_unpacks_to_is_limited(start_server: Start) -> None:
+    server = start_server(max_push_bytes=1 << 20)
+    headers = {"Content-Type": "application/n-triples", "Content-Encoding": "gzip"}
+    members = gzip.compress(b" " * (1 << 18)) * 5
+    problem_of(server.client.post("/streams?iri=urn:s", content=members, headers=headers), 413)
