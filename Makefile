@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN ?= $(VENV)/bin
 
-.PHONY: help dev check types imports test test-fast test-all bench soak links lock
+.PHONY: help dev check types imports test test-fast test-all bench chaos soak links lock
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,9 @@ test-fast: ## laws, oracles and units, two minutes on two cores: no servers, no 
 
 test-all: ## everything, the slow sweeps too
 	$(BIN)/python -m pytest -m "slow or not slow"
+
+chaos: ## 320 kills, damage of every file, hostile clients beside a probe; half an hour
+	$(BIN)/python -m pytest -m chaos tests/chaos
 
 soak: ## half an hour of steady load on a real server; MINUTES=3 for a short one
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30)
