@@ -1,7 +1,7 @@
-"""RDF and result formats by media type, and RDF read with its traps guarded.
+"""RDF formats by media type, and RDF read with its traps guarded.
 
 Oxigraph's own lookup ignores parameters and takes aliases that we do not want (``application/json`` as
-JSON-LD, ``text/plain`` as N-Triples), so the tables are ours.
+JSON-LD, ``text/plain`` as N-Triples), so the table is ours.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyoxigraph import Quad, QueryResultsFormat, RdfFormat, parse
+from pyoxigraph import Quad, RdfFormat, parse
 
 from .documents.nesting import deep_line_of_json, deep_line_of_triple_terms, deep_line_of_turtle
 from .documents.rdf_xml import XmlLimits, check_rdf_xml
@@ -33,20 +33,6 @@ class RdfType:
         return self.media_types[0]
 
 
-@dataclass(frozen=True, slots=True)
-class ResultsType:
-    """A SPARQL results format."""
-
-    name: str
-    format: QueryResultsFormat
-    media_types: tuple[str, ...]
-
-    @property
-    def media_type(self) -> str:
-        """The media type that answers carry."""
-        return self.media_types[0]
-
-
 RDF_TYPES = (
     RdfType("Turtle", RdfFormat.TURTLE, ("text/turtle", "application/x-turtle"), ("ttl", "turtle"), False),
     RdfType("N-Triples", RdfFormat.N_TRIPLES, ("application/n-triples",), ("nt",), False),
@@ -54,15 +40,6 @@ RDF_TYPES = (
     RdfType("TriG", RdfFormat.TRIG, ("application/trig", "application/x-trig"), ("trig",), True),
     RdfType("N-Quads", RdfFormat.N_QUADS, ("application/n-quads", "text/x-nquads"), ("nq",), True),
     RdfType("JSON-LD", RdfFormat.JSON_LD, ("application/ld+json",), ("jsonld",), True),
-)
-
-RESULTS_TYPES = (
-    ResultsType("JSON", QueryResultsFormat.JSON, ("application/sparql-results+json", "application/json")),
-    ResultsType(
-        "XML", QueryResultsFormat.XML, ("application/sparql-results+xml", "application/xml", "text/xml")
-    ),
-    ResultsType("CSV", QueryResultsFormat.CSV, ("text/csv",)),
-    ResultsType("TSV", QueryResultsFormat.TSV, ("text/tab-separated-values", "text/tsv")),
 )
 
 
@@ -90,12 +67,6 @@ def rdf_format(media_type: str) -> RdfType | None:
     """The RDF format of a media type (case and parameters ignored), or None."""
     plain = media_type.partition(";")[0].strip().lower()
     return next((kind for kind in RDF_TYPES if plain in kind.media_types), None)
-
-
-def results_format(media_type: str) -> ResultsType | None:
-    """The results format of a media type (case and parameters ignored), or None."""
-    plain = media_type.partition(";")[0].strip().lower()
-    return next((kind for kind in RESULTS_TYPES if plain in kind.media_types), None)
 
 
 def guess_rdf_format(name: str) -> RdfType | None:

@@ -67,13 +67,6 @@ def union(parts: Iterable[Algebra]) -> Algebra:
     return NOTHING if result is None else result
 
 
-def filter_all(conditions: Iterable[Expr], node: Algebra) -> Algebra:
-    """The node under one Filter for each condition."""
-    for condition in conditions:
-        node = Filter(condition, node)
-    return node
-
-
 def conjuncts(node: Algebra) -> list[Algebra]:
     """The operands of a tree of Joins, in text order. Join is associative and commutative on multisets."""
     if isinstance(node, Join):

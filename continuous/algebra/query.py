@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import NamedNode
 
 from .nodes import Algebra, TermPattern, TriplePattern, Var
 
@@ -101,6 +101,3 @@ class ContinuousQuery:
     parameters: tuple[str, ...] = ()
     named_aliases: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-ParameterValue = NamedNode | Literal

@@ -41,12 +41,11 @@ class ExpressionContext:
 class Emitter:
     """Collects the lines and the named objects of a generated function."""
 
-    def __init__(self, context: ExpressionContext, names: dict[str, Any] | None = None) -> None:
+    def __init__(self, context: ExpressionContext) -> None:
         self.context = context
         self.lines: list[str] = []
         self.depth = 0
-        self.names: dict[str, Any] = {} if names is None else names
-        self.names.setdefault("values", context.values)
+        self.names: dict[str, Any] = {"values": context.values}
         self.known: dict[str, str] = {}
         """Locals that already hold the value of a variable."""
         self._count = 0

@@ -127,8 +127,8 @@ class QueryLifecycle:
             self.open_stream(iri)
         running = self.make_running(entry, prepared, evaluator, paused=paused)
         registration, parts = prepared.registration, self.parts
-        fixed = all(isinstance(window.stream, NamedNode) for window in prepared.query.windows)
-        states = map(parts.streams.find, prepared.streams) if fixed else parts.streams
+        named = prepared.names_its_streams
+        states = map(parts.streams.find, prepared.streams) if named else parts.streams
         running.dropped_before = {each.iri: each.dropped for each in states if each and each.dropped}
         start = registration.start_from if replay_from is None else replay_from
         members = {**members_of(entry, prepared), "paused": paused, "reset": reset}

@@ -178,8 +178,7 @@ class QueryService:
     def prepared(self, name: str) -> PreparedQuery | None:
         """What the text of a registered query means; None where there is no such query, or it failed."""
         entry = self.parts.catalogue.find(name)
-        known = None if entry is None else entry.running or entry.pending
-        return None if known is None else known.prepared
+        return None if entry is None else entry.prepared
 
     def describe(self, name: str) -> dict[str, Any]:
         """The description of a query."""

@@ -20,8 +20,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from pyoxigraph import NamedNode
-
 from quadrill.store.errors import ConflictError, LimitError, NotFoundError, QuadrillError, QueryTextError
 from quadrill.store.registry import Registry
 from quadrill.store.registry.records import QueryRecord, QueryState
@@ -99,8 +97,8 @@ class Pending:
     since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        fixed = all(isinstance(window.stream, NamedNode) for window in self.prepared.query.windows)
-        self._streams = frozenset(self.prepared.streams) if fixed else None
+        prepared = self.prepared
+        self._streams = frozenset(prepared.streams) if prepared.names_its_streams else None
 
     def reads(self, stream: str) -> bool:
         """True when the query reads a stream, or may: a stream variable is bound by what is being read."""

@@ -90,6 +90,11 @@ class PreparedQuery:
         return tuple(dict.fromkeys(names))
 
     @property
+    def names_its_streams(self) -> bool:
+        """True when the text names the stream of each window; static parts bind a stream's variable."""
+        return all(isinstance(window.stream, NamedNode) for window in self.query.windows)
+
+    @property
     def into_graph(self) -> NamedNode | None:
         """The graph that is kept equal to the answer: INTO GRAPH, or the registration's member."""
         asked = self.registration.into_graph

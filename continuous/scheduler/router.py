@@ -183,7 +183,7 @@ class Router:
         self._places[running.name] = next(self._count)
         if running.statics is None:
             self._unfollowing.add(running)
-        if any(not isinstance(window.stream, NamedNode) for window in running.prepared.query.windows):
+        if not running.prepared.names_its_streams:
             self._unbound[running] = None
         iri = running.prepared.made_stream
         output = None if iri is None else self._streams.find(iri)

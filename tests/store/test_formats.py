@@ -6,7 +6,7 @@ import pytest
 from pyoxigraph import RdfFormat
 
 from quadrill.store.errors import LimitError, RdfSyntaxError
-from quadrill.store.formats import RdfLimits, guess_rdf_format, parse_rdf, rdf_format, results_format
+from quadrill.store.formats import RdfLimits, guess_rdf_format, parse_rdf, rdf_format
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,6 @@ from quadrill.store.formats import RdfLimits, guess_rdf_format, parse_rdf, rdf_f
 def test_an_rdf_format_is_found_by_its_media_type(media_type: str, format: RdfFormat | None) -> None:
     kind = rdf_format(media_type)
     assert (kind and kind.format) == format
-
-
-def test_results_formats_are_found_by_media_type() -> None:
-    assert results_format("application/sparql-results+json").name == "JSON"  # type: ignore[union-attr]
-    assert results_format("TEXT/CSV; header=present").name == "CSV"  # type: ignore[union-attr]
-    assert results_format("text/turtle") is None
 
 
 @pytest.mark.parametrize(
