@@ -66,3 +66,10 @@ class BudgetError(LimitError):
         super().__init__(message, **details)
         self.where = where
         self.again = again
+
+
+def reason_of(error: Exception) -> tuple[str, str]:
+    """Why a query has failed, in words, and the code of that."""
+    if isinstance(error, QuadrillError):
+        return error.message, error.code
+    return f"{type(error).__name__}: {error}", "internal"

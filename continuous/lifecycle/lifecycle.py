@@ -12,10 +12,9 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.errors import QuadrillError
 from quadrill.store.registry.records import QueryRecord
 
-from ..errors import EngineStoppedError
+from ..errors import EngineStoppedError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..output.feed import Feed
 from ..output.views import View
@@ -209,7 +208,7 @@ class QueryLifecycle:
     def _unready(self, entry: Entry, pending: Pending, error: Exception) -> None:
         reason = error if pending.problem is None else pending.problem
         log.warning("the query %s cannot begin: %s", entry.name, reason)
-        message, code = sentence_of(reason), getattr(reason, "code", "internal")
+        message, code = reason_of(reason)
         turn = GiveUpTurn(entry, message, code)
         self.parts.sequencer.perform(turn, "unready", name=entry.name, error=message, code=code)
 
@@ -265,7 +264,7 @@ class QueryLifecycle:
             self.run(entry, prepared, evaluator, paused=record.state == "paused", reset=reset)
         except Exception as error:
             log.warning("the query %s cannot be restored: %s", record.name, error)
-            self.parts.catalogue.set_state(entry, "failed", sentence_of(error))
+            self.parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
 
     def _made_anew(
         self, entry: Entry, specs: tuple[SourceSpec, ...] | None = None
@@ -309,7 +308,7 @@ class QueryLifecycle:
                 self.begin_anew(entry)
             except Exception as error:
                 log.warning("the query %s cannot begin anew: %s", entry.name, error)
-                self.parts.catalogue.set_state(entry, "failed", sentence_of(error))
+                self.parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
 
 
 def members_of(entry: Entry, prepared: PreparedQuery | None) -> dict[str, Any]:
@@ -324,8 +323,3 @@ def members_of(entry: Entry, prepared: PreparedQuery | None) -> dict[str, Any]:
         "dropped_before": None if entry.running is None else entry.running.dropped_before,
         "sources": [] if prepared is None else [spec.to_json() for spec in prepared.source_specs],
     }
-
-
-def sentence_of(error: Exception) -> str:
-    """What a failed query shows as its reason."""
-    return error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"

@@ -12,11 +12,10 @@ from typing import Literal as OneOf
 from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import Commit
-from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.meters import Meter
 
 from ..durable.turns import TurnQueue
-from ..errors import BudgetError
+from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import CommonSeat, Evaluator, Windows
 from ..inputs import StreamInput
 from ..output.emission import ChangedAnswer, CurrentAnswer, Emission, EmitElement, Moment, emission_of
@@ -286,9 +285,8 @@ class RunningQuery:
 
     def fail(self, error: Exception) -> None:
         """Stop alone: the state says why, the feed gets an error event."""
-        self.state, self.error, code = "failed", f"{type(error).__name__}: {error}", "internal"
-        if isinstance(error, QuadrillError):
-            self.error, code = error.message, error.code
+        self.state = "failed"
+        self.error, code = reason_of(error)
         document = {"at": self.timeline.instant, "error": self.error, "code": code}
         self.feed.publish([("error", one_line(document))])
 

@@ -17,7 +17,8 @@ from typing import Any
 from quadrill.store.errors import GoneError, StoreFormatError, StoreUnwritableError, UnsupportedError
 
 from ..durable.journal import Journal, JournalRecord
-from ..lifecycle.lifecycle import QueryLifecycle, sentence_of
+from ..errors import reason_of
+from ..lifecycle.lifecycle import QueryLifecycle
 from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.registration import Registration
@@ -201,7 +202,7 @@ class Recovery:
         except Exception as error:
             entry.running = None
             log.warning("the query %s cannot be restored: %s", entry.name, error)
-            self._parts.catalogue.set_state(entry, "failed", sentence_of(error))
+            self._parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
             return None
 
     # --- behind the replay ----------------------------------------------------------------------

@@ -16,10 +16,10 @@ from quadrill.store.errors import GoneError, QuadrillError
 
 from ..durable.journal import Journal, JournalRecord, input_of
 from ..durable.turns import InputTurn, Turn
-from ..errors import BudgetError
+from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import StreamInput
-from ..lifecycle.lifecycle import QueryLifecycle, sentence_of
+from ..lifecycle.lifecycle import QueryLifecycle
 from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.prepare import PreparedQuery
@@ -254,7 +254,7 @@ class Replay:
         except Exception as error:
             parts.router.forget_name(entry.name)
             parts.attachments.end_waiting(entry.name)
-            parts.catalogue.set_state(entry, "failed", sentence_of(error))
+            parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
             return None
         running = self._lifecycle.make_running(entry, *made, paused=members["paused"])
         running.dropped_before = members.get("dropped_before")
