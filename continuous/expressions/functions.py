@@ -18,7 +18,6 @@ from .numeric import absolute, ceiling, floor, is_numeric, round_half_up
 from .oxigraph import ask
 from .values import XSD, Decimal18, Float32, Maybe, Value, term_of
 
-_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _Tag = tuple[str, object]
 
 
