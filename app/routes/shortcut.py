@@ -68,7 +68,9 @@ class QueryShortcut:
         return True
 
     def _call(self, request: WireRequest) -> protocol.SparqlCall | None:
-        """The query that is asked; None for what is no query."""
+        """The query that is asked; None for what is no query, or asked by another method."""
+        if request.method not in ("GET", "POST"):
+            return None
         if request.method == "GET":
             call = protocol.SparqlCall(protocol.fields_of(request.query_string))
             return call if call.values("query") and not request.fields.body_length else None
