@@ -135,6 +135,8 @@ TAKEN: list[Request] = [
     post(f"SELECT * {{ ?s ?p ?o FILTER(?o != '{'x' * 30_000}') }} LIMIT 1", JSON),
 ]
 DECLINED: list[Request] = [
+    *((method, "/query?query=ASK%7B%7D", [], b"") for method in ("PUT", "DELETE", "PATCH", "OPTIONS")),
+    ("PUT", "/sparql?query=ASK%7B%7D", [DIRECT], b"ASK {}"),
     ("GET", "/query", [("Accept", "image/png")], b""),
     ("GET", "/query?query=ASK%7B%7D&query=ASK%7B%7D", [JSON], b""),
     ("GET", "/query?update=CLEAR%20ALL", [JSON], b""),
