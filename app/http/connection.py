@@ -52,13 +52,14 @@ class Connection:
         deadline: when the intake is through with waiting.
         ended: the client sends no more.
         draining: the last answer is sent; what still comes is not looked at.
-        waits_since: when a worker began to wait for the client; 0 while it does not.
+        waits_since: when a worker began to wait for the client; 0 while it does not. Earlier by what the
+            client is behind the slowest rate: a byte now and then does not begin the wait anew.
         handed_over: the socket was given away.
     """
 
     __slots__ = (
         *("address", "data", "deadline", "draining", "ended", "handed_over", "port", "request", "socket"),
-        *("waits_since", "_chunks", "_patience", "_poll", "_searched", "_skipped", "_unfinished"),
+        *("waits_since", "_behind", "_chunks", "_patience", "_poll", "_searched", "_skipped", "_unfinished"),
     )
 
     def __init__(self, sock: socket.socket, address: str, port: int, patience: Patience) -> None:
@@ -73,6 +74,7 @@ class Connection:
         self.draining = False
         self.waits_since = 0.0
         self.handed_over = False
+        self._behind = 0.0
         self._patience = patience
         self._unfinished: WireRequest | None = None
         self._chunks: ChunkedBody | None = None
@@ -145,6 +147,7 @@ class Connection:
             return None
         self._unfinished = None
         self._chunks = None
+        self._behind = 0.0
         return request
 
     def _head(self) -> WireRequest | None:
@@ -218,17 +221,22 @@ class Connection:
             TimeoutError: nothing came for so many seconds.
             OSError: the client is gone.
         """
+        waited = 0.0
         try:
-            return self.socket.recv(most)
+            piece = self.socket.recv(most)
         except (BlockingIOError, InterruptedError):
-            pass
-        self.waits_since = time.monotonic()
-        try:
-            if seconds <= 0 or not _wait(self.socket, seconds, writing=False):
-                raise TimeoutError("the client sends nothing")
-            return self.socket.recv(most)
-        finally:
-            self.waits_since = 0.0
+            began = time.monotonic()
+            self.waits_since = began - self._behind
+            try:
+                if seconds <= 0 or not _wait(self.socket, seconds, writing=False):
+                    raise TimeoutError("the client sends nothing") from None
+                piece = self.socket.recv(most)
+            finally:
+                self.waits_since = 0.0
+            waited = time.monotonic() - began
+        # Only waiting counts, not what a worker does with the bytes; and who was fast may not be slow later.
+        self._behind = max(0.0, self._behind + waited - len(piece) / SLOWEST_BYTES_PER_SECOND)
+        return piece
 
     def send(self, data: bytes) -> None:
         """Send all of ``data``, waiting while the client does not receive.

@@ -22,7 +22,7 @@ STUCK_SECONDS = 0.05
 """A line that does not move for so long gets further threads."""
 IDLE_SECONDS = 5.0
 CUT_SECONDS = 1.0
-"""A client is not cut before it has kept a worker waiting for so long."""
+"""A client is not cut before it has kept a worker waiting for so long, beyond what its bytes may take."""
 
 
 class Workers:

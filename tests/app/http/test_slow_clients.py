@@ -87,6 +87,28 @@ def test_others_are_answered_within_a_second_beside_slow_heads_slow_bodies_and_s
     assert worst < 1.0
 
 
+def test_uploads_that_send_a_byte_now_and_then_do_not_hold_all_workers(start_server: Start) -> None:
+    """They are more than there may be workers, and none is ever silent for long."""
+    server = start_server()
+    done = threading.Event()
+
+    def drip(slow: list[socket.socket]) -> None:
+        while not done.wait(0.4):
+            for each in slow:
+                with contextlib.suppress(OSError):
+                    each.send(b"#")
+
+    with clients(server, 80, UPLOAD + b"Content-Length: 9000000\r\n\r\n" + b"#" * 70_000) as slow:
+        dripping = threading.Thread(target=drip, args=(slow,))
+        dripping.start()
+        try:
+            worst = longest(server, 3, "/query?query=ASK%20%7B%7D")
+        finally:
+            done.set()
+            dripping.join()
+    assert worst < 6.0
+
+
 def test_health_and_figures_have_lanes_of_their_own(
     start_server: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
