@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from quadrill.app.cli import main
+from quadrill.app.upkeep import backup
 from quadrill.store.errors import QuadrillError
+from quadrill.store.quads.quad_store import QuadStore
 from tests.chaos.damaged_folder import DurableLife, E, ManualClock, make_folder, seen_of
 
 LATER = 1_000_000
@@ -60,6 +64,31 @@ def test_a_whole_folder_is_whole_and_stays_as_it_is(folder: Path, capsys: pytest
     assert main(["repair", "--drop-damaged", "--data", str(folder)]) == 0
     assert "nothing is damaged" in capsys.readouterr().out
     assert contents() == before
+
+
+def test_a_restored_folder_that_went_on_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with QuadStore.open(tmp_path / "old") as store:
+        for number in range(2):
+            store.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
+        store.backup(tmp_path / "saved")
+    folder = tmp_path / "new"
+    backup.restore(tmp_path / "saved", folder)
+    with QuadStore.open(folder) as store:
+        store.begin_epoch_of_copy()
+        for number in range(2, 4):
+            store.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
+        version = store.version
+    code, document = checked(folder, capsys)
+    assert (code, document["whole"]) == (0, True), document
+    assert main(["repair", "--drop-damaged", "--data", str(folder)]) == 0
+    assert "nothing is damaged" in capsys.readouterr().out
+    assert not (folder / "damaged").exists()
+    with QuadStore.open(folder) as store:
+        assert store.version == version > 2**40
+    with closing(sqlite3.connect(folder / "changes.sqlite")) as db, db:
+        db.execute("DELETE FROM commits WHERE version = ?", [version - 1])
+    code, document = checked(folder, capsys)
+    assert code == 1, "where the epoch began one is missing"
 
 
 def test_a_damaged_middle_of_the_journal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
