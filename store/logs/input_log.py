@@ -151,12 +151,15 @@ class SegmentedLog:
         )
         os.ftruncate(self._file, self._length)
 
-    def _note_durable(self, last: int) -> None:
-        """Write the mark; where the disk refuses, it stays behind, which is harmless."""
+    def _note_durable(self, last: int) -> bool:
+        """Write the mark; False where the disk refuses: it stays behind, harmless while no file goes."""
         if self._mark is not None:
             first = self._segments[0]
-            with contextlib.suppress(OSError):
+            try:
                 os.pwrite(self._mark.file, MARK.pack(first, last, first ^ last), 0)
+            except OSError:
+                return False
+        return True
 
     def _remove_unused(self) -> None:
         """Delete an empty last file whose records are in the one before it, which grew on."""
@@ -318,23 +321,30 @@ class SegmentedLog:
                 damage = damage_of(self._path(first))
                 raise _missing(self._folder, end + 1, following - 1) if damage is None else damaged(damage)
 
-    def trim(self, before: int) -> None:
-        """Delete the files that hold only records before number ``before``."""
+    def trim(self, before: int) -> bool:
+        """Delete the files that hold only records before number ``before``; False where some must stay.
+
+        A file stays while the mark cannot say that it goes: the next start would miss it.
+        """
         while len(self._segments) > 1 and self._segments[1] <= before:
             with self._state:
                 gone = self._segments.pop(0)
-                self._note_durable(self.durable)
+                if not self._note_durable(self.durable):
+                    self._segments.insert(0, gone)
+                    return False
             if self._mark is not None:
                 # Also after a power failure nobody may look for what is deleted here.
                 self._mark.sync()
             self._path(gone).unlink(missing_ok=True)
             if self._reached is not None:
                 self._reached("in-trim")
+        return True
 
     def trim_to_size(self, most: int, before: int) -> None:
         """Delete the oldest files until ``most`` bytes are left, never a record from ``before`` on."""
         while len(self._segments) > 1 and self._segments[1] <= before and self.size() > most:
-            self.trim(self._segments[1])
+            if not self.trim(self._segments[1]):
+                return
 
     def close(self) -> None:
         """Write what waits and close the files."""

@@ -256,3 +256,32 @@ def test_forgetting_deletes_whole_files_and_never_what_is_needed(tmp_path: Path)
     again = SegmentedLog(tmp_path)
     assert (again.last, numbers(again)[-1]) == (40, 40)
     again.close()
+
+
+def test_a_file_stays_while_the_mark_cannot_say_that_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "input"
+    log = SegmentedLog(folder, segment_bytes=100, marked=True)
+    for number in range(1, 21):
+        log.append(b"payload %d" % number)
+        log.wait(number)
+    before = sorted(folder.glob("*.log"))
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(input_log.os, "pwrite", full)
+        log.trim(before=20)
+        log.trim_to_size(0, before=20)
+        assert sorted(folder.glob("*.log")) == before and log.earliest == 1
+        again = SegmentedLog(folder, marked=True)
+        assert numbers(again) == list(range(1, 21))
+        again.close()
+    log.trim(before=20)
+    assert len(sorted(folder.glob("*.log"))) < len(before)
+    log.close()
+    again = SegmentedLog(folder, marked=True)
+    assert numbers(again)[-1] == 20
+    again.close()
