@@ -92,7 +92,9 @@ function onEvent(event) {
 /** Recent events first: the feed is opened a little before its newest event. */
 function feedPath(seen) {
   const { earliest_id: earliest, last_id: newest } = first.feed || {};
-  return queryPath(name, `/results?from=${seen ?? Math.max(0, (newest || 0) - SHOWN_AT_FIRST, (earliest || 1) - 1)}`);
+  const start = (newest || 0) - SHOWN_AT_FIRST;
+  // The id before the earliest may be of an earlier epoch; 0 is always the oldest kept event.
+  return queryPath(name, `/results?from=${seen ?? (start < (earliest || 1) ? 0 : start)}`);
 }
 
 put(byId("text"), codeBlock(text));

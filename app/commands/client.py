@@ -182,13 +182,23 @@ def _json_or_text(value: str) -> Any:
         return value
 
 
+_REASONS = (
+    "failed", "paused", "static-empty", "filtered", "window-empty", "late", "watermark", "no-element", "idle",
+)  # fmt: skip
+"""What stops an answer for good comes first: the column is cut where the line ends."""
+
+
+def _weight(reason: dict[str, Any]) -> int:
+    return _REASONS.index(reason["reason"]) if reason["reason"] in _REASONS else len(_REASONS)
+
+
 def _queries(options: argparse.Namespace) -> int:
     with connect(options) as server:
         rows = server.call("GET", "queries").json()["queries"]
     shown = [
         [
             *(row[name] or "" for name in ("name", "state", "dialect")),
-            "; ".join(each["text"] for each in row["waiting_for"]),
+            "; ".join(each["text"] for each in sorted(row["waiting_for"], key=_weight)),
         ]
         for row in rows
     ]

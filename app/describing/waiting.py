@@ -85,6 +85,9 @@ def _of_stream(stream: dict[str, Any], *, told: bool) -> Iterator[Reason]:
     if stream["reached"] is None or stream["name"] is None:
         return
     silent = stream["silent_ms"]
+    # After a restart a stream may still be idle from before, but its silence is counted anew.
+    if silent is not None and silent < (stream["idle_timeout_ms"] or _SILENT_MS):
+        return
     if stream["idle"] or (not stream["idle_timeout_ms"] and silent is not None and silent >= _SILENT_MS):
         since = "" if silent is None else f" for {_about(silent)}"
         text = (
@@ -138,12 +141,12 @@ def _of_windows(document: dict[str, Any]) -> Iterator[Reason]:
     for window in document["windows"] if taken and not counters["waiting"] else ():
         for iri in window["left"]:
             at = format_instant(document["instant"])
-            text = f"the window [{window['window']}] on <{iri}> is empty at {at}: what came has left it"
+            text = f"the window {window['window']} on <{iri}> is empty at {at}: what came has left it"
             yield Reason("window-empty", iri, taken, text)
         if window["closes"] and window["next_change"] is None and not counters["evaluations"]:
             for iri in window["streams"]:
                 text = (
-                    f"the window [{window['window']}] on <{iri}> has not closed yet: {_elements(taken)} taken"
+                    f"the window {window['window']} on <{iri}> has not closed yet: {_elements(taken)} taken"
                 )
                 yield Reason("window-empty", iri, taken, text)
 

@@ -25,11 +25,12 @@ class FeedSource:
 
     more = False
 
-    def __init__(self, feed: Feed, after_id: int | None, *, snapshot: bool) -> None:
+    def __init__(self, feed: Feed, after_id: int | None, *, snapshot: bool, empty: str | None = None) -> None:
         """See `Feed.subscribe`."""
         self._feed = feed
         self._after_id = after_id
         self._snapshot = snapshot
+        self._empty = empty
         self._subscription: Subscription | None = None
         self.finished = False
 
@@ -38,7 +39,7 @@ class FeedSource:
         feed = self._feed
         while True:
             relay = fanout.shared(feed, lambda: Relay(fanout, feed))
-            if feed.join(relay, (sock, head), self._after_id, self._snapshot):
+            if feed.join(relay, (sock, head), self._after_id, self._snapshot, self._empty):
                 return
             # It has just lost its last member, or the writer; the next one is new.
 
@@ -60,7 +61,7 @@ class FeedSource:
 
     def _attached(self) -> Subscription:
         if self._subscription is None:
-            self._subscription = self._feed.subscribe(self._after_id, self._snapshot)
+            self._subscription = self._feed.subscribe(self._after_id, self._snapshot, self._empty)
         return self._subscription
 
 

@@ -50,9 +50,11 @@ def _position() -> tuple[int | None, bool]:
 
 
 def _feed(name: str, after_id: int | None, *, snapshot: bool) -> Response:
-    feed = services().engine.feed(name)
+    engine = services().engine
+    feed = engine.feed(name)
+    empty = engine.empty_answer(name) if snapshot or after_id else None
     return EventStream(
-        FeedSource(feed, after_id, snapshot=snapshot),
+        FeedSource(feed, after_id, snapshot=snapshot, empty=empty),
         services().fanout,
         retry_ms=services().settings.sse_retry_ms,
         head_only=request.method == "HEAD",

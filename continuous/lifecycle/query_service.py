@@ -21,6 +21,7 @@ from ..queries.catalogue import Entry, Making
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
+from ..results import one_line
 from ..scheduler.sequencer import PATIENCE_S
 from ..scheduler.turn_kinds import ChangeTurn, RefreshTurn, StateTurn
 from ..static.reading import Progress, entered
@@ -364,7 +365,14 @@ class QueryService:
         running = self._begun(name).running
         if running is None:
             raise ConflictError(f"the query {name} has failed and has no answer", code="query-failed")
-        return {"at": None, "version": running.static.version, **running.emission.empty}
+        return _empty_answer(running)
+
+    def empty_answer(self, name: str) -> str | None:
+        """The line of the current answer before the first evaluation; None before the query has begun."""
+        entry = self.parts.catalogue.find(name)
+        if entry is None or entry.running is None or entry.pending is not None:
+            return None
+        return one_line(_empty_answer(entry.running))
 
     def feed(self, name: str) -> Feed:
         """The feed of a query.
@@ -376,3 +384,7 @@ class QueryService:
         if entry is None and self.parts.catalogue.was_dropped(name):
             raise FeedGoneError(f"the query {name} was dropped")
         return (entry or self.parts.catalogue.get(name)).feed
+
+
+def _empty_answer(running: RunningQuery) -> dict[str, Any]:
+    return {"at": None, "version": running.static.version, **running.emission.empty}

@@ -184,32 +184,40 @@ class Feed:
 
     # --- subscribers ----------------------------------------------------------------------------
 
-    def subscribe(self, after_id: int | None = None, snapshot: bool = False) -> Subscription:
+    def subscribe(
+        self, after_id: int | None = None, snapshot: bool = False, empty: str | None = None
+    ) -> Subscription:
         """Attach a subscriber.
 
         Args:
             after_id: begin with the first event after this id; 0 with the oldest kept one; None with the next
                 event. An id that is older than what is kept (or newer than any) gets a reset event with the
-                earliest id, then the current answer.
+                earliest id, then the current answer and the error of a query that has failed.
             snapshot: begin with the current answer, whose id is that of the last event; the events that
                 ``after_id`` asks for are contained in it.
+            empty: the line of the current answer before the first evaluation; None when there is no answer.
         """
         subscription = Subscription(self.leave, self._buffer)
-        self.join(subscription, None, after_id, snapshot)
+        self.join(subscription, None, after_id, snapshot, empty)
         return subscription
 
     def join(
-        self, subscriber: Subscriber, member: Any, after_id: int | None = None, snapshot: bool = False
+        self,
+        subscriber: Subscriber,
+        member: Any,
+        after_id: int | None = None,
+        snapshot: bool = False,
+        empty: str | None = None,
     ) -> bool:
         """Attach a member of a subscriber, as `subscribe` does; False when the subscriber has ended."""
         with self._lock:
-            if not subscriber.welcome(member, self._first(after_id, snapshot), self._ended):
+            if not subscriber.welcome(member, self._first(after_id, snapshot, empty), self._ended):
                 return False
             if not self._ended and subscriber not in self._subscribers:
                 self._subscribers.append(subscriber)
             return True
 
-    def _first(self, after_id: int | None, snapshot: bool) -> list[FeedEvent]:
+    def _first(self, after_id: int | None, snapshot: bool, empty: str | None) -> list[FeedEvent]:
         """What a new subscriber gets at once; see `subscribe`."""
         first: list[FeedEvent] = []
         # The last event before a reset is of another epoch than those behind it.
@@ -222,11 +230,17 @@ class Feed:
         if out_of_reach:
             first.append(_reset_event(self.earliest_id))
         if snapshot or out_of_reach:
-            if self._current is not None:
-                first.append(FeedEvent(self.last_id or None, "answer", self._current()))
+            first += self._answer(empty)
         elif after_id is not None:
             first += self._after(after_id)
         return first
+
+    def _answer(self, empty: str | None) -> list[FeedEvent]:
+        """The current answer, and behind it the error of a query that has failed."""
+        failed = [self._history[-1]] if self._history and self._history[-1].kind == "error" else []
+        line = self._current() if self._current is not None else None if failed else empty
+        answer = [] if line is None else [FeedEvent(self.last_id - len(failed) or None, "answer", line)]
+        return answer + failed
 
     def _after(self, after_id: int) -> list[FeedEvent]:
         """Kept events behind ``after_id``: numbered ones by id, others by their place."""

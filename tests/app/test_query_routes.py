@@ -225,3 +225,30 @@ def test_a_replay_begins_a_new_epoch_of_the_feed(fresh: LiveServer) -> None:
         assert [(event.kind, event.id) for event in live.take(2)] == [("reset", None), ("insert", "3")]
     problem_of(fresh.client.post("/queries/q/replay?from=yesterday"), 400)
     problem_of(fresh.client.post("/queries/nobody/replay"), 404)
+
+
+@pytest.mark.parametrize("place", ["from=7", "snapshot=true"])
+def test_a_query_without_an_element_has_an_empty_current_answer(fresh: LiveServer, place: str) -> None:
+    fresh.client.post("/queries?name=q", content=WINDOW, headers=TEXT)
+    with EventReader(fresh, f"/queries/q/results?{place}") as live:
+        *reset, answer = live.take(2 if place == "from=7" else 1)
+        assert [each.kind for each in reset] == ["reset"] * len(reset)
+        assert answer.kind == "answer"
+        assert json.loads(answer.data) == fresh.client.get("/queries/q/results").json()
+        assert json.loads(answer.data)["results"] == {"bindings": []}
+
+
+def test_after_a_reset_a_failed_query_tells_its_error(fresh: LiveServer) -> None:
+    fresh.client.put("/queries/q", json={"query": WINDOW, "memory": 1})
+    for start in (1_000, 3_000):
+        fresh.client.patch("/queries/q", json={"state": "running"})
+        push(fresh, (start, '<urn:a> <urn:v> "1" .'), (start + 1, '<urn:b> <urn:v> "2" .'))
+        assert fresh.client.get("/queries/q").json()["state"] == "failed"
+        last = fresh.client.get("/queries/q").json()["feed"]["last_id"]
+        if start == 1_000:
+            seen = last
+    with EventReader(fresh, f"/queries/q/results?from={seen}") as live:
+        assert live.take(1)[0].kind == "reset"
+        while (event := live.take(1)[0]).kind == "answer":
+            pass
+        assert (event.kind, event.id) == ("error", str(last))

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.commands.client import _weight
+from quadrill.app.describing.waiting import waiting_for
 from tests.app.conftest import LiveServer, Start
 
 R, T = "http://localhost/r", "http://localhost/t"
@@ -104,3 +106,27 @@ def test_a_stream_gone_silent(start_server: Start) -> None:
     (idle,) = server.client.get("/queries/q").json()["waiting_for"]
     assert "event time stands at 1970-01-01T00:00:01Z" in idle["text"]
     assert "send a heartbeat" in idle["text"]
+
+
+def test_idle_from_before_a_restart_is_told_when_the_timeout_has_passed_again(server: LiveServer) -> None:
+    register(server, RANGE)
+    push(server, 1_000)
+    document = server.client.get("/queries/q").json()
+    (stream,) = document["streams"]
+    stream |= {"idle": True, "idle_timeout_ms": 5_000, "silent_ms": 27}
+    assert waiting_for(document) == []
+    stream["silent_ms"] = 5_000
+    assert [reason.word for reason in waiting_for(document)] == ["idle"]
+
+
+def test_the_list_of_queries_begins_with_what_stops_the_answer(server: LiveServer) -> None:
+    register(server, NEVER.replace("[RANGE 10s]", "[NOW]"))
+    push(server, 1_000)
+    server.client.post("/streams/r:heartbeat?at=60000&wait=true")
+    texts = {each["reason"]: each["text"] for each in server.client.get("/queries/q").json()["waiting_for"]}
+    assert list(texts) == ["window-empty", "filtered"]
+    assert texts["window-empty"].startswith("the window [NOW] on")
+    ordered = sorted(
+        ({"reason": word} for word in ("idle", "window-empty", "filtered", "other")), key=_weight
+    )
+    assert [each["reason"] for each in ordered] == ["filtered", "window-empty", "idle", "other"]

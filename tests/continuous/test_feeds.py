@@ -147,3 +147,31 @@ def test_leaving_a_feed_ends_the_subscription() -> None:
     subscription = feed.subscribe()
     subscription.close()
     assert feed.subscribers == 0 and subscription.exhausted
+
+
+def test_a_reset_of_a_failed_query_ends_with_its_error() -> None:
+    feed = Feed("q")
+    feed.publish([("error", "first")])
+    feed.reset()
+    feed.publish([("error", "second")])
+    assert [(e.kind, e.id) for e in feed.subscribe(1, empty="empty").take()] == [
+        ("reset", None),
+        ("error", 2),
+    ]
+    assert [(e.kind, e.id) for e in feed.subscribe(snapshot=True, empty="empty").take()] == [("error", 2)]
+
+
+def test_the_answer_before_a_failure_comes_before_its_error() -> None:
+    feed = filled(5, history=2)
+    feed.publish([("error", "why")])
+    events = [(e.kind, e.data, e.id) for e in feed.subscribe(2).take()[1:]]
+    assert events == [("answer", "answer 4", 5), ("error", "why", 6)]
+
+
+def test_before_the_first_evaluation_the_current_answer_is_empty() -> None:
+    feed = Feed("q")
+    first, second = feed.subscribe(9, empty="empty").take()
+    assert (first.kind, second.kind, second.data, second.id) == ("reset", "answer", "empty", None)
+    (only,) = feed.subscribe(snapshot=True, empty="empty").take()
+    assert (only.kind, only.data) == ("answer", "empty")
+    assert filled(1).subscribe(snapshot=True, empty="empty").take()[0].data == "answer 0"
