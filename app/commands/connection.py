@@ -37,6 +37,10 @@ class ServerError(QuadrillError):
         self.line, self.column, self.excerpt = found.get("line"), found.get("column"), found.get("excerpt")
 
 
+class UnreachableError(ServerError):
+    """No server answers at the address."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One Server-Sent Event."""
@@ -57,7 +61,25 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connection up."""
         self._client.close()
+
+    def answers(self) -> bool:
+        """Whether a server is there; the connection is closed otherwise.
+
+        Raises: ServerError when what is there refuses.
+        """
+        try:
+            self.call("GET", "health/live")
+        except ServerError as error:
+            self.close()
+            if isinstance(error, UnreachableError):
+                return False
+            raise
+        return True
 
     def call(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request and its answer.
@@ -113,8 +135,8 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
             raise _problem(answer)
         return _parse_events(answer)
 
-    def _unreachable(self, error: httpx.HTTPError) -> ServerError:
-        return ServerError(
+    def _unreachable(self, error: httpx.HTTPError) -> UnreachableError:
+        return UnreachableError(
             f"no server answers at {self._url}: {error}",
             hint="Start one with `quadrill serve`, or name it with --server.",
         )
@@ -131,11 +153,15 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token", default=None, help="bearer token (default: the variable QUADRILL_TOKEN)")
 
 
-def connect(options: argparse.Namespace) -> ServerConnection:
+def named_server(options: argparse.Namespace) -> str | None:
+    """The address that the options or else the environment name."""
+    return options.server or os.environ.get(SERVER_VARIABLE) or None
+
+
+def connect(options: argparse.Namespace, default: str = DEFAULT_SERVER) -> ServerConnection:
     """The connection that the options name."""
     token = options.token or os.environ.get("QUADRILL_TOKEN")
-    server = options.server or os.environ.get(SERVER_VARIABLE) or DEFAULT_SERVER
-    return ServerConnection(server_url(server), token)
+    return ServerConnection(server_url(named_server(options) or default), token)
 
 
 def server_url(text: str) -> str:

@@ -1,6 +1,6 @@
 """Commands about a data folder: migrate, backup, restore, export.
 
-``backup`` and ``export`` ask a server when ``--server`` and no folder is given, or a server holds the folder.
+``backup`` and ``export`` read the folder that is given; without one they ask a server (`open_source`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -32,7 +32,7 @@ from ..config import Settings, load_settings
 from ..data_folder import open_registry, open_store
 from ..upkeep import backup
 from ..upkeep.tar import ArchiveError, unpack
-from .connection import ServerConnection, add_server_options, connect
+from .connection import DEFAULT_SERVER, ServerConnection, add_server_options, connect, named_server
 from .given import OfflineError, UsageError
 
 EXPORT_FORMATS = {"nq": RdfFormat.N_QUADS, "trig": RdfFormat.TRIG, "jsonld": RdfFormat.JSON_LD}
@@ -49,12 +49,12 @@ def add_commands(commands: Any) -> None:
     _data_option(
         _command(commands, "migrate", _migrate, "bring data folder and registry to this version's format")
     )
-    saving = _command(commands, "backup", _backup, "copy a data folder, also while a server uses it")
+    saving = _command(commands, "backup", _backup, "copy all that a server or a data folder keeps")
     saving.add_argument("folder", type=Path, metavar="DIR", help="a new folder for the backup")
     _data_option(saving)
     add_server_options(saving)
     restoring = _command(commands, "restore", _restore, "make a data folder of a backup")
-    restoring.add_argument("folder", type=Path, metavar="DIR", help="the backup")
+    restoring.add_argument("folder", type=Path, metavar="DIR", help="the backup: a folder or a tar archive")
     _data_option(restoring)
     export = _command(commands, "export", _export, "write all quads")
     export.add_argument("file", nargs="?", help="the file; standard output without it")
@@ -90,16 +90,16 @@ def _migrate(options: argparse.Namespace) -> int:
 
 def _backup(options: argparse.Namespace) -> int:
     target = options.folder.resolve()
-    store = _own_store(options)
-    if store is None:
-        with connect(options) as server:
-            version = _downloaded(server, target)
+    source = open_source(options)
+    if isinstance(source, ServerConnection):
+        with source:
+            version = _downloaded(source, target)
     else:
         settings = _settings(options)
         folder = settings.data_folder
-        with store, open_registry(settings) as registry:
+        with source, open_registry(settings) as registry:
             hold = partial(backup.held_offline, folder) if folder is not None else lambda: None
-            version = backup.make(store, registry, hold, target)["version"]
+            version = backup.make(source, registry, hold, target)["version"]
     print(f"version {version} is in {target}")
     return 0
 
@@ -150,19 +150,18 @@ def drop_offline(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     form = EXPORT_FORMATS[options.format or _format_of(options.file)]
-    store = _own_store(options)
-    if store is None:
-        media_type = form.media_type
-        with connect(options) as server:
-            chunks = iter(server.stream("GET", "store", headers={"Accept": media_type}))
+    source = open_source(options)
+    if isinstance(source, ServerConnection):
+        with source:
+            chunks = iter(source.stream("GET", "store", headers={"Accept": form.media_type}))
             # A file is not written over before there is something to write.
             first = next(chunks, b"")
             with _written(options.file) as output:
                 for chunk in chain([first], chunks):
                     output.write(chunk)
     else:
-        with store, _written(options.file) as output:
-            store.dump(output, form)
+        with source, _written(options.file) as output:
+            source.dump(output, form)
     return 0
 
 
@@ -203,23 +202,51 @@ def _written(file: str | None) -> Iterator[IO[bytes]]:
             yield output
         if not special:
             os.replace(draft, path)
-    except BaseException:
+    except BaseException as error:
         if not special:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is not None:
+            error.filename = file  # the draft's name says nothing to who gave another
         raise
 
 
-def _own_store(options: argparse.Namespace) -> QuadStore | None:
-    """The data folder's store; None when a server is to be asked, because it is named or has the folder."""
-    if options.server is not None and options.data is None and options.config is None:
-        return None
+def open_source(options: argparse.Namespace, default: str = DEFAULT_SERVER) -> QuadStore | ServerConnection:
+    """What is exported or backed up: the folder given, else the server named, else the default of either.
+
+    A folder in use is refused unless the server to ask is named too: the one at the default address may have
+    other data.
+
+    Raises:
+        OfflineError: there is neither a folder nor a server.
+        StoreLockedError: a process holds the folder.
+    """
+    given = options.data is not None or options.config is not None
+    if not given:
+        server = connect(options, default)
+        if named_server(options) is not None:
+            return server
+        if server.answers():
+            print(f"asking the server at {default}; --data takes a folder", file=sys.stderr)
+            return server
     settings = _settings(options)
-    if settings.data_folder is not None and is_new(settings.data_folder):
+    folder = settings.data_folder
+    if not given and (folder is None or is_new(folder)):
         raise OfflineError(
-            f"there is no data in the folder {settings.data_folder}",
+            f"no server answers at {default}, and there is no data in the folder {folder or settings.data}",
+            hint="Name a running server with --server, or a data folder with --data.",
+        )
+    if folder is not None and is_new(folder):
+        raise OfflineError(
+            f"there is no data in the folder {folder}",
             hint="Name another one with --data, or a running server with --server.",
         )
+    if not given:
+        print(f"no server answers at {default}: taking the data folder {folder}", file=sys.stderr)
     try:
         return open_store(settings)
-    except StoreLockedError:
-        return None
+    except StoreLockedError as error:
+        if options.server is None:
+            raise StoreLockedError(error.message, hint="stop it, or ask it with --server URL") from error
+        print(f"{error.message}: asking the server at {options.server}", file=sys.stderr)
+        return connect(options)

@@ -24,10 +24,11 @@ from quadrill.store.registry import REGISTRY, Registry
 
 from ..config import Settings
 from ..http.errors import HttpError
-from .tar import tar_of
+from .tar import ArchiveError, tar_of, unpack
 
 ENGINE = "engine"
 OUTGOING = "outgoing"
+_PIECE = 1 << 20
 _LONGEST = 2000
 """Bytes of a path, so that the names of files below are no longer than systems take."""
 
@@ -142,13 +143,14 @@ def checked_folder(given: object, settings: Settings, what: str) -> Path:
 
 
 def restore(backup: Path, folder: Path) -> None:
-    """Make a data folder of a backup; the backup stays as it is.
+    """Make a data folder of a backup, a folder or the archive that a server sent; the backup stays as it is.
 
     Raises:
         RestoreError: ``backup`` is none, or the data folder has something in it.
         StoreUnwritableError: the data folder cannot be written.
     """
-    check(backup)
+    if not backup.is_file():
+        check(backup)
     if folder.exists() and any(folder.iterdir()):
         raise RestoreError(
             f"the data folder {folder} is not empty",
@@ -156,15 +158,34 @@ def restore(backup: Path, folder: Path) -> None:
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # Without FORMAT it is no data folder: that comes last.
-        without = shutil.ignore_patterns("LOCK", "FORMAT")
-        shutil.copytree(backup, folder, dirs_exist_ok=True, ignore=without)
-        folder.chmod(0o700)
-        mark_as_copy(folder)
-        shutil.copy(backup / "FORMAT", folder / "FORMAT.new")
-        os.replace(folder / "FORMAT.new", folder / "FORMAT")
+        with _unpacked(backup, folder) if backup.is_file() else contextlib.nullcontext(backup) as source:
+            # Without FORMAT it is no data folder: that comes last.
+            without = shutil.ignore_patterns("LOCK", "FORMAT")
+            shutil.copytree(source, folder, dirs_exist_ok=True, ignore=without)
+            folder.chmod(0o700)
+            mark_as_copy(folder)
+            shutil.copy(source / "FORMAT", folder / "FORMAT.new")
+            os.replace(folder / "FORMAT.new", folder / "FORMAT")
     except (OSError, shutil.Error) as error:
         raise StoreUnwritableError(f"the data folder {folder} cannot be written: {error}") from error
+
+
+@contextlib.contextmanager
+def _unpacked(archive: Path, folder: Path) -> Iterator[Path]:
+    """The backup in an archive as a folder beside the one that it is for, until the block ends."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as made:
+        target = Path(made)
+        try:
+            with archive.open("rb") as file:
+                unpack(iter(lambda: file.read(_PIECE), b""), target)
+            check(target)
+        except (ArchiveError, RestoreError) as error:
+            told = f": {error}" if isinstance(error, ArchiveError) else ""
+            raise RestoreError(
+                f"{archive} is not a backup of Quadrill{told}",
+                hint="Give the archive as the server sent it, or unpack it and give the folder.",
+            ) from error
+        yield target
 
 
 def check(backup: Path) -> None:
