@@ -314,9 +314,13 @@ class Intake:
     def _hold(self, connection: Connection, now: float) -> bool:
         with self._lock:
             if not self._closed:
-                self._held[connection] = now
-                self._selector.register(connection.socket, selectors.EVENT_READ, connection)
-                return True
+                try:
+                    self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+                except (OSError, ValueError, KeyError) as error:
+                    log.warning("a connection cannot be watched and is closed: %s", error)
+                else:
+                    self._held[connection] = now
+                    return True
         self.close(connection)
         return False
 
@@ -327,7 +331,8 @@ class Intake:
     def _forget(self, connection: Connection) -> None:
         if self._held.pop(connection, None) is not None:
             self._unfinished.pop(connection, None)
-            self._selector.unregister(connection.socket)
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(connection.socket)
 
     def _drop_idle(self, now: float, address: str | None) -> bool:
         """Close who has been idle longest, of one address or of all; False when nobody is idle."""
