@@ -14,6 +14,8 @@ from typing import Any
 from ..config import Settings, load_settings
 from ..demo import run as demo
 
+log = logging.getLogger("quadrill.server")
+
 
 def add_commands(commands: Any) -> None:
     """Add ``serve`` and ``demo``."""
@@ -30,7 +32,8 @@ def add_commands(commands: Any) -> None:
         "--paused",
         metavar="NAME",
         action="append",
-        help="start with this continuous query paused and not evaluated, all: every one",
+        help="start with this continuous query paused and not evaluated, all: every one; "
+        "can be repeated, or several with commas",
     )
     parser.set_defaults(run=_serve)
     demo.add_commands(commands)
@@ -43,10 +46,21 @@ def settings_of(options: argparse.Namespace) -> Settings:
         "host": options.host,
         "port": options.port,
         "read_only": options.read_only,
-        "paused": tuple(options.paused) if options.paused else None,
+        "paused": _names(options.paused) if options.paused else None,
     }
     given = {name: value for name, value in named.items() if value is not None}
     return load_settings(overrides=given, file=options.config)
+
+
+def _names(given: list[str]) -> tuple[str, ...]:
+    return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
+
+
+def _tell_unknown(paused: tuple[str, ...], queries: list[str]) -> None:
+    """Warn of names to pause that no query has: a misspelt one would be evaluated."""
+    for name in paused:
+        if name != "all" and name not in queries:
+            log.warning("no query %s to pause; there are: %s", name, ", ".join(queries) or "none")
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -70,6 +84,8 @@ def _serve(options: argparse.Namespace) -> int:
     from .. import running
 
     with running.serve(settings) as server:
+        if settings.paused:
+            _tell_unknown(settings.paused, [each["name"] for each in server.services.engine.queries()])
         print(f"Quadrill is ready at {server.url}", flush=True)
         stop.wait()
     running.leave()

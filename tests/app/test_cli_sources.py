@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import io
 import socket
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
+import httpx
 import pytest
 
+from quadrill.app import running
 from quadrill.app.cli import main
 from quadrill.app.commands.connection import ServerConnection, ServerError
 from quadrill.app.commands.given import OfflineError
 from quadrill.app.commands.offline import open_source
+from quadrill.app.config import Settings
 from quadrill.store.quads.quad_store import QuadStore
 from tests.app.conftest import Start
 
@@ -149,3 +154,28 @@ def test_a_file_that_cannot_be_written_is_named_as_given(
     file = str(tmp_path / folder / "x.trig")
     assert main(["export", "--data", str(tmp_path / "data"), file]) == 1
     assert capsys.readouterr().err.startswith(f"quadrill: {file}: ")
+
+
+def test_queries_to_pause_are_named_with_commas_or_repeats_and_unknown_ones_told(
+    tmp_path: Path,
+) -> None:
+    data = str(tmp_path / "data")
+    with running.serve(Settings(data=data, port=0)) as server:
+        for name in "abc":
+            text = "SELECT * WHERE { STREAM <http://localhost/r> [NOW] { ?s <urn:v> ?o } }"
+            httpx.post(f"{server.url}queries", json={"name": name, "query": text}).raise_for_status()
+    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", data, "--port", "0"]
+    child = subprocess.Popen(
+        [*command, "--paused", "a, b", "--paused", "nosuch"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert child.stdout is not None
+        url = child.stdout.readline().split()[-1]
+        rows = httpx.get(f"{url}queries").json()["queries"]
+    finally:
+        child.terminate()
+        _, errors = child.communicate(timeout=20)
+    assert {row["name"]: row["state"] for row in rows} == {"a": "paused", "b": "paused", "c": "running"}
+    assert "no query nosuch to pause; there are: a, b, c" in errors
+    assert "no query a" not in errors
