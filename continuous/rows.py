@@ -26,7 +26,7 @@ IdRow: TypeAlias = tuple[int, ...]
 Delta: TypeAlias = dict[IdRow, int]
 K = TypeVar("K")
 
-_LOOK_EVERY = 16_384
+LOOK_EVERY = 16_384
 """Rows between two looks at the time, and at whether somebody has called the evaluation off."""
 
 EMPTY: Delta = {}
@@ -129,7 +129,7 @@ class Budget:
     def limit(self, limits: Limits) -> None:
         """Other limits are in force from now on."""
         self.limits = limits
-        self.look = min(limits.rows or _LOOK_EVERY, _LOOK_EVERY)
+        self.look = min(limits.rows or LOOK_EVERY, LOOK_EVERY)
 
     def check(self, made: int, where: Any) -> int:
         """The number of rows at which to look again, after so many were made by an operator or are about to.
@@ -156,7 +156,7 @@ class Budget:
                 again=False,
                 limit=limits.ms,
             )
-        return min(limits.rows or sys.maxsize, made + _LOOK_EVERY)
+        return min(limits.rows or sys.maxsize, made + LOOK_EVERY)
 
 
 UNLIMITED = Budget(Limits())

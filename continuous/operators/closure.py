@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from ..rows import EMPTY, Delta, IdRow, Schema, add
+from ..rows import EMPTY, LOOK_EVERY, Delta, IdRow, Schema, add
 from .linear import Operator
 
 Node: TypeAlias = IdRow
@@ -48,6 +48,8 @@ class Closure(Operator):
         self._previous: Edges = defaultdict(set)
         self._reached: dict[Node, set[Node]] = {}
         self._nodes: dict[Node, int] = {}
+        # Rows made in a step, edges crossed since the last look at the budget, and rows at the next one.
+        self._made, self._crossed, self._look = 0, 0, 0
         # The constants that are nodes whatever there is, until the first step has told of them.
         self._unsaid: Delta = {} if by_context else {(): 1}
 
@@ -55,10 +57,9 @@ class Closure(Operator):
         """Pairs that became connected or are connected no more."""
         dirty = self._change_nodes(changes) if self._zero else set()
         turned = self._changed_edges(changes[0])
+        self._made, self._crossed, self._look = 0, 0, self.budget.look
         # What reached a lost edge is found before it is gone, what reaches a new one when it is there.
-        for (source, _), present in turned.items():
-            if not present:
-                dirty |= self._reaching(source)
+        dirty |= self._reaching({source for (source, _), present in turned.items() if not present})
         for (source, target), present in turned.items():
             if present:
                 self._next[source].add(target)
@@ -66,16 +67,11 @@ class Closure(Operator):
             else:
                 _discard(self._next, source, target)
                 _discard(self._previous, target, source)
-        for (source, _), present in turned.items():
-            if present:
-                dirty |= self._reaching(source)
+        dirty |= self._reaching({source for (source, _), present in turned.items() if present})
         out: Delta = {}
-        made, look = 0, self.budget.look
         for source in dirty:
             before = self._reached.pop(source, set())
             after = self._search(source)
-            if (made := made + len(after)) > look:
-                look = self.budget.check(made, self)
             if after:
                 self._reached[source] = after
             for target in after ^ before:
@@ -119,32 +115,46 @@ class Closure(Operator):
                 turned.add(node)
         return turned
 
-    def _reaching(self, target: Node) -> set[Node]:
-        """The node and all from which it is reached."""
-        return _walk(target, self._previous) | {target} if self._many else {target}
+    def _reaching(self, targets: set[Node]) -> set[Node]:
+        """The nodes and all from which one of them is reached."""
+        return self._walk(targets, self._previous, 0) | targets if self._many else targets
 
     def _search(self, source: Node) -> set[Node]:
-        found = _walk(source, self._next) if self._many else set(self._next.get(source, ()))
-        if self._zero and source in self._nodes:
+        if self._many:
+            found = self._walk((source,), self._next, 1)
+        else:
+            found = set(self._next.get(source, ()))
+            self._count(len(found))
+        if self._zero and source in self._nodes and source not in found:
             found.add(source)
+            self._count(1)
         return found
+
+    def _walk(self, starts: Iterable[Node], edges: Edges, rows: int) -> set[Node]:
+        """All nodes that one or more edges lead to from some; each is so many rows that are made."""
+        found: set[Node] = set()
+        waiting = list(starts)
+        while waiting:
+            if near := edges.get(waiting.pop()):
+                new = near - found
+                found |= new
+                waiting += new
+                self._made += rows * len(new)
+                self._crossed += len(near)
+                if self._made > self._look or self._crossed > LOOK_EVERY:
+                    self._count(0)
+        return found
+
+    def _count(self, rows: int) -> None:
+        """So many rows more are made; looks at the budget when it is time, by rows or by edges crossed."""
+        self._made += rows
+        if self._made > self._look or self._crossed > LOOK_EVERY:
+            self._look, self._crossed = self.budget.check(self._made, self), 0
 
 
 def _pair(source: Node, target: Node) -> IdRow:
     """The row of two connected nodes, which are in one graph."""
     return (source[0], *target)
-
-
-def _walk(start: Node, edges: Edges) -> set[Node]:
-    """All nodes that one or more edges lead to."""
-    found: set[Node] = set()
-    waiting = [start]
-    while waiting:
-        for node in edges.get(waiting.pop(), ()):
-            if node not in found:
-                found.add(node)
-                waiting.append(node)
-    return found
 
 
 def _discard(edges: Edges, source: Node, target: Node) -> None:
