@@ -275,11 +275,7 @@ class CommonPlan:
 
     def evaluate(self, step: Evaluation, now_ms: int, contents: Encoded) -> None:
         """One evaluation of all members; the plan is of no use any more when this fails."""
-        own = self._sample.budget.limits
-        self.budget.limit(replace(own, rows=own.rows * min(len(self.seats), _SUMMED)))
-        self.budget.since = time.monotonic()
         told: Mapping[int, AnswerChange | None] = self.step(step.at, contents)
-        self.budget.since = 0.0
         if self._everybody:
             told = {**dict.fromkeys(self.seats), **told}
         self._tell(told, step, now_ms, self.record.number + 1)
@@ -305,8 +301,14 @@ class CommonPlan:
         self._tell(changes, Evaluation(at, "tick"), now_ms, self.record.number)
 
     def step(self, at: int, contents: Encoded) -> dict[int, AnswerChange]:
-        """One transaction: what changed for whom, by the members' labels."""
-        delta = self.state.step(self.state.gather(at, contents))
+        """One transaction, which has the members' limits: what changed for whom, by their labels."""
+        own = self._sample.budget.limits
+        self.budget.limit(replace(own, rows=own.rows * min(len(self._answers) or 1, _SUMMED)))
+        self.budget.since = time.monotonic()
+        try:
+            delta = self.state.step(self.state.gather(at, contents))
+        finally:
+            self.budget.since = 0.0
         changes: dict[int, Delta] = {}
         place = self.state.plan.schema.position(MEMBER.name)
         for row, weight in delta.items():
