@@ -117,7 +117,10 @@ class IncrementalAnswer:
                 self._newest.later = change
             self._newest = change
         if len(mine) > self._most:
-            raise BudgetError(f"the answer has {len(mine)} rows, the limit is {self._most}", limit=self._most)
+            raise BudgetError(
+                f"the answer has {len(mine)} rows, the limit is {self._most} (max_answer_rows)",
+                limit=self._most,
+            )
         if top is not None:
             self._shown_revision = top.revision
         self._unchanged = change if not delta else None

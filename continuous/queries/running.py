@@ -371,8 +371,6 @@ class RunningQuery:
 
     def tell(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
         """Publish what follows from an answer."""
-        if self.view is not None:
-            self.view.take(answer.deleted, answer.inserted, step.at)
         version = self.static.version if self.statics is None else self.statics.steps.frontier.version
         self.static.unseen_from = None
         self.last_step, self.last_version = step, version
@@ -386,7 +384,11 @@ class RunningQuery:
         for _, line in events:
             size += len(line)
         if 0 < most < size:
-            raise BudgetError(f"one evaluation tells {size} bytes, the limit is {most}", limit=most)
+            raise BudgetError(
+                f"one evaluation tells {size} bytes, the limit is {most} (max_evaluation_bytes)", limit=most
+            )
+        if self.view is not None:
+            self.view.take(answer.deleted, answer.inserted, step.at)
         ids = self.feed.publish(events, self._current(step, version, answer))
         if ids:
             self.last_answer_id = ids[-1]

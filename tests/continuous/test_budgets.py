@@ -121,12 +121,48 @@ def test_an_answer_and_what_is_told_of_it_are_limited() -> None:
         push(b, 9)
         assert state(b, "pairs")[0] == "running"
         push(b, 11, at=2)
-        assert "the answer has 121 rows, the limit is 100" in state(b, "pairs")[1]
+        assert "the answer has 121 rows, the limit is 100 (max_answer_rows)" in state(b, "pairs")[1]
     with bench(limits=Limits(bytes=2_000)) as b:
         b.register("pairs", pairs)
         push(b, 2)
         push(b, 50, at=2)
-        assert "bytes, the limit is 2000" in state(b, "pairs")[1]
+        assert "bytes, the limit is 2000 (max_evaluation_bytes)" in state(b, "pairs")[1]
+
+
+def test_a_long_path_looks_at_its_limits_while_it_searches() -> None:
+    for limits, setting in ((Limits(rows=1_000), "max_rows"), (Limits(ms=100), "max_time")):
+        with bench(limits=limits) as b:
+            b.register("path", EXPLOSIONS["path"])
+            lines = [f"<{N}n{each}> <{N}next> <{N}n{each + 1}> ." for each in range(4_000)]
+            began = time.monotonic()
+            b.engine.push(S, "\n".join(lines).encode(), "application/n-triples", at=1)
+            assert time.monotonic() - began < 2.0
+            assert f"its limit ({setting}) is" in state(b, "path")[1]
+
+
+def test_a_commit_is_limited_for_queries_with_one_plan() -> None:
+    text = """SELECT ?a ?c WHERE { STREAM :s [RANGE 1m] { ?a :k ?x FILTER(?x = "%s") }
+        GRAPH <urn:g> { ?c :q ?x } }"""
+    with bench(limits=Limits(rows=1_000)) as b:
+        for number in range(3):
+            b.register(f"q{number}", text % "xyz"[number])
+        push(b, 2)
+        push(b, 60, at=2)
+        assert b.engine.describe("q0")["template"], "they have one plan"
+        rows = " ".join(f'<{N}c{each}> <{N}q> "x" .' for each in range(200))
+        b.store.update(f"INSERT DATA {{ GRAPH <urn:g> {{ {rows} }} }}")
+        assert [state(b, f"q{number}")[0] for number in range(3)] == ["failed", "running", "running"]
+        assert "its limit (max_rows) is 1000" in state(b, "q0")[1]
+
+
+def test_an_evaluation_that_tells_too_much_leaves_the_graph_of_the_query_as_it_was() -> None:
+    text = "CONSTRUCT { ?a :got ?x } INTO GRAPH <urn:v> WHERE { STREAM :s [RANGE 1m] { ?a :k ?x } }"
+    with bench(limits=Limits(bytes=2_000)) as b:
+        b.register("view", text)
+        push(b, 2)
+        push(b, 80, at=2)
+        assert "(max_evaluation_bytes)" in state(b, "view")[1]
+        assert len(list(b.store.query("SELECT * { GRAPH <urn:v> { ?s ?p ?o } }").rows())) == 2
 
 
 @pytest.mark.parametrize("ending", ["crash", "stop"])
