@@ -38,9 +38,9 @@ def add_commands(commands: Any) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    folder = _folder(options)
+    folder, registry_url = _data(options)
     with looked_at(folder):
-        found = check(folder)
+        found = check(folder, registry_url)
     if options.json:
         files = [each.to_json() for each in found.findings]
         print(json.dumps({"data": str(folder), "whole": found.whole, "files": files}, indent=2))
@@ -50,21 +50,22 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _repair(options: argparse.Namespace) -> int:
-    folder = _folder(options)
+    folder, registry_url = _data(options)
     with looked_at(folder):
-        found, told = repair(folder)
+        found, told = repair(folder, registry_url)
     for sentence in told:
         print(sentence)
     _print(found)
     return 0 if found.whole else DAMAGED
 
 
-def _folder(options: argparse.Namespace) -> Path:
+def _data(options: argparse.Namespace) -> tuple[Path, str]:
+    """The data folder, and the setting for a registry elsewhere."""
     given = {"data": options.data} if options.data else {}
-    folder = load_settings(overrides=given, file=options.config).data_folder
-    if folder is None:
+    settings = load_settings(overrides=given, file=options.config)
+    if settings.data_folder is None:
         raise OfflineError("a store in memory has no files", hint="Name a data folder with --data.")
-    return folder
+    return settings.data_folder, settings.registry_url
 
 
 def _print(found: Found) -> None:

@@ -23,7 +23,7 @@ from quadrill.store.logs import change_faults, result_log
 from quadrill.store.logs.marks import Mark
 from quadrill.store.logs.reading import faults_of, reading
 from quadrill.store.logs.segments import Damage, damage_of, first_number, whole_part
-from quadrill.store.registry import REGISTRY, soundness
+from quadrill.store.registry import REGISTRY, default_url, soundness
 
 FOREIGN = ("damaged", "frozen", "mirror")
 """Folders beside the data: what was put aside, and copies that are made again."""
@@ -72,15 +72,18 @@ class Found:
         return next((each for each in self.findings if each.file == file), None)
 
 
-def check(folder: Path) -> Found:
-    """Look at every file of a data folder that no process uses."""
+def check(folder: Path, registry_url: str = "") -> Found:
+    """Look at every file of a data folder that no process uses; a registry elsewhere is not looked at.
+
+    ``registry_url`` is the setting of that name.
+    """
     found = Found()
     changes = _changes(folder)
     parts: Iterable[Finding | None] = (
         _format(folder),
         changes,
         _quads(folder, changes),
-        _registry(folder),
+        _registry(folder) if registry_url in ("", default_url(folder)) else None,
         *_journal(folder, found),
         _checkpoint(folder, found, changes),
         _results(folder, found),

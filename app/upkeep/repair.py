@@ -52,14 +52,15 @@ class Repair:
         told: what was done and what is lost, as sentences.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, registry_url: str) -> None:
         self._folder = folder
+        self._registry_url = registry_url
         self._aside = folder / "damaged" / time.strftime("%Y%m%dT%H%M%S")
         self.told: list[str] = []
 
     def run(self) -> Found:
         """Drop what is damaged; what a check finds afterwards."""
-        found = check(self._folder)
+        found = check(self._folder, self._registry_url)
         if found.whole:
             self.told.append("nothing is damaged")
             return found
@@ -82,7 +83,7 @@ class Repair:
             self._repair_quads()
         if REGISTRY in damaged:
             self._repair_registry(found.checkpoint)
-        return check(self._folder)
+        return check(self._folder, self._registry_url)
 
     def _put_aside(self, *files: str) -> None:
         """Move files away, each to its place in a folder of this repair."""
@@ -274,13 +275,15 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in parts)
 
 
-def repair(folder: Path) -> tuple[Found, list[str]]:
+def repair(folder: Path, registry_url: str = "") -> tuple[Found, list[str]]:
     """Drop what is damaged; what a check finds afterwards, and what was done.
+
+    ``registry_url`` is the setting of that name: a registry elsewhere is left alone.
 
     Raises:
         StoreFormatError: something stands in the way that only a backup helps against.
     """
-    work = Repair(folder)
+    work = Repair(folder, registry_url)
     try:
         found = work.run()
     except (OSError, RuntimeError, sqlite3.Error) as error:

@@ -130,6 +130,23 @@ def test_what_sqlite_lost(folder: Path, file: str, capsys: pytest.CaptureFixture
     assert {each.name for each in seen["registered"]} == {each.name for each in expected["registered"]}
 
 
+def test_a_registry_in_another_database_is_left_alone(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in folder.glob("registry.sqlite*"):
+        path.unlink()
+    settings = tmp_path / "quadrill.toml"
+    settings.write_text('registry_url = "postgresql://nobody:secret@127.0.0.1:1/registry"\n')
+    given = ["--data", str(folder), "--config", str(settings)]
+    assert main(["check", "--json", *given]) == 0
+    told = capsys.readouterr().out
+    assert json.loads(told)["whole"] and "registry" not in told
+    shutil.rmtree(folder / "quads")
+    assert main(["repair", "--drop-damaged", *given]) == 0
+    assert "registry" not in capsys.readouterr().out
+    assert not list(folder.glob("registry.sqlite*"))
+
+
 def test_missing_quads_are_made_again_from_the_change_log(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
