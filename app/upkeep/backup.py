@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -31,6 +32,9 @@ OUTGOING = "outgoing"
 _PIECE = 1 << 20
 _LONGEST = 2000
 """Bytes of a path, so that the names of files below are no longer than systems take."""
+_CLAIMING = threading.Lock()
+_CLAIMED: set[Path] = set()
+"""Where this process writes a backup now."""
 
 Hold = Callable[[], AbstractContextManager[HeldFiles] | None]
 """Takes hold of the files of the engine, between two of its turns where it runs; None when it has none."""
@@ -50,7 +54,8 @@ def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict
     on a database server is not copied: it has backups of its own.
 
     Raises:
-        StoreUnwritableError: the folder is not empty or cannot be written.
+        StoreUnwritableError: the folder is not empty, another backup is made there, or it cannot be written.
+        HttpError: 400 where a file has that name.
         UnsupportedError: the store is in memory.
     """
     if store.in_memory:
@@ -66,14 +71,41 @@ def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict
     with contextlib.ExitStack() as stack:
         found = hold()
         held = None if found is None else stack.enter_context(found)
-        new = not target.exists() or not any(target.iterdir())
-        try:
-            version = store.backup(target, rest)
-        except BaseException:
-            if new:
-                shutil.rmtree(target, ignore_errors=True)
-            raise
+        stack.enter_context(_claimed(target))
+        version = store.backup(target, rest)
     return {"folder": str(target), "version": version, "registry": source is not None}
+
+
+@contextlib.contextmanager
+def _claimed(target: Path) -> Iterator[None]:
+    """The folder of a backup for one call alone; when that fails, what it made goes again."""
+    place = Path(os.path.realpath(target))
+    with _CLAIMING:
+        if place in _CLAIMED:
+            raise StoreUnwritableError(f"another backup is made in {target} now", hint="give a new folder")
+        try:
+            new = not place.is_dir()
+            if new:
+                place.mkdir(parents=True)
+            elif any(place.iterdir()):
+                raise StoreUnwritableError(
+                    f"the backup folder {target} is not empty", hint="give a new folder"
+                )
+        except (FileExistsError, NotADirectoryError) as error:
+            raise HttpError(400, f"{target} is no folder: a file has that name", code="member") from error
+        except OSError as error:
+            raise StoreUnwritableError(f"the backup to {target} failed: {error}") from error
+        _CLAIMED.add(place)
+    try:
+        yield
+    except BaseException:
+        for path in (place,) if new else tuple(place.iterdir()):
+            shutil.rmtree(path, ignore_errors=True)
+            if not path.is_dir():
+                path.unlink(missing_ok=True)
+        raise
+    finally:
+        _CLAIMED.discard(place)
 
 
 def download(

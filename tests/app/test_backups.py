@@ -16,6 +16,7 @@ import pytest
 
 from quadrill.app.cli import main
 from quadrill.app.upkeep import backup
+from quadrill.store.errors import StoreUnwritableError
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.events import EventReader
 
@@ -93,6 +94,10 @@ def test_a_restored_server_goes_on_with_windows_views_keys_and_dead_letters(
         receipts.append(push(old, number))
         number += 1
     assert "version" in capsys.readouterr().out
+    # The server removes its copy behind the last byte, which the client may have before.
+    deadline = time.monotonic() + 10
+    while list((tmp_path / "old" / backup.OUTGOING).iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert not list((tmp_path / "old" / backup.OUTGOING).iterdir())
     assert main(["restore", "--data", str(tmp_path / "new"), str(tmp_path / "saved")]) == 0
     new = start_server(data=str(tmp_path / "new"))
@@ -199,6 +204,86 @@ def test_a_backup_that_breaks_leaves_nothing(start_server: Start, tmp_path: Path
     with pytest.raises(TypeError):
         backup.make(store, registry, lambda: held, tmp_path / "backups" / "a")
     assert not (tmp_path / "backups" / "a").exists()
+
+
+def test_of_two_backups_into_one_folder_one_is_made_and_stays(start_server: Start, tmp_path: Path) -> None:
+    place = tmp_path / "backups"
+    server = start_server(data=str(tmp_path / "data"), backup_folder=str(place))
+    server.update("INSERT DATA { <urn:a> <urn:p> 1 }")
+    store, registry = server.services.store, server.services.registry
+    for exists in (False, True):
+        target = place / f"exists-{exists}"
+        if exists:
+            target.mkdir()
+        entered, go_on = threading.Event(), threading.Event()
+        made: list[dict[str, Any]] = []
+
+        def hold(entered: threading.Event = entered, go_on: threading.Event = go_on) -> Any:
+            held = server.services.engine.hold_files()
+            assert held is not None
+            copy_to = held.copy_to
+
+            def slow(folder: Path) -> None:
+                entered.set()
+                assert go_on.wait(30)
+                copy_to(folder)
+
+            held.copy_to = slow  # type: ignore[method-assign]
+            return held
+
+        def first(target: Path = target, hold: Any = hold, made: list[Any] = made) -> None:
+            made.append(backup.make(store, registry, hold, target))
+
+        thread = threading.Thread(target=first, daemon=True)
+        thread.start()
+        assert entered.wait(30)
+        with pytest.raises(StoreUnwritableError, match="another backup"):
+            backup.make(store, registry, server.services.engine.hold_files, target)
+        go_on.set()
+        thread.join(30)
+        assert made
+        backup.check(target)
+        with pytest.raises(StoreUnwritableError, match="not empty"):
+            backup.make(store, registry, server.services.engine.hold_files, target)
+        backup.check(target)
+
+
+def test_two_backups_that_begin_at_once(start_server: Start, tmp_path: Path) -> None:
+    server = start_server(data=str(tmp_path / "data"))
+    server.update("INSERT DATA { <urn:a> <urn:p> 1 }")
+    store, registry = server.services.store, server.services.registry
+    for number in range(20):
+        target = tmp_path / f"backup{number}"
+        made: list[bool] = []
+        begin = threading.Barrier(2)
+
+        def run(target: Path = target, made: list[bool] = made, begin: threading.Barrier = begin) -> None:
+            begin.wait(30)
+            try:
+                backup.make(store, registry, lambda: None, target)
+            except StoreUnwritableError:
+                made.append(False)
+            else:
+                made.append(True)
+
+        threads = [threading.Thread(target=run, daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert sorted(made) == [False, True]
+        backup.check(target)
+
+
+def test_a_file_is_no_folder_for_a_backup(start_server: Start, tmp_path: Path) -> None:
+    place = tmp_path / "backups"
+    place.mkdir()
+    (place / "file").write_text("mine")
+    server = start_server(data=str(tmp_path / "data"), backup_folder=str(place))
+    for name in ("file", "file/below"):
+        told = problem_of(server.client.post("/backups", json={"folder": name}), 400)
+        assert "is no folder" in told["detail"]
+    assert (place / "file").read_text() == "mine"
 
 
 def test_a_backup_that_is_killed_is_none(tmp_path: Path) -> None:
