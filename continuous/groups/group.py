@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from quadrill.store.errors import QuadrillError
@@ -165,7 +166,10 @@ class Group:
 
     def _fails(self, plan: CommonPlan) -> None:
         """Called where an exception is handled."""
-        log.exception("the common plan of %d queries failed", len(plan.seats))
+        error = sys.exception()
+        # What a query may cost is no fault of the program: its words are enough.
+        trace = not isinstance(error, QuadrillError)
+        log.error("the common plan of %d queries failed: %s", len(plan.seats), error, exc_info=trace)
         self._break_up(plan)
 
     def _break_up(self, plan: CommonPlan) -> None:
