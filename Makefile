@@ -29,7 +29,7 @@ imports: ## the import directions
 test: ## the tests of the README
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-test-fast: ## laws, oracles and units, two minutes on two cores: no servers, no Spark, no browser, no other processes
+test-fast: ## laws, oracles and units, under three minutes on two cores: no servers, no Spark, no browser, no other processes
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not (slow or chaos or process or postgres or spark)" tests/continuous tests/store
 
 test-all: ## everything, the slow sweeps too

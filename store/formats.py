@@ -140,28 +140,20 @@ def check_document(body: bytes, kind: RdfType, limits: RdfLimits) -> None:
     match kind.name:
         case "JSON-LD":
             line = deep_line_of_json(body, limits.json_depth)
-            if line is not None:
-                raise LimitError(
-                    f"the JSON-LD document nests deeper than {limits.json_depth} levels at line {line}",
-                    line=line,
-                )
+            _refuse_depth("the JSON-LD document nests", limits.json_depth, line)
         case "RDF/XML":
             check_rdf_xml(body, limits.xml)
         case _:
             if body.count(b"<<") > limits.term_depth:
                 line = deep_line_of_triple_terms(body, limits.term_depth)
-                if line is not None:
-                    raise LimitError(
-                        f"triple terms of the {kind.name} text nest deeper than {limits.term_depth} levels"
-                        f" at line {line}",
-                        line=line,
-                    )
+                _refuse_depth(f"triple terms of the {kind.name} text nest", limits.term_depth, line)
             brackets = (body.count(bracket) for bracket in (b"(", b"[", b"{"))
             if kind.name in _BRACKETED and sum(brackets) > limits.bracket_depth:
                 line = deep_line_of_turtle(body, limits.bracket_depth)
-                if line is not None:
-                    raise LimitError(
-                        f"brackets of the {kind.name} text nest deeper than {limits.bracket_depth} levels"
-                        f" at line {line}",
-                        line=line,
-                    )
+                _refuse_depth(f"brackets of the {kind.name} text nest", limits.bracket_depth, line)
+
+
+def _refuse_depth(what_nests: str, limit: int, line: int | None) -> None:
+    """Raise LimitError for the line where a document is deeper than its limit, if there is one."""
+    if line is not None:
+        raise LimitError(f"{what_nests} deeper than {limit} levels at line {line}", line=line)

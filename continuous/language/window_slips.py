@@ -37,7 +37,7 @@ _WINDOW_WORDS = {
     "hopping": "[RANGE 10s SLIDE 5s]",
     "unbounded": "[ALL]",
 }
-_NAME_OF_STREAM = re.compile(r"\b(?:STREAM|ON|ON\s+STREAM)\s*\Z", re.IGNORECASE)
+_NAME_OF_STREAM = re.compile(r"\b(?:STREAM|ON)\s*\Z", re.IGNORECASE)
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*\Z")
 _STREAM_NAMED = re.compile(r"\b(?:STREAM|ON)\s+(?:<[^<>\s]*>|[?$]?[\w.-]*:?[\w.-]*)\s*\Z", re.IGNORECASE)
 _BARE = re.compile(r"[A-Za-z_][\w.-]*(?!\S*:)")
@@ -75,9 +75,9 @@ def window_slip(dialect: Dialect, text: str, at: int, choices: set[str]) -> Wind
             )
     if "RANGE" in choices and "VAR" not in choices:
         return _kind(dialect, word)
-    if "COMPACT_DURATION" in choices and char in "-+" and char:
+    if "COMPACT_DURATION" in choices and char in ("-", "+"):
         return WindowSlip("a duration has no sign", "Write how long, for example 10s or PT10S.")
-    if "UNIT" in choices or "]" in choices or "RSQUARE" in choices or "STEP" in choices:
+    if "UNIT" in choices or "STEP" in choices:
         return _in_window(text, at, before, word, char)
     if choices == {"LBRACE"} and re.search(r"\]\s*\Z", before):
         return WindowSlip("the pattern behind a window stands in braces", "Write … [window] { ?s ?p ?o }.")
