@@ -1,0 +1,143 @@
+"""The continuous workloads on Quadrill, in one process and in memory, by the size of a push.
+
+Run: ``python -m benchmarks.peers.ours [--items N] [--rounds N] [--sizes 1 100 1000] [--only TEXT]``. Timed is
+the thread that pushes, from the bytes of a push (N-Triples for one element, NDJSON with the time of each for
+more) to the events that a subscriber took, lines of JSON. Each round is an engine of its own; printed are the
+elements a second of CPU time in the median round, and the rows. It runs against other states of the code too:
+``PYTHONPATH=OTHER/.links:$PWD python -m benchmarks.peers.ours``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from statistics import median
+from typing import NamedTuple
+
+from pyoxigraph import RdfFormat, parse
+
+from quadrill.app.config import MEMORY, Settings
+from quadrill.app.upkeep.garbage import YoungCollections
+from quadrill.app.wiring import Services, open_services
+from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.queries.registration import Registration
+
+from .workloads import WORKLOADS, Element, Workload
+
+SIZES = (1, 100, 1000)
+HISTORY = 1_000_000
+
+
+class Push(NamedTuple):
+    """One body as `Engine.push` takes it, with the number of its elements."""
+
+    stream: str
+    body: bytes
+    media_type: str
+    at: int | None
+    elements: int
+
+
+class Run(NamedTuple):
+    """Elements timed, CPU and wall clock seconds, and rows in the events of the timed part."""
+
+    elements: int
+    cpu: float
+    wall: float
+    rows: int
+
+
+def pushes(elements: Iterable[Element], size: int) -> Iterator[Push]:
+    """Elements in pushes of so many, each stream's in their order; streams take turns."""
+    waiting: dict[str, list[Element]] = {}
+    for element in elements:
+        group = waiting.setdefault(element.stream, [])
+        group.append(element)
+        if len(group) == size:
+            yield _push(group)
+            group.clear()
+    for group in waiting.values():
+        if group:
+            yield _push(group)
+
+
+def _push(group: list[Element]) -> Push:
+    if len(group) == 1:
+        (one,) = group
+        return Push(one.stream, one.line.encode(), "application/n-triples", one.at, 1)
+    body = "".join(json.dumps({"at": each.at, "data": each.line}) + "\n" for each in group).encode()
+    return Push(group[0].stream, body, "application/x-ndjson", None, len(group))
+
+
+@contextmanager
+def engine(work: Workload) -> Iterator[Services]:
+    """A started engine in the calling thread with the workload's data and queries."""
+    settings = Settings(data=MEMORY, feed_history=HISTORY)
+    services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=False)
+    garbage = YoungCollections()  # as in a server
+    garbage.start()
+    try:
+        services.engine.start()
+        static = "".join("{} {} {} .\n".format(*each) for each in work.static_triples())
+        services.store.apply(add=list(parse(static.encode(), RdfFormat.N_TRIPLES)))
+        for number, text in enumerate(work.queries):
+            services.engine.register(Registration.from_json({"query": text, "name": f"q{number}"}))
+        yield services
+    finally:
+        garbage.stop()
+        services.close()
+
+
+def run(work: Workload, size: int, items: int, rows: list[str] | None = None) -> Run:
+    """One round; ``rows`` gets the events of the timed part, lines of JSON."""
+    with engine(work) as services:
+        elements = work.elements(work.filling + items)
+        for push in pushes(islice(elements, work.filling), 100):
+            services.engine.push(push.stream, push.body, push.media_type, at=push.at, wait=True)
+        feeds = [services.engine.feed(f"q{each}").subscribe() for each in range(len(work.queries))]
+        ready = list(pushes(elements, size))
+        taken: list[str] = []
+        cpu, wall = time.thread_time(), time.perf_counter()
+        for push in ready:
+            services.engine.push(push.stream, push.body, push.media_type, at=push.at, wait=True)
+            for feed in feeds[:10]:  # to ask a thousand each time is no work of the engine
+                taken += [event.data for event in feed.take()]
+        cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
+        for feed in feeds[10:]:
+            taken += [event.data for event in feed.take()]
+        if rows is not None:
+            rows += taken
+        return Run(sum(each.elements for each in ready), cpu, wall, sum(map(_rows, taken)))
+
+
+def _rows(event: str) -> int:
+    return len(json.loads(event)["results"]["bindings"])
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--items", type=int, default=6000, help="timed elements of each round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="elements a push")
+    parser.add_argument("--only", default="", help="workloads whose name has this text")
+    options = parser.parse_args()
+    print(f"{'':28}" + "".join(f"{f'{size} a push':>14}" for size in options.sizes) + f"{'rows':>12}")
+    for work in WORKLOADS:
+        if options.only not in work.name:
+            continue
+        cells, rows = [], set()
+        for size in options.sizes:
+            found = [run(work, size, options.items) for _ in range(options.rounds)]
+            cells.append(median(each.elements / each.cpu for each in found))
+            rows |= {each.rows for each in found}
+        shown = ", ".join(f"{each:,}" for each in sorted(rows))
+        print(f"{work.name:28}" + "".join(f"{cell:12,.0f}/s" for cell in cells) + f"{shown:>12}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
