@@ -82,8 +82,7 @@ def engine(work: Workload) -> Iterator[Services]:
     garbage.start()
     try:
         services.engine.start()
-        static = "".join("{} {} {} .\n".format(*each) for each in work.static_triples())
-        services.store.apply(add=list(parse(static.encode(), RdfFormat.N_TRIPLES)))
+        services.store.apply(add=list(parse(work.static_triples().encode(), RdfFormat.N_TRIPLES)))
         for number, text in enumerate(work.queries):
             services.engine.register(Registration.from_json({"query": text, "name": f"q{number}"}))
         yield services
