@@ -33,6 +33,7 @@ from quadrill.store.registry import TokenRecord
 from .config import Settings
 from .http.attempts import PerMinute, network_of, too_many
 from .http.errors import HttpError
+from .http.gateway import COUNTED
 from .http.wire import WireRequest
 
 ROLES: dict[str, frozenset[str]] = {
@@ -345,7 +346,8 @@ def install(app: Flask, security: Security) -> None:
         needed = getattr(view, "quadrill_role", default)
         if callable(needed):
             needed = needed(request)
-        g.identity = security.authorise(needed, request, request.remote_addr or "")
+        address, counted = request.remote_addr or "", COUNTED in request.environ
+        g.identity = security.authorise(needed, request, address, again=counted)
 
 
 def refuse_when_read_only(settings: Settings) -> None:

@@ -60,6 +60,7 @@ class Connection:
     __slots__ = (
         *("address", "data", "deadline", "draining", "ended", "handed_over", "port", "request", "socket"),
         *("waits_since", "_behind", "_chunks", "_patience", "_poll", "_searched", "_skipped", "_unfinished"),
+        "_unread",
     )
 
     def __init__(self, sock: socket.socket, address: str, port: int, patience: Patience) -> None:
@@ -74,7 +75,8 @@ class Connection:
         self.draining = False
         self.waits_since = 0.0
         self.handed_over = False
-        self._behind = 0.0
+        # Seconds that the client has taken longer than the slowest rate allows, sending and receiving.
+        self._behind = self._unread = 0.0
         self._patience = patience
         self._unfinished: WireRequest | None = None
         self._chunks: ChunkedBody | None = None
@@ -132,6 +134,7 @@ class Connection:
                         request.body = data[request.body_at : size]
                         self.data = data[size:]
                         self._skipped = False
+                        self._unread = 0.0
                         return request
             request = self._unfinished = self._head()
             if request is None:
@@ -147,7 +150,7 @@ class Connection:
             return None
         self._unfinished = None
         self._chunks = None
-        self._behind = 0.0
+        self._behind = self._unread = 0.0
         return request
 
     def _head(self) -> WireRequest | None:
@@ -250,12 +253,15 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             sent = 0
         if sent < len(data):
-            self._send_rest(memoryview(data)[sent:])
+            self._send_rest(memoryview(data)[sent:], len(data))
+        elif self._unread:
+            self._unread = max(0.0, self._unread - sent / SLOWEST_BYTES_PER_SECOND)
 
-    def _send_rest(self, data: memoryview) -> None:
-        began = time.monotonic()
-        pause = self._patience.request
-        until = began + pause + len(data) / SLOWEST_BYTES_PER_SECOND
+    def _send_rest(self, data: memoryview, size: int) -> None:
+        """Send what is left of a piece; many small pieces are waited for as long as one large one."""
+        pause, allowed = self._patience.request, size / SLOWEST_BYTES_PER_SECOND
+        began = time.monotonic() - self._unread
+        until = began + pause + allowed
         self.waits_since = began
         try:
             while data:
@@ -266,6 +272,7 @@ class Connection:
                     data = data[self.socket.send(data) :]
         finally:
             self.waits_since = 0.0
+        self._unread = max(0.0, time.monotonic() - began - allowed)
 
     # --- the end --------------------------------------------------------------------------------------------
 

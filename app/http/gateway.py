@@ -19,6 +19,8 @@ CONNECTION = "quadrill.connection"
 """Names the connection in the environment: an event stream takes its socket."""
 BODY = "quadrill.body"
 """Names the stream of a large body in the environment."""
+COUNTED = "quadrill.counted"
+"""Set in the environment of a request that was counted for its token before."""
 _BUFFER_BYTES = 64 << 10
 
 
@@ -103,6 +105,8 @@ class Gateway:
         }
         if stream is not None:
             environ[BODY] = stream
+        if request.counted:
+            environ[COUNTED] = True
         return environ
 
 

@@ -66,9 +66,13 @@ class WireRequest:
         body_at: where the body begins in the bytes that the head was read from.
         body: the whole body, unless it is large.
         stream: a large body, received while it is read.
+        counted: its token was found right, and it counts as one of the token's requests.
     """
 
-    __slots__ = ("body", "body_at", "fields", "headers", "method", "path", "query_string", "stream", "target")
+    __slots__ = (
+        *("body", "body_at", "counted", "fields", "headers", "method", "path", "query_string", "stream"),
+        "target",
+    )
 
     def __init__(self, line: Line, fields: Fields, body_at: int, body: bytes = b"") -> None:
         self.method, self.path, self.query_string, self.target = line
@@ -77,6 +81,7 @@ class WireRequest:
         self.body_at = body_at
         self.body = body
         self.stream: BodyStream | None = None
+        self.counted = False
 
     def read(self, limit: int, what: str) -> bytes:
         """The body of the request, read once.

@@ -54,6 +54,7 @@ class QueryShortcut:
             if call is None:
                 return False
             identity = services.security.authorise("read", request, None)
+            request.counted = True
             user = identity.label if identity is not None else ""
             answer = services.endpoint.answer(call, self._client(request.fields), user)
         except QuadrillError:

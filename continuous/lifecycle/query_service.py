@@ -357,14 +357,17 @@ class QueryService:
 
         Raises:
             FeedGoneError: the query was dropped.
+            ConflictError: it has failed, or not begun.
         """
-        line = self.feed(name).current()
+        line, entry = self.feed(name).current(), self.parts.catalogue.get(name)
+        if entry.state == "failed" and entry.pending is None:
+            raise ConflictError(f"the query {name} has failed: {entry.error}", code="query-failed")
         if line is not None:
             document: dict[str, Any] = json.loads(line)
             return document
         running = self._begun(name).running
         if running is None:
-            raise ConflictError(f"the query {name} has failed and has no answer", code="query-failed")
+            raise ConflictError(f"the query {name} is {entry.state} and has no answer")
         return _empty_answer(running)
 
     def empty_answer(self, name: str) -> str | None:

@@ -6,12 +6,12 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from quadrill.store.errors import ConflictError, NotFoundError
+from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
 
 from ..durable.turns import Turn
 from ..inputs import Element
 from ..output.subscription import FeedEvent, Subscription
-from ..queries.catalogue import is_awaited
+from ..queries.catalogue import Entry, is_awaited
 from ..results import one_line
 from ..settings import EngineSettings
 from ..streams.accept import StreamState
@@ -60,11 +60,14 @@ class StreamService:
         """Forget a stream and what it retains.
 
         Raises:
-            ConflictError: a query reads or makes it.
+            ConflictError: a query reads or makes it, be it one that waits, is paused or has failed.
         """
         with self.parts.admin:
             state = self.parts.streams.get(name_or_iri)
             readers = self.parts.router.readers(state.iri)
+            readers = readers or [
+                entry.name for entry in self.parts.catalogue.entries() if self._reads(entry, state.iri)
+            ]
             if readers:
                 raise ConflictError(
                     f"stream {state.name} is read by {', '.join(readers)}",
@@ -82,6 +85,14 @@ class StreamService:
             turn = Turn()
             self.parts.turns.submit(turn, "unstream", stream=state.iri, created=state.record.created_ms)
             self.parts.sequencer.finish(turn)
+
+    def _reads(self, entry: Entry, iri: str) -> bool:
+        """True when a query that gets no inputs now would read a stream."""
+        prepared = entry.prepared
+        with suppress(QuadrillError):  # what its text cannot be any more reads nothing
+            prepared = prepared or self.lifecycle.prepare(entry.registration, entry.name)
+        bound = () if entry.running is None else entry.running.timeline.inputs.streams
+        return iri in bound or (prepared is not None and iri in prepared.streams)
 
     def stream(self, name_or_iri: str) -> dict[str, Any]:
         """The description of one stream."""

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from quadrill.store.logs.result_log import EventRow
@@ -225,7 +226,7 @@ class Feed:
             0 < after_id < self._dropped_to
             or 0 < after_id <= self.epoch_id
             or after_id > self._dropped_to
-            and all(event.id != after_id for event in self._history)
+            and not ((place := self._behind(after_id - 1)) and self._history[-place].id == after_id)
         )
         if out_of_reach:
             first.append(_reset_event(self.earliest_id))
@@ -242,15 +243,30 @@ class Feed:
         answer = [] if line is None else [FeedEvent(self.last_id - len(failed) or None, "answer", line)]
         return answer + failed
 
+    def _behind(self, after_id: int) -> int:
+        """How many kept events there are from the first one on whose id is greater."""
+        kept = self._history
+        first, end = 0, len(kept)
+        while first < end:
+            place = middle = (first + end) // 2
+            while place < end and kept[place].id is None:
+                place += 1
+            if place == end or (kept[place].id or 0) > after_id:
+                end = middle
+            else:
+                first = place + 1
+        while first < len(kept) and kept[first].id is None:
+            first += 1
+        return len(kept) - first
+
     def _after(self, after_id: int) -> list[FeedEvent]:
         """Kept events behind ``after_id``: numbered ones by id, others by their place."""
-        kept = list(self._history)
-        for place, event in enumerate(kept):
-            if event.id is not None and event.id > after_id:
-                while place and kept[place - 1].id is None:
-                    place -= 1
-                return kept[place:]
-        return [] if after_id else kept
+        if not after_id:
+            return list(self._history)
+        number = self._behind(after_id)
+        while number and number < len(self._history) and self._history[-number - 1].id is None:
+            number += 1
+        return list(islice(reversed(self._history), number))[::-1]
 
     def leave(self, subscriber: Subscriber, *, when_empty: bool = False) -> None:
         """Detach a subscriber. With ``when_empty`` it ends here unless it has got members again."""

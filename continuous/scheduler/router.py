@@ -359,9 +359,9 @@ class Router:
 
     def fail(self, running: RunningQuery, error: Exception, event: StreamInput | None = None) -> None:
         """A query stops alone; the elements at which it did are kept as dead letters."""
-        if not isinstance(error, QuadrillError):
-            log.error("the query %s failed", running.name, exc_info=error)
         running.fail(error)
+        trace = None if isinstance(error, QuadrillError) else error
+        log.warning("the query %s has failed: %s", running.name, running.error, exc_info=trace)
         if isinstance(error, BudgetError) and not error.again:
             # A replay would come further, or to the same end once more.
             told = {"after": running.evaluations, "error": running.error, "code": error.code}

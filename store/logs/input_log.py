@@ -329,12 +329,21 @@ class SegmentedLog:
         while len(self._segments) > 1 and self._segments[1] <= before:
             with self._state:
                 gone = self._segments.pop(0)
-                if not self._note_durable(self.durable):
+                noted = self._note_durable(self.durable)
+                if not noted:
                     self._segments.insert(0, gone)
-                    return False
-            if self._mark is not None:
+            if noted and self._mark is not None:
                 # Also after a power failure nobody may look for what is deleted here.
-                self._mark.sync()
+                try:
+                    self._mark.sync()
+                except OSError:
+                    noted = False
+                    with self._state:
+                        self._segments.insert(0, gone)
+                        self._note_durable(self.durable)
+            if not noted:
+                log.warning("the mark of the input log cannot be written: %s stays", self._path(gone))
+                return False
             self._path(gone).unlink(missing_ok=True)
             if self._reached is not None:
                 self._reached("in-trim")

@@ -54,9 +54,12 @@ class Mark:
             return
 
     def sync(self) -> None:
-        """Let the mark survive a power failure, as far as the disk lets it."""
-        with contextlib.suppress(OSError):
-            os.fsync(self.file)
+        """Let the mark survive a power failure.
+
+        Raises:
+            OSError: the disk refuses; what was noted may be lost, and is noted anew before the next time.
+        """
+        os.fsync(self.file)
 
     def remove(self) -> None:
         """Delete the mark: from now on nothing is known."""

@@ -267,3 +267,10 @@ def test_counts_of_senders_are_bounded_and_end_after_a_minute() -> None:
     assert len(counts._counts) <= 10_000
     assert network_of("2001:db8:1:2:3::4%eth0") == network_of("2001:db8:1:2::5") == "2001:db8:1:2::/64"
     assert network_of("::ffff:10.0.0.1") == "10.0.0.1"
+
+
+def test_a_failed_look_up_counts_once(start_server: Start) -> None:
+    server = start_server(token=TOKEN, max_requests_per_token=4)
+    for _ in range(4):
+        problem_of(server.client.get("/query?query=ASK%7B%7D&timeout=soon", headers=bearer(TOKEN)), 400)
+    problem_of(server.client.get("/query?query=ASK%7B%7D&timeout=soon", headers=bearer(TOKEN)), 429)

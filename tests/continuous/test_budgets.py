@@ -13,6 +13,7 @@ import pytest
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.rows import Limits
+from quadrill.store.errors import ConflictError
 
 from .engines import PREFIX, Bench, S, bench
 from .test_recovery import Life
@@ -304,4 +305,38 @@ def test_a_start_pauses_queries_without_evaluating_them(tmp_path: Path, ending: 
     assert life.engine.patch("good", {"state": "running"})["state"] == "running"
     life.engine.push(S, body(2), "application/n-triples", at=2)
     assert life.engine.describe("good")["last_result"]["at"] == 2
+    life.stop()
+
+
+def test_a_query_that_has_failed_is_told_in_the_log_and_has_no_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with bench(limits=Limits(rows=1_000)) as b:
+        b.register("bad", BAD)
+        push(b, 3)
+        assert b.engine.current_answer("bad")["results"]["bindings"]
+        push(b, 60, at=2)
+        (line,) = [each.getMessage() for each in caplog.records if "bad" in each.getMessage()]
+        assert line == f"the query bad has failed: {state(b, 'bad')[1]}"
+        assert "a59" not in line, "no data"
+        with pytest.raises(ConflictError, match="the query bad has failed: one evaluation makes") as caught:
+            b.engine.current_answer("bad")
+        assert caught.value.code == "query-failed"
+        kinds = [event.kind for event in b.engine.feed("bad").subscribe(snapshot=True).take()]
+        assert kinds == ["answer", "error"], "the feed has the last answer, and that it was the last"
+
+
+def test_the_stream_of_a_query_that_has_failed_stays(tmp_path: Path) -> None:
+    life = Life(tmp_path / "data", ManualClock(1_000_000), limits=Limits(rows=1_000))
+    life.engine.register(Registration.from_json({"query": PREFIX + BAD}, name="bad"))
+    life.engine.push(S, body(60), "application/n-triples", at=1)
+    assert life.engine.describe("bad")["state"] == "failed"
+    for _ in range(2):
+        with pytest.raises(ConflictError, match="is read by bad"):
+            life.engine.drop_stream(S)
+        life.stop()
+        life = Life(tmp_path / "data", ManualClock(1_000_000), limits=Limits(rows=1_000))
+        assert life.engine.describe("bad")["state"] == "failed"
+    life.engine.drop("bad")
+    life.engine.drop_stream(S)
     life.stop()

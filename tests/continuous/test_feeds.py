@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
+from collections import deque
+from typing import Any
+
+import pytest
 
 from quadrill.continuous.output.feed import Feed
+from quadrill.continuous.output.subscription import FeedEvent
 
 
 def ids(events: object) -> list[int | None]:
@@ -175,3 +181,44 @@ def test_before_the_first_evaluation_the_current_answer_is_empty() -> None:
     (only,) = feed.subscribe(snapshot=True, empty="empty").take()
     assert (only.kind, only.data) == ("answer", "empty")
     assert filled(1).subscribe(snapshot=True, empty="empty").take()[0].data == "answer 0"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_resumes_anywhere_gets_what_a_walk_over_the_history_gives(seed: int) -> None:
+    chance = random.Random(seed)
+    feed = Feed("q", history=chance.choice([5, 20, 1000]))
+    for _ in range(chance.randrange(60)):
+        feed.publish([(chance.choice(["insert", "answer", "progress", "progress"]), "x")])
+        if chance.random() < 0.05:
+            feed.begin_epoch(feed.last_id + 10)
+    kept = feed.subscribe(0).take()
+    for after in range(1, feed.last_id + 3):
+        place = next(
+            (at for at, each in enumerate(kept) if each.id is not None and each.id > after), len(kept)
+        )
+        while 0 < place < len(kept) and kept[place - 1].id is None:
+            place -= 1
+        found = feed.subscribe(after).take()
+        if after == feed.earliest_id - 1 or any(each.id == after for each in kept):
+            assert found == kept[place:]
+        else:
+            assert [each.kind for each in found] == ["reset"], after
+
+
+def test_attaching_does_not_look_at_the_whole_history() -> None:
+    feed = Feed("q", history=20_000)
+    seen: list[int] = []
+    for _ in range(20_000):
+        feed.publish([("insert", "x")])
+
+    class Events(deque[FeedEvent]):
+        def __getitem__(self, place: Any) -> Any:
+            seen.append(place)
+            return super().__getitem__(place)
+
+        def __iter__(self) -> Any:
+            raise AssertionError("the whole history")
+
+    feed._history = Events(feed._history)
+    assert ids(feed.subscribe(19_990).take()) == list(range(19_991, 20_001))
+    assert len(seen) < 200

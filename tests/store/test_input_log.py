@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quadrill.store.errors import StoreFormatError, StoreUnwritableError
-from quadrill.store.logs import input_log
+from quadrill.store.logs import input_log, marks
 from quadrill.store.logs.input_log import SegmentedLog
 from quadrill.store.logs.segments import damage_of, record_of
 
@@ -285,3 +285,28 @@ def test_a_file_stays_while_the_mark_cannot_say_that_it_goes(
     again = SegmentedLog(folder, marked=True)
     assert numbers(again)[-1] == 20
     again.close()
+
+
+def test_a_file_stays_while_the_mark_cannot_be_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "input"
+    log = SegmentedLog(folder, segment_bytes=100, marked=True)
+    for number in range(1, 21):
+        log.append(b"payload %d" % number)
+        log.wait(number)
+    before = sorted(folder.glob("*.log"))
+
+    def broken(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(marks.os, "fsync", broken)
+        assert not log.trim(before=20)
+    assert sorted(folder.glob("*.log")) == before and log.earliest == 1
+    assert "the mark of the input log cannot be written" in caplog.text
+    again = SegmentedLog(folder, marked=True)
+    assert numbers(again) == list(range(1, 21)), "the mark does not say that anything is gone"
+    again.close()
+    assert log.trim(before=20) and len(sorted(folder.glob("*.log"))) < len(before)
+    log.close()

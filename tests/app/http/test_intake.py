@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
+import time
 from queue import SimpleQueue
+
+import pytest
 
 from quadrill.app.http.connection import Connection, Patience
 from quadrill.app.http.intake import Crowd, Intake
@@ -28,3 +32,51 @@ def test_a_connection_that_cannot_be_watched_is_closed_and_counted_off() -> None
             intake.stop()
             thread.join(5)
     assert not thread.is_alive()
+
+
+def test_many_small_pieces_are_waited_for_as_long_as_one_large_one() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    connection = Connection(ours, "", 0, Patience(request=0.5))
+    done = threading.Event()
+
+    def sip() -> None:
+        while not done.wait(0.1):
+            theirs.recv(1024)
+
+    reader = threading.Thread(target=sip)
+    reader.start()
+    began = time.monotonic()
+    try:
+        with pytest.raises(TimeoutError):
+            for _ in range(60):
+                connection.send(b"x" * 1024)
+    finally:
+        done.set()
+        reader.join()
+        theirs.close()
+        connection.close()
+    assert time.monotonic() - began < 2.0
+
+
+def test_who_reads_fast_enough_may_pause_again() -> None:
+    ours, theirs = socket.socketpair()
+    connection = Connection(ours, "", 0, Patience(request=0.5))
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.wait(0.3):
+            with contextlib.suppress(BlockingIOError):
+                while theirs.recv(1 << 20, socket.MSG_DONTWAIT):
+                    pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for _ in range(2000):
+            connection.send(b"x" * 1024)
+    finally:
+        done.set()
+        reader.join()
+        theirs.close()
+        connection.close()
