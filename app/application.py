@@ -17,6 +17,7 @@ from .http.middleware import NOSNIFF, ROUTE, Observed
 from .routes import (
     admin,
     changes,
+    connectors,
     feeds,
     graphs,
     health,
@@ -34,7 +35,7 @@ from .routes import (
 from .wiring import Services, open_services
 
 ROUTES = (
-    *(sparql, graphs, stored, prefixes, streams, queries, feeds, changes),
+    *(sparql, graphs, stored, prefixes, streams, queries, feeds, changes, connectors),
     *(jobs, upkeep, health, processes, login, openapi, admin),
 )
 

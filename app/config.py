@@ -9,27 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from quadrill.store.errors import QuadrillError
+from .setting_values import Setting, SettingsError, convert, parse
 
 ENVIRONMENT_PREFIX = "QUADRILL_"
 SERVER_VARIABLE = "QUADRILL_SERVER"
 """The address that clients ask, no setting of a server (commands/connection.py)."""
 MEMORY = ":memory:"
-
-
-class SettingsError(QuadrillError):
-    """A setting is unknown or has an unusable value; the server does not start."""
-
-    code = "settings"
 
 
 def _setting(default: Any, unit: str, help_text: str) -> Any:
@@ -230,7 +222,9 @@ class Settings:
     )
     change_log_age: str = _setting("7d", "duration", "Age of the oldest change kept.")
     remote_hosts: tuple[str, ...] = _setting(
-        (), "hosts", "Hosts that SERVICE and LOAD may reach, with or without a port; none by default."
+        (),
+        "hosts",
+        "Hosts that SERVICE, LOAD, sources and sinks may reach, with or without a port; none by default.",
     )
     remote_refresh: str = _setting(
         "5m",
@@ -244,6 +238,12 @@ class Settings:
         "", "folder", "Folder below which `POST /backups` may write and `POST /restores` read; empty: none."
     )
     load_folders: tuple[str, ...] = _setting((), "folders", "Folders that `POST /loads` may read.")
+    source_folders: tuple[str, ...] = _setting(
+        (), "folders", "Folders that sources of the kind `file` may read."
+    )
+    sink_folder: str = _setting(
+        "", "folder", "Folder below which sinks of the kind `file` may write; empty: none."
+    )
     load_direct_bytes: int = _setting(
         4 << 30, "bytes", "Sources up to here are loaded without Spark when the engine is `auto`."
     )
@@ -288,17 +288,6 @@ class Settings:
         return Path(self.data).expanduser() if self.data else default_data_folder()
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One row of the table, for documentation and checks."""
-
-    name: str
-    type: type
-    default: Any
-    unit: str
-    help: str
-
-
 def _table() -> tuple[Setting, ...]:
     hints = get_type_hints(Settings)
     rows = []
@@ -309,8 +298,6 @@ def _table() -> tuple[Setting, ...]:
     return tuple(rows)
 
 
-_LAST_PORT = 65535
-_ABSOLUTE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|^`\\]*\Z")
 SETTINGS: tuple[Setting, ...] = _table()
 _BY_NAME = {row.name: row for row in SETTINGS}
 
@@ -336,14 +323,14 @@ def load_settings(
     values: dict[str, Any] = {}
     if file is not None:
         for name, value in _read_file(file).items():
-            values[name] = _convert(_known(name, f"in {file}"), value, f"in {file}")
+            values[name] = convert(_known(name, f"in {file}"), value, f"in {file}")
     for variable, text in environment.items():
         if variable.startswith(ENVIRONMENT_PREFIX) and variable != SERVER_VARIABLE:
             name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
             place = f"in the environment ({variable})"
-            values[name] = _parse(_known(name, place), text, place)
+            values[name] = parse(_known(name, place), text, place)
     for name, value in (overrides or {}).items():
-        values[name] = _convert(_known(name, "given"), value, "given")
+        values[name] = convert(_known(name, "given"), value, "given")
     return Settings(**values)
 
 
@@ -364,87 +351,3 @@ def _known(name: str, place: str) -> Setting:
         hint = f"Did you mean {near[0]}?" if near else "docs/settings.md lists all settings."
         raise SettingsError(f"unknown setting {name} {place}", hint=hint)
     return row
-
-
-def _parse(row: Setting, text: str, place: str) -> Any:
-    """A value from the environment, where everything is text."""
-    if row.type is bool:
-        words = {
-            "1": True,
-            "true": True,
-            "yes": True,
-            "on": True,
-            "0": False,
-            "false": False,
-            "no": False,
-            "off": False,
-        }
-        if text.strip().lower() not in words:
-            raise _misfit(row, text, place)
-        return words[text.strip().lower()]
-    if row.type is tuple:
-        return _parse_list(row, text, place)
-    if row.type is str:
-        return _convert(row, text, place)
-    try:
-        number: int | float = int(text) if row.type is int else float(text)
-    except ValueError as error:
-        raise _misfit(row, text, place) from error
-    return _convert(row, number, place)
-
-
-def _parse_list(row: Setting, text: str, place: str) -> Any:
-    """A list, its members separated by commas or written as JSON, ``["a", "b"]``."""
-    if not text.lstrip().startswith("["):
-        return tuple(part.strip() for part in text.split(",") if part.strip())
-    try:
-        members = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SettingsError(
-            f"setting {row.name} {place} begins as a JSON list and is none: {text!r}",
-            hint=f'Write ["a", "b"] or a,b for {row.name}.',
-        ) from error
-    return _convert(row, members, place)
-
-
-def _convert(row: Setting, value: Any, place: str) -> Any:
-    """A value that already has a type."""
-    if (
-        row.type is tuple
-        and isinstance(value, (list, tuple))
-        and all(isinstance(each, str) for each in value)
-    ):
-        return tuple(value)
-    if row.type is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not row.type or row.type is tuple:
-        raise _misfit(row, value, place)
-    if row.unit == "IRI" and not _ABSOLUTE_IRI.match(str(value)):
-        raise SettingsError(f"setting {row.name} {place} must be an absolute IRI, it is {value!r}")
-    if isinstance(value, (int, float)):
-        fault = _out_of_range(row, value)
-        if fault is not None:
-            raise SettingsError(f"setting {row.name} {place} must {fault}, it is {value}")
-    return value
-
-
-def _out_of_range(row: Setting, value: float) -> str | None:
-    """The words behind "must" for a number that is out of its range; None when it is within."""
-    if not 0 <= value < float("inf"):
-        return "not be negative or infinite"
-    if row.unit == "port" and value > _LAST_PORT:
-        return f"be from 0 to {_LAST_PORT}"
-    if row.unit == "threads" and value < 1:
-        return "be at least 1"
-    return None
-
-
-def _misfit(row: Setting, value: Any, place: str) -> SettingsError:
-    wanted = {
-        bool: "true or false",
-        tuple: "a list of texts",
-        str: "a text",
-        int: "a whole number",
-        float: "a number",
-    }
-    return SettingsError(f"setting {row.name} {place} must be {wanted[row.type]}, it is {value!r}")

@@ -86,8 +86,11 @@ class Identity:
 LOCAL = Identity("admin", "local")
 
 
-def needs(role: str) -> Callable[[View], View]:
-    """Mark the role that a view needs; without a mark reading needs ``read``, anything else ``write``."""
+def needs(role: str | Callable[[Request], str]) -> Callable[[View], View]:
+    """Mark the role that a view needs, or what tells it of a request.
+
+    Without a mark reading needs ``read``, anything else ``write``.
+    """
 
     def mark(view: View) -> View:
         view.quadrill_role = role  # type: ignore[attr-defined]

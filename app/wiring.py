@@ -21,7 +21,8 @@ from quadrill.store.logs.input_log import SYNCS
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry
 
-from .config import Settings, SettingsError
+from .config import Settings
+from .connectors.service import Connectors
 from .data_folder import open_registry, open_store
 from .evaluation.endpoint import SparqlEndpoint
 from .evaluation.workers import WorkerPool, remove_leftovers
@@ -31,6 +32,7 @@ from .http.request_metrics import RequestMetrics
 from .metrics import ServiceFigures
 from .prefixes import PrefixTable
 from .security import Security
+from .setting_values import SettingsError
 from .upkeep.backup import remove_outgoing
 from .upkeep.jobs import JobQueue
 
@@ -53,6 +55,7 @@ class Services:
     prefixes: PrefixTable
     endpoint: SparqlEndpoint
     metrics: RequestMetrics
+    connectors: Connectors
     closed: bool = False
 
     def start(self) -> None:
@@ -61,6 +64,7 @@ class Services:
         warm_up()
         self.fanout.start()
         self.engine.start()
+        self.connectors.start()
 
     def close(self) -> None:
         """Stop what runs, then close what keeps: nothing writes to a closed store."""
@@ -69,6 +73,7 @@ class Services:
         self.closed = True
         for step in (
             self.jobs.close,
+            self.connectors.close,
             self.engine.stop,
             self.changes.close,
             self.fanout.stop,
@@ -129,6 +134,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             prefixes,
             endpoint,
             metrics,
+            Connectors(engine, registry, settings, clock.now_ms),
         )
         undo.pop_all()
     return services

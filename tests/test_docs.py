@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.app.openapi import OPERATIONS
+from quadrill.app.operations import OPERATIONS
 from quadrill.continuous.queries.registration import Registration
 
 ROOT = Path(__file__).parent.parent

@@ -185,6 +185,7 @@ class StreamService:
         wait: bool = False,
         durable: bool = True,
         idempotency_key: str | None = None,
+        position: tuple[str, str] | None = None,
         timeout: float | None = 60.0,
     ) -> dict[str, Any]:
         """Accept the elements of a body; the JSON answer of the push.
@@ -200,6 +201,7 @@ class StreamService:
             durable: False answers without waiting for the input log; what was answered so can be lost with
                 the process. Too much that waits is waited for all the same.
             idempotency_key: the same key and body get the same answer and nothing is accepted twice.
+            position: a source and where it is behind this push, kept with the elements: `source_position`.
             timeout: seconds to wait at most.
 
         Raises:
@@ -237,7 +239,7 @@ class StreamService:
             with turns.lock:
                 if state.dropped_for_good or state.derived_from is not None:
                     continue  # dropped, or made by a query now, while the body was read
-                receipt, turn = acceptor.push(state, decoded, partial=partial, key=key)
+                receipt, turn = acceptor.push(state, decoded, partial=partial, key=key, position=position)
             break
         if turn is not None:
             parts.sequencer.drain()
@@ -246,6 +248,12 @@ class StreamService:
             turns.wait(turn, timeout)
             self._wait_for_pending(state.iri, timeout)
         return answer
+
+    def source_position(self, stream_ref: str, source: str) -> str | None:
+        """Where a source was at its last push to a stream that the journal has; None before the first."""
+        state = self.parts.streams.find(stream_ref)
+        with self.parts.turns.lock:
+            return None if state is None else self.parts.acceptor.receipts.positions.get((state.iri, source))
 
     def _answer(self, receipt: PushReceipt, *, durable: bool) -> dict[str, Any]:
         """The JSON answer of a push; ``bad`` only for a partial one."""

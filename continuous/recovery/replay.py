@@ -223,6 +223,8 @@ class Replay:
                 letters.remove([retried])
             if "key" in members:
                 self._parts.acceptor.receipts.restore(stream.iri, *members["key"])
+            if "position" in members:
+                self._parts.acceptor.receipts.restore(stream.iri, *members["position"])
         return event
 
     def _entry_of(self, record: JournalRecord) -> Entry:

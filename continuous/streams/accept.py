@@ -233,31 +233,28 @@ class Acceptor:
         *,
         partial: bool = False,
         key: tuple[str, str] | None = None,
+        position: tuple[str, str] | None = None,
     ) -> tuple[PushReceipt, InputTurn | None]:
         """Accept a decoded push, called under the lock; the receipt and the turn of what entered.
 
-        ``key`` is its idempotency key and a digest of it.
+        ``key`` is its idempotency key and a digest of it, ``position`` its source and where that is then.
 
         Raises:
-            InputError: a wrong or missing time, an element too far in the future, a late one refused.
-            BackPressureError: the queue is full.
-            LimitError: too many elements.
+            InputError: a wrong or missing time, one too far in the future, a late element refused.
+            BackPressureError, LimitError: the queue is full; too many elements.
         """
         if key is not None:
             again = self.receipts.find(stream.iri, *key)
             if again is not None:
                 return again, None
         elements, settings = decoded.elements, self._settings
-        number = len(elements)
-        if number > settings.push_elements:
-            raise LimitError(
-                f"a push of {number} elements is over the limit of {settings.push_elements}",
-                limit=settings.push_elements,
-            )
+        number, most = len(elements), settings.push_elements
+        if number > most:
+            raise LimitError(f"a push of {number} elements is over the limit of {most}", limit=most)
         if not self._turns.waiting.empty():
             self._turns.require_room(number, settings.queue_elements)
         now, watermark, ahead = self._clock.wall_ns() // 1_000_000, stream.watermark, settings.max_future_ms
-        if number == 1 and key is None and not partial:
+        if number == 1 and key is None and position is None and not partial:
             # The ordinary push has one element, in order: nothing below has anything to say about it.
             at = elements[0].at
             if (
@@ -272,7 +269,7 @@ class Acceptor:
             decoded, stream.record, stream.lateness_ms, watermark, now, arrival, ahead, partial
         )
         stream.refused += len(bad) - len(decoded.bad)
-        return self._enter(stream, good, watermark, now, tuple(bad) if partial else None, key)
+        return self._enter(stream, good, watermark, now, tuple(bad) if partial else None, key, position)
 
     def _enter(
         self,
@@ -282,6 +279,7 @@ class Acceptor:
         now: int,
         bad: tuple[BadElement, ...] | None = None,
         key: tuple[str, str] | None = None,
+        position: tuple[str, str] | None = None,
     ) -> tuple[PushReceipt, InputTurn | None]:
         """Elements that were checked enter their stream, but for late ones that it drops."""
         iri, record = stream.iri, stream.record
@@ -319,9 +317,12 @@ class Acceptor:
         if key is not None:
             self.receipts.keep(iri, *key, receipt)
             members["key"] = [*key, receipt.members()]
+        if position is not None:
+            self.receipts.restore(iri, *position)
+            members["position"] = position
         if event is not None:
             return receipt, self._log(stream, event, now, elements, members)
-        if good or key is not None:
+        if good or key is not None or position is not None:
             self._note(stream, None, now, elements, members)
         return receipt, None
 

@@ -38,6 +38,8 @@ class Receipts:
     def __init__(self, most: int) -> None:
         self._most = most
         self._kept: OrderedDict[tuple[str, str], tuple[str, PushReceipt]] = OrderedDict()
+        # Of sources, by stream and name: where each was at its last push. They are few and stay.
+        self.positions: dict[tuple[str, str], str] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -63,13 +65,19 @@ class Receipts:
         """A stream was dropped: what is pushed under its IRI from now on is for another one."""
         for each in [each for each in self._kept if each[0] == stream]:
             del self._kept[each]
+        for place in [place for place in self.positions if place[0] == stream]:
+            del self.positions[place]
 
-    def figures(self) -> list[tuple[str, str, str, list[Any]]]:
-        """For a checkpoint: (stream, key, fingerprint, members of the receipt)."""
-        return [(*key, fingerprint, receipt.members()) for key, (fingerprint, receipt) in self._kept.items()]
+    def figures(self) -> list[tuple[str, str, str, list[Any] | None]]:
+        """For a checkpoint: (stream, key, fingerprint, members of the receipt), without those a position."""
+        kept = [(*key, fingerprint, receipt.members()) for key, (fingerprint, receipt) in self._kept.items()]
+        return [*kept, *((*place, position, None) for place, position in self.positions.items())]
 
-    def restore(self, stream: str, key: str, fingerprint: str, members: Sequence[Any]) -> None:
-        """A receipt of `figures` or of a record again."""
+    def restore(self, stream: str, key: str, fingerprint: str, members: Sequence[Any] | None = None) -> None:
+        """A receipt of `figures` or of a record again, or the position of a source."""
+        if members is None:
+            self.positions[stream, key] = fingerprint
+            return
         receipt = PushReceipt(*members)
         if receipt.bad is not None:
             receipt = receipt._replace(bad=tuple(BadElement(*each) for each in receipt.bad))

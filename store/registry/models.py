@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, Integer, MetaData, String, Text
+from sqlalchemy import JSON, BigInteger, Boolean, Integer, MetaData, String, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 # Constraints have names, so that a later migration can alter them on every database.
@@ -72,6 +72,21 @@ class StreamRow(Base):
     stamping: Mapped[str | None] = mapped_column(String(16))
     quoted_asserted: Mapped[bool] = mapped_column(Boolean)
     declared: Mapped[bool] = mapped_column(Boolean)
+    created_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class ConnectorRow(Base):
+    """A source or a sink; ``position`` is where a sink is in its feed."""
+
+    __tablename__ = "connectors"
+    __table_args__ = (UniqueConstraint("role", "name", name="uq_connectors_role"),)
+
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    role: Mapped[str] = mapped_column(String(8))
+    name: Mapped[str] = mapped_column(String(128))
+    members: Mapped[dict[str, Any]] = mapped_column(JSON)
+    wanted: Mapped[bool] = mapped_column(Boolean)
+    position: Mapped[str | None] = mapped_column(Text)
     created_ms: Mapped[int] = mapped_column(BigInteger)
 
 

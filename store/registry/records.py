@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 QueryState: TypeAlias = Literal["running", "paused", "failed"]
 LatePolicy: TypeAlias = Literal["drop", "admit", "error"]
 Stamping: TypeAlias = Literal["event", "arrival"]
+ConnectorRole: TypeAlias = Literal["source", "sink"]
 JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
@@ -51,6 +52,22 @@ class StreamRecord:
     stamping: Stamping | None = None
     quoted_asserted: bool = False
     declared: bool = False
+    created_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRecord:
+    """A source, which feeds a stream, or a sink, which takes what a query tells; ``members`` declare it.
+
+    ``wanted`` is False while it is stopped. ``position`` is the id of the last event that a sink has taken;
+    where a source is stands in the journal, with its elements.
+    """
+
+    role: ConnectorRole
+    name: str
+    members: Mapping[str, Any] = field(default_factory=dict)
+    wanted: bool = True
+    position: str | None = None
     created_ms: int = 0
 
 

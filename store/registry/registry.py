@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from .connectors import Connectors
 from .jobs import Jobs
 from .migrate import current_revision, migrate
 from .prefixes import Prefixes
@@ -15,8 +16,8 @@ from .streams import Streams
 from .tokens import Tokens
 
 
-class Registry(Queries, Streams, StoredQueries, Prefixes, Tokens, Jobs):
-    """Queries, streams, saved texts, prefixes, tokens, jobs in one database. Every method is one transaction.
+class Registry(Queries, Streams, Connectors, StoredQueries, Prefixes, Tokens, Jobs):
+    """What is registered, in one database. Every method is one transaction.
 
     Methods may be called from any thread. They raise RegistryError when the database fails.
     """

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.app.config import SETTINGS, Settings, SettingsError, default_data_folder, load_settings
+from quadrill.app.config import SETTINGS, Settings, default_data_folder, load_settings
+from quadrill.app.setting_values import SettingsError
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
 

@@ -1,0 +1,1 @@
+"""Sources, which feed streams from elsewhere, and sinks, which take what queries tell elsewhere."""

@@ -1,0 +1,71 @@
+"""What a connector could not read or deliver: kept in a bounded file, newest last."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+_MOST_TEXT = 4_000
+"""Characters of a record that are kept."""
+
+
+class DeadLetterFile:
+    """The dead letters of one connector; without a file they are kept in memory."""
+
+    def __init__(self, path: Path | None, most: int = 1_000) -> None:
+        self._path = path
+        self._most = most
+        self._lock = threading.Lock()
+        self._letters: deque[dict[str, Any]] = deque(self._read(), maxlen=most)
+        self._written = len(self._letters)
+
+    def _read(self) -> list[dict[str, Any]]:
+        if self._path is None or not self._path.exists():
+            return []
+        found = []
+        for line in self._path.read_bytes().splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue  # the end of a file that was cut while it was written
+        return found[-self._most :]
+
+    def add(self, record: bytes | str, error: str, **members: Any) -> None:
+        """Keep a record and why it went nowhere."""
+        shown = record if isinstance(record, str) else record.decode("utf-8", "replace")
+        letter = {"at": time.time_ns() // 1_000_000, "error": error, "record": shown[:_MOST_TEXT], **members}
+        with self._lock:
+            self._letters.append(letter)
+            if self._path is None:
+                return
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            line = json.dumps(letter, ensure_ascii=False, default=str) + "\n"
+            self._written += 1
+            if self._written > 2 * self._most:
+                kept = "".join(
+                    json.dumps(each, ensure_ascii=False, default=str) + "\n" for each in self._letters
+                )
+                part = self._path.with_suffix(".part")
+                part.write_text(kept, encoding="utf-8")
+                part.replace(self._path)
+                self._written = len(self._letters)
+            else:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(line)
+
+    def list(self) -> list[dict[str, Any]]:
+        """The letters that are kept, oldest first."""
+        with self._lock:
+            return list(self._letters)
+
+    def clear(self) -> None:
+        """Forget them all."""
+        with self._lock:
+            self._letters.clear()
+            self._written = 0
+            if self._path is not None:
+                self._path.unlink(missing_ok=True)

@@ -1,0 +1,135 @@
+"""The declaration of a source or a sink: its members, each with a function that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from quadrill.continuous.errors import InputError
+
+Read: TypeAlias = Callable[[Any, str], Any]
+"""A function of a value and the member's name, which raises InputError."""
+
+HIDDEN = "***"
+"""What a secret is shown as."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of a declaration.
+
+    Attributes:
+        name: as JSON has it.
+        read: gives the value as it is used.
+        default: the value where it is left out.
+        required: it cannot be left out.
+        secret: it is kept, and never shown.
+        help: one sentence for people.
+    """
+
+    name: str
+    read: Read
+    help: str
+    default: Any = None
+    required: bool = False
+    secret: bool = False
+
+
+def read_members(kind: str, members: Iterable[Member], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a declaration, defaults filled in; null is as good as nothing.
+
+    Raises:
+        InputError: an unknown member, a wrong value, one that is missing.
+    """
+    table = {each.name: each for each in members}
+    unknown = sorted(name for name in given if name not in table)
+    if unknown:
+        raise InputError(
+            f"{kind} has no member {unknown[0]!r}", code="member", hint=f"Members are {', '.join(table)}"
+        )
+    found = {}
+    for name, member in table.items():
+        value = given.get(name)
+        if value is not None:
+            found[name] = member.read(value, name)
+        elif member.required:
+            raise InputError(f"{kind} needs the member {name}: {member.help}", code="member")
+        else:
+            found[name] = member.default
+    return found
+
+
+def shown_members(members: Iterable[Member], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A declaration as it was given, without its secrets."""
+    secrets = {each.name for each in members if each.secret}
+    return {name: HIDDEN if name in secrets else value for name, value in given.items() if value is not None}
+
+
+def with_secrets(
+    members: Iterable[Member], given: Mapping[str, Any], kept: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A declaration in which secrets that are given as they are shown stay what they were."""
+    secrets = {each.name for each in members if each.secret}
+    return {
+        name: kept[name] if name in secrets and value == HIDDEN and name in kept else value
+        for name, value in given.items()
+    }
+
+
+def text(value: Any, name: str) -> str:
+    """A text that is not empty."""
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise InputError(f"{name} is {value!r}, it must be a text", code="member")
+    return value
+
+
+def flag(value: Any, name: str) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is {value!r}, it must be true or false", code="member")
+    return value
+
+
+def number(least: int, most: int) -> Read:
+    """A whole number within bounds."""
+
+    def read(value: Any, name: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise InputError(
+                f"{name} is {value!r}, it must be a whole number from {least:,} to {most:,}", code="member"
+            )
+        return value
+
+    return read
+
+
+def one_of(*words: str) -> Read:
+    """One of some words."""
+
+    def read(value: Any, name: str) -> str:
+        if value not in words:
+            raise InputError(f"{name} is {value!r}, it must be {' or '.join(words)}", code="member")
+        return str(value)
+
+    return read
+
+
+def mapping_of(read: Read) -> Read:
+    """An object whose values are read alike."""
+
+    def read_all(value: Any, name: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise InputError(f"{name} is {value!r}, it must be an object", code="member")
+        return {key: read(each, f"{name}.{key}") for key, each in value.items()}
+
+    return read_all
+
+
+def list_of(read: Read) -> Read:
+    """A list whose members are read alike; one alone stands for a list of it."""
+
+    def read_all(value: Any, name: str) -> list[Any]:
+        return [read(each, name) for each in (value if isinstance(value, list) else [value])]
+
+    return read_all

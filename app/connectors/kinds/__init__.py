@@ -1,0 +1,1 @@
+"""The kinds of sources and sinks, one a file; `catalogue` lists them."""

@@ -1,0 +1,58 @@
+"""A source that others post to, with a signature where a secret is set."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from quadrill.store.hosts import AllowedHosts
+
+from ...http.errors import HttpError
+from ..declaration import Member, text
+from ..source import Source
+
+SIGNATURE = "X-Hub-Signature-256"
+_SCHEME = "sha256="
+
+
+class WebhookSource(Source):
+    """What is posted to ``/sources/{name}``; with a ``secret`` only what is signed."""
+
+    members = (
+        Member(
+            "secret",
+            text,
+            f"the key of the HMAC-SHA256 of the body that {SIGNATURE} must carry; none is asked for without",
+            secret=True,
+        ),
+    )
+    guarantee = "what is answered with 200 is in the journal; a sender that repeats itself is not recognised"
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
+        """Nothing can be wrong."""
+
+    def run(self) -> None:
+        """Nothing is fetched: wait for the end."""
+        self.context.connected()
+        while True:
+            self.context.sleep(3600)
+
+    def receive(self, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Take one request.
+
+        Raises: HttpError 401 without the right signature, and what a push raises.
+        """
+        secret = self.given["secret"]
+        if secret is not None:
+            expected = _SCHEME + hmac.new(secret.encode(), body, "sha256").hexdigest()
+            if not hmac.compare_digest(expected.encode(), headers.get(SIGNATURE, "").encode()):
+                raise HttpError(
+                    401,
+                    f"the signature of this request, {SIGNATURE}, is missing or not that of the secret",
+                    code="signature",
+                    headers={"WWW-Authenticate": "Signature"},
+                )
+        return self.context.push_or_raise(body, self.given["format"] or media_type)

@@ -1,0 +1,151 @@
+"""The thread of one source or sink: runs it, waits longer and longer after errors, and ends it."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from quadrill.continuous.errors import FeedGoneError
+from quadrill.continuous.output.feed import Feed
+from quadrill.continuous.output.subscription import FeedEvent, Subscription
+from quadrill.store.errors import NetworkRefusedError, NotFoundError, QuadrillError
+
+from .errors import ConnectorError, ConnectorFailedError, StoppedError
+from .figures import Figures
+from .sink import Sink
+from .source import Source
+
+log = logging.getLogger("quadrill.connectors")
+
+LEAST_WAIT_S, MOST_WAIT_S = 0.5, 60.0
+"""Between two tries; it doubles from one to the next, and begins anew once something went well."""
+_SAVE_S = 1.0
+"""Between two savings of a sink's position."""
+
+
+class _Context(Protocol):
+    name: str
+    figures: Figures
+    stopping: threading.Event
+
+
+class Runner:
+    """Runs ``work`` in a thread until it is stopped."""
+
+    def __init__(self, context: _Context, work: Callable[[], None], what: str) -> None:
+        self._context = context
+        self._work = work
+        self._what = what
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._context.figures.state = "starting"
+        self._thread = threading.Thread(target=self._run, name=f"quadrill-{self._what}", daemon=True)
+        self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        """Let it come to an end, without waiting for that."""
+        self._context.stopping.set()
+
+    def stop(self, timeout: float = 5.0) -> bool:
+        """Bring it to an end; whether it came within ``timeout`` seconds."""
+        self.ask_to_stop()
+        if self._thread is not None:
+            self._thread.join(timeout)
+            return not self._thread.is_alive()
+        return True
+
+    def _run(self) -> None:
+        context, figures, wait = self._context, self._context.figures, LEAST_WAIT_S
+        while not context.stopping.is_set():
+            before = figures.taken
+            try:
+                self._work()
+            except StoppedError:
+                break
+            except (ConnectorFailedError, NetworkRefusedError) as error:
+                self._tell("failed", error)
+                return
+            except Exception as error:
+                if not isinstance(error, QuadrillError):
+                    log.exception("the %s %s met an error of its own", self._what, context.name)
+                self._tell("waiting", error)
+            wait = LEAST_WAIT_S if figures.taken > before else min(2 * wait, MOST_WAIT_S)
+            if context.stopping.wait(wait * random.uniform(0.5, 1.0)):
+                break
+        figures.state = "stopped"
+
+    def _tell(self, state: str, error: Exception) -> None:
+        figures = self._context.figures
+        message = error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
+        if message != figures.error:
+            log.warning("the %s %s is %s: %s", self._what, self._context.name, state, message)
+        figures.error = message
+        figures.state = "failed" if state == "failed" else "waiting"
+
+
+def run_source(source: Source) -> None:
+    """One life of a source."""
+    source.run()
+
+
+def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], None]) -> None:
+    """One life of a sink: from where it was, until it is stopped or something goes wrong.
+
+    ``save`` keeps the id of the last event that was delivered; it is called now and then.
+    """
+    context, wanted, saved_at = sink.context, frozenset(sink.given["events"]), time.monotonic()
+    subscription: Subscription | None = None
+    saved = context.position
+    try:
+        sink.open()
+        context.connected()
+        try:
+            feed = feed_of(sink.given["query"])
+        except (NotFoundError, FeedGoneError) as error:
+            raise ConnectorError(f"the query {sink.given['query']} is not registered") from error
+        subscription = feed.subscribe(context.position)
+        news = threading.Event()
+        subscription.listen(news.set)
+        while not context.stopping.is_set():
+            news.clear()
+            events = subscription.take()
+            context.figures.lag = len(events)
+            for first in range(0, len(events), sink.given["batch"]):
+                batch = events[first : first + sink.given["batch"]]
+                _deliver(sink, [each for each in batch if each.kind in wanted])
+                context.position = _last_id(batch, context.position)
+                context.figures.lag = len(events) - first - len(batch)
+                if context.stopping.is_set():
+                    break
+            if (
+                context.position is not None
+                and context.position != saved
+                and (time.monotonic() - saved_at > _SAVE_S)
+            ):
+                save(context.position)
+                saved, saved_at = context.position, time.monotonic()
+            if subscription.exhausted:
+                raise ConnectorError(f"the feed of {sink.given['query']} has ended")
+            news.wait(_SAVE_S)
+    finally:
+        if subscription is not None:
+            subscription.close()
+        if context.position is not None and context.position != saved:
+            save(context.position)
+        sink.close()
+
+
+def _deliver(sink: Sink, events: Sequence[FeedEvent]) -> None:
+    if events:
+        sink.deliver(events)
+        sink.context.figures.count(len(events))
+
+
+def _last_id(events: Sequence[FeedEvent], before: int | None) -> int | None:
+    return next((event.id for event in reversed(events) if event.id is not None), before)

@@ -1,0 +1,274 @@
+"""All sources and sinks of a server: declared, started, stopped, described."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from quadrill.continuous.engine import Engine
+from quadrill.continuous.errors import FeedGoneError
+from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
+from quadrill.store.hosts import AllowedHosts
+from quadrill.store.registry import ConnectorRecord, ConnectorRole, Registry
+
+from ..config import Settings
+from .catalogue import sink_kind, source_kind
+from .dead_letters import DeadLetterFile
+from .declaration import read_members, shown_members, with_secrets
+from .runner import Runner, run_sink, run_source
+from .sink import SINK_MEMBERS, Sink, SinkContext
+from .source import SOURCE_MEMBERS, Source, SourceContext
+
+log = logging.getLogger("quadrill.connectors")
+
+FOLDER = "connectors"
+"""Below the data folder: the dead letters of sources and sinks."""
+_STOP_S = 5.0
+
+Key: TypeAlias = tuple[ConnectorRole, str]
+
+
+@dataclass(slots=True)
+class _Connector:
+    """A declared source or sink; ``error``: why it cannot even be made, then there is no other part."""
+
+    record: ConnectorRecord
+    part: Source | Sink | None = None
+    runner: Runner | None = None
+    error: str | None = None
+
+
+class Connectors:
+    """Every method may be called from any thread. Changes wait for each other, descriptions for nothing."""
+
+    def __init__(
+        self, engine: Engine, registry: Registry, settings: Settings, now_ms: Callable[[], int]
+    ) -> None:
+        self._engine = engine
+        self._registry = registry
+        self._settings = settings
+        self._now_ms = now_ms
+        self._hosts = AllowedHosts(settings.remote_hosts)
+        self._folders = [Path(each).expanduser().resolve() for each in settings.source_folders]
+        self._sink_folder = (
+            Path(settings.sink_folder).expanduser().resolve() if settings.sink_folder else None
+        )
+        self._changing = threading.RLock()
+        self._all: dict[Key, _Connector] = {}
+
+    # --- the server's life ----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Make all that are registered, and start those that are to run; one that cannot is failed."""
+        with self._changing:
+            for record in self._registry.list_connectors():
+                made = self._all[record.role, record.name] = _Connector(record)
+                if record.wanted and not self._settings.read_only:
+                    self._begin(made)
+
+    def close(self) -> None:
+        """Stop them all."""
+        with self._changing:
+            runners = [each.runner for each in self._all.values() if each.runner is not None]
+            for runner in runners:
+                runner.ask_to_stop()
+            for runner in runners:
+                runner.stop(_STOP_S)
+
+    # --- what clients ask -----------------------------------------------------------------------
+
+    def put(self, role: ConnectorRole, name: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Declare a source or a sink, or change it; its description, and whether it is new.
+
+        What is declared alike goes on as it is; otherwise it is stopped, and begins with the new declaration
+        where it was.
+
+        Raises:
+            InputError: a wrong member.
+            NetworkRefusedError: its host is not allowed.
+            UnsupportedError: the library of its kind is not installed.
+        """
+        with self._changing:
+            before = self._all.get((role, name))
+            members = dict(given)
+            if before is not None:
+                members = with_secrets(self._members(role, given), members, before.record.members)
+            self._check(role, members)
+            if before is not None and members == before.record.members:
+                return self._describe(before), False
+            if role == "sink" and before is not None and members["query"] != before.record.members["query"]:
+                raise ConflictError(
+                    f"the sink {name} takes another query, and its place is in the feed of that",
+                    code="sink-exists",
+                    hint="Delete it first, or declare another one",
+                )
+            if before is None:
+                record = ConnectorRecord(role, name, members, created_ms=self._now_ms())
+                if role == "sink":
+                    record = replace(record, position=self._first_position(members))
+            else:
+                self._end(before)
+                record = replace(before.record, members=members, wanted=True)
+            self._registry.put_connector(record)
+            made = self._all[role, name] = _Connector(record)
+            self._begin(made)
+            return self._describe(made), before is None
+
+    def all(self, role: ConnectorRole) -> list[dict[str, Any]]:
+        """The descriptions of all sources or sinks, by name."""
+        return [self._describe(each) for key, each in sorted(self._all.items()) if key[0] == role]
+
+    def get(self, role: ConnectorRole, name: str) -> dict[str, Any]:
+        """The description of one; raises NotFoundError."""
+        return self._describe(self._find(role, name))
+
+    def set_wanted(self, role: ConnectorRole, name: str, wanted: bool) -> dict[str, Any]:
+        """Start or stop one, also over restarts; its description."""
+        with self._changing:
+            found = self._find(role, name)
+            running = found.part is not None and found.part.context.figures.state not in ("failed", "stopped")
+            if found.record.wanted != wanted:
+                found.record = replace(found.record, wanted=wanted)
+                self._registry.put_connector(self._placed(found))
+            if wanted and not running:
+                self._end(found)
+                self._begin(found)
+            elif not wanted:
+                self._end(found)
+            return self._describe(found)
+
+    def drop(self, role: ConnectorRole, name: str) -> None:
+        """Stop one and forget it, its dead letters too."""
+        with self._changing:
+            found = self._find(role, name)
+            self._end(found)
+            self._registry.remove_connector(role, name)
+            del self._all[role, name]
+            self._letters(role, name).clear()
+
+    def dead_letters(self, role: ConnectorRole, name: str) -> list[dict[str, Any]]:
+        """What one could not read or deliver, oldest first."""
+        found = self._find(role, name)
+        return (found.part.context.letters if found.part else self._letters(role, name)).list()
+
+    def receive(self, name: str, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
+        """What was sent to a source; the answer of the push.
+
+        Raises: ConflictError when it is stopped, or is none that is sent to.
+        """
+        found = self._find("source", name)
+        if not isinstance(found.part, Source) or found.part.context.stopping.is_set():
+            raise ConflictError(f"the source {name} is stopped", code="source-stopped")
+        return found.part.receive(body, media_type, headers)
+
+    def has_secret(self, name: str) -> bool:
+        """Whether what is sent to a source is signed, so that the sender needs no token."""
+        found = self._all.get(("source", name))
+        return found is not None and bool(found.record.members.get("secret"))
+
+    # --- parts ----------------------------------------------------------------------------------
+
+    def _find(self, role: ConnectorRole, name: str) -> _Connector:
+        found = self._all.get((role, name))
+        if found is None:
+            raise NotFoundError(
+                f"there is no {role} {name}", code="unknown-connector", hint=f"GET /{role}s lists them"
+            )
+        return found
+
+    @staticmethod
+    def _members(role: ConnectorRole, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        if role == "source":
+            return (*SOURCE_MEMBERS, *source_kind(given.get("kind")).members)
+        return (*SINK_MEMBERS, *sink_kind(given.get("kind")).members)
+
+    def _check(self, role: ConnectorRole, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of a declaration; raises QuadrillError where it cannot work."""
+        values = read_members(f"a {role}", self._members(role, given), given)
+        if role == "source":
+            source_kind(given["kind"]).check(values, self._hosts, self._folders)
+        else:
+            sink_kind(given["kind"]).check(values, self._hosts, self._sink_folder)
+        return values
+
+    def _begin(self, made: _Connector) -> None:
+        """Make the parts of one and start its thread."""
+        record = made.record
+        made.part, made.runner, made.error = None, None, None
+        try:
+            values = self._check(record.role, record.members)
+            letters = self._letters(record.role, record.name)
+            if record.role == "source":
+                context = SourceContext(
+                    record.name, values["stream"], self._engine, self._hosts, self._folders, letters
+                )
+                source = source_kind(values["kind"])(values, context)
+                made.part = source
+                made.runner = Runner(context, partial(run_source, source), "source")
+            else:
+                position = None if record.position is None else int(record.position)
+                sink = sink_kind(values["kind"])(
+                    values, SinkContext(record.name, self._hosts, self._sink_folder, letters, position)
+                )
+                made.part = sink
+                save = partial(self._save, record.name)
+                made.runner = Runner(sink.context, partial(run_sink, sink, self._engine.feed, save), "sink")
+        except QuadrillError as error:
+            # Declared under other settings, or its library is gone.
+            log.warning("the %s %s cannot start: %s", record.role, record.name, error.message)
+            made.error = error.message
+            return
+        made.runner.start()
+
+    def _end(self, made: _Connector) -> None:
+        """Stop one; its record knows where it is."""
+        if made.runner is not None and not made.runner.stop(_STOP_S):
+            log.warning("the %s %s takes long to stop", made.record.role, made.record.name)
+        made.record = self._placed(made)
+
+    @staticmethod
+    def _placed(made: _Connector) -> ConnectorRecord:
+        part = made.part
+        if isinstance(part, Sink) and part.context.position is not None:
+            return replace(made.record, position=str(part.context.position))
+        return made.record
+
+    def _save(self, name: str, position: int) -> None:
+        self._registry.move_connector("sink", name, str(position))
+
+    def _first_position(self, members: Mapping[str, Any]) -> str:
+        if members.get("from") is not None:
+            return str(members["from"])
+        try:
+            return str(self._engine.feed(members["query"]).last_id)
+        except (NotFoundError, FeedGoneError):
+            return "0"
+
+    def _letters(self, role: ConnectorRole, name: str) -> DeadLetterFile:
+        folder = self._settings.data_folder
+        return DeadLetterFile(None if folder is None else folder / FOLDER / f"{role}-{name}.ndjson")
+
+    def _describe(self, made: _Connector) -> dict[str, Any]:
+        record, part = made.record, made.part
+        description: dict[str, Any] = {"name": record.name}
+        try:
+            members = self._members(record.role, record.members)
+        except QuadrillError:
+            description["kind"] = record.members.get("kind")
+        else:
+            description |= shown_members(members, record.members)
+        if part is None:
+            state = "stopped" if made.error is None else "failed"
+            description |= {"state": state, "position": record.position, "error": made.error}
+            return description
+        description |= {"guarantee": part.guarantee, "position": _position(part)}
+        return description | part.context.figures.to_json()
+
+
+def _position(part: Source | Sink) -> str | int | None:
+    return part.context.position

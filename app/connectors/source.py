@@ -1,0 +1,232 @@
+"""What a source is: a kind's class, and the context through which it reaches its stream."""
+
+from __future__ import annotations
+
+import json
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, NoReturn
+
+from quadrill.continuous.engine import Engine
+from quadrill.continuous.errors import (
+    BackPressureError,
+    EngineStoppedError,
+    InputError,
+    MediaTypeError,
+)
+from quadrill.continuous.streams.registry import check_iri
+from quadrill.store.errors import ConflictError, LimitError, NotFoundError, RdfSyntaxError
+from quadrill.store.hosts import AllowedHosts
+
+from .dead_letters import DeadLetterFile
+from .declaration import Member, number, one_of, text
+from .errors import ConnectorFailedError, StoppedError
+from .figures import Figures
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+_UNREADABLE = (InputError, RdfSyntaxError, LimitError)
+
+SOURCE_MEMBERS = (
+    Member("kind", text, "what kind of source it is", required=True),
+    Member("stream", lambda value, _: check_iri(value), "the IRI of the stream that it feeds", required=True),
+    Member("format", text, "the media type of what comes, of the other side where it tells one"),
+    Member("batch", number(1, 100_000), "most records of one push", default=1_000),
+)
+"""Members that every source has."""
+
+SECURITY = Member("security", one_of("none", "tls"), "whether the connection is by TLS")
+
+
+class Message(NamedTuple):
+    """One record of the other side: its bytes, and what else is known of it, as fields for a mapping."""
+
+    body: bytes
+    fields: Mapping[str, Any] = {}
+    at: int | None = None
+
+
+class SourceContext:
+    """What a running source uses: its stream, its place, its figures, and the wish that it stops.
+
+    Attributes:
+        name: the source's name.
+        stream: the IRI of its stream.
+        hosts: the hosts that may be reached.
+        folders: the folders that may be read.
+        figures: what is told of it.
+        letters: what could not be read.
+        stopping: is set when it has to stop.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        stream: str,
+        engine: Engine,
+        hosts: AllowedHosts,
+        folders: Sequence[Path],
+        letters: DeadLetterFile,
+    ) -> None:
+        self.name = name
+        self.stream = stream
+        self.hosts = hosts
+        self.folders = folders
+        self.figures = Figures()
+        self.letters = letters
+        self.stopping = threading.Event()
+        self._engine = engine
+
+    @property
+    def position(self) -> str | None:
+        """Where the source was at its last push that the journal has; None before the first."""
+        return self._engine.source_position(self.stream, self.name)
+
+    def connected(self) -> None:
+        """The other side is there and has accepted us."""
+        self.figures.state, self.figures.error = "running", None
+
+    def sleep(self, seconds: float) -> None:
+        """Wait.
+
+        Raises:
+            StoppedError: the source has to stop.
+        """
+        if self.stopping.wait(seconds):
+            raise StoppedError
+
+    def push(
+        self,
+        body: bytes,
+        media_type: str,
+        *,
+        position: str | None = None,
+        at: int | None = None,
+        durable: bool = True,
+    ) -> dict[str, Any]:
+        """Bring records into the stream; the answer of the push. Bad ones become dead letters.
+
+        Args:
+            body: the records.
+            media_type: their format.
+            position: where the source is behind them: kept in the journal together with the elements.
+            at: the event time of elements that have none of their own.
+            durable: wait until the journal has them.
+
+        Raises:
+            StoppedError: the source has to stop.
+            ConnectorFailedError: the stream does not take what this source brings.
+        """
+        place = None if position is None else (self.name, position)
+        while True:
+            try:
+                answer = self._engine.push(
+                    self.stream, body, media_type, at=at, partial=True, durable=durable, position=place
+                )
+            except BackPressureError as error:
+                self.sleep(error.retry_after)
+            except EngineStoppedError as error:
+                raise StoppedError from error
+            except (MediaTypeError, ConflictError, NotFoundError) as error:
+                raise ConnectorFailedError(error.message, hint=error.hint) from error
+            except _UNREADABLE as error:
+                self._refuse(body, error.message)
+                return {"accepted": 0}
+            else:
+                self._count(body, answer)
+                return answer
+
+    def push_or_raise(self, body: bytes, media_type: str) -> dict[str, Any]:
+        """One push for a sender who waits for its answer: all or nothing, its errors are told."""
+        try:
+            answer = self._engine.push(self.stream, body, media_type)
+        except _UNREADABLE:
+            self.figures.refused += 1
+            raise
+        self.figures.count(answer["accepted"])
+        return answer
+
+    def push_messages(self, messages: Sequence[tuple[Message, str | None]], media_type: str) -> None:
+        """Bring messages into the stream, each with the position behind it, and wait until they are durable.
+
+        JSON messages become one push, of lines; of other formats each is a push of its own.
+
+        Raises: as `push`.
+        """
+        if not messages:
+            return
+        if media_type.partition(";")[0].strip() in (JSON, NDJSON):
+            lines = [line for message, _ in messages if (line := self._line(message)) is not None]
+            self.push(b"\n".join(lines), NDJSON, position=messages[-1][1])
+            return
+        for message, position in messages[:-1]:
+            self.push(message.body, media_type, position=position, at=message.at, durable=False)
+        message, position = messages[-1]
+        self.push(message.body, media_type, position=position, at=message.at)
+
+    def _line(self, message: Message) -> bytes | None:
+        """A JSON message in one line, with the fields that the other side tells beside it."""
+        body = message.body.strip()
+        if not message.fields and b"\n" not in body and b"\r" not in body:
+            return body
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            self._refuse(body, f"the message is not JSON: {error}")
+            return None
+        if isinstance(value, dict):
+            value = {**message.fields, **value}
+        elif message.fields:
+            value = {**message.fields, "value": value}
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+    def _refuse(self, record: bytes, error: str) -> None:
+        self.figures.refused += 1
+        self.letters.add(record, error)
+
+    def _count(self, body: bytes, answer: Mapping[str, Any]) -> None:
+        self.figures.count(answer["accepted"])
+        bad = answer.get("bad") or ()
+        if bad:
+            lines = body.split(b"\n")
+            for each in bad:
+                line = each.get("line")
+                known = isinstance(line, int) and 0 < line <= len(lines)
+                self._refuse(lines[line - 1] if known else body, each["error"])
+
+
+class Source(ABC):
+    """One kind of source. `run` works in a thread of its own until it is stopped.
+
+    It raises ConnectorError to be run again after a while, ConnectorFailedError to be left alone, and lets
+    StoppedError through.
+    """
+
+    members: ClassVar[tuple[Member, ...]] = ()
+    guarantee: ClassVar[str]
+
+    def __init__(self, given: Mapping[str, Any], context: SourceContext) -> None:
+        """Make one of the values of its declaration; nothing is reached yet."""
+        self.given = given
+        self.context = context
+
+    @classmethod
+    @abstractmethod
+    def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
+        """Raise QuadrillError where the values of a declaration contradict, or name a forbidden place."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Bring what comes into the stream."""
+
+    def receive(self, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
+        """What somebody has sent to ``POST /sources/{name}``; the answer of the push."""
+        _not_sent_to(self.context.name)
+
+
+def _not_sent_to(name: str) -> NoReturn:
+    raise ConflictError(
+        f"the source {name} fetches what it brings, nothing can be sent to it", code="no-webhook"
+    )

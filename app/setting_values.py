@@ -1,0 +1,120 @@
+"""One setting: its row in the table, and how its value is read from text or TOML."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from quadrill.store.errors import QuadrillError
+
+_LAST_PORT = 65535
+_ABSOLUTE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|^`\\]*\Z")
+
+
+class SettingsError(QuadrillError):
+    """A setting is unknown or has an unusable value; the server does not start."""
+
+    code = "settings"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table, for documentation and checks."""
+
+    name: str
+    type: type
+    default: Any
+    unit: str
+    help: str
+
+
+def parse(row: Setting, text: str, place: str) -> Any:
+    """A value from the environment, where everything is text.
+
+    Raises: SettingsError.
+    """
+    if row.type is bool:
+        words = {
+            "1": True,
+            "true": True,
+            "yes": True,
+            "on": True,
+            "0": False,
+            "false": False,
+            "no": False,
+            "off": False,
+        }
+        if text.strip().lower() not in words:
+            raise _misfit(row, text, place)
+        return words[text.strip().lower()]
+    if row.type is tuple:
+        return _parse_list(row, text, place)
+    if row.type is str:
+        return convert(row, text, place)
+    try:
+        number: int | float = int(text) if row.type is int else float(text)
+    except ValueError as error:
+        raise _misfit(row, text, place) from error
+    return convert(row, number, place)
+
+
+def _parse_list(row: Setting, text: str, place: str) -> Any:
+    """A list, its members separated by commas or written as JSON, ``["a", "b"]``."""
+    if not text.lstrip().startswith("["):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    try:
+        members = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(
+            f"setting {row.name} {place} begins as a JSON list and is none: {text!r}",
+            hint=f'Write ["a", "b"] or a,b for {row.name}.',
+        ) from error
+    return convert(row, members, place)
+
+
+def convert(row: Setting, value: Any, place: str) -> Any:
+    """A value that already has a type.
+
+    Raises: SettingsError.
+    """
+    if (
+        row.type is tuple
+        and isinstance(value, (list, tuple))
+        and all(isinstance(each, str) for each in value)
+    ):
+        return tuple(value)
+    if row.type is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not row.type or row.type is tuple:
+        raise _misfit(row, value, place)
+    if row.unit == "IRI" and not _ABSOLUTE_IRI.match(str(value)):
+        raise SettingsError(f"setting {row.name} {place} must be an absolute IRI, it is {value!r}")
+    if isinstance(value, (int, float)):
+        fault = _out_of_range(row, value)
+        if fault is not None:
+            raise SettingsError(f"setting {row.name} {place} must {fault}, it is {value}")
+    return value
+
+
+def _out_of_range(row: Setting, value: float) -> str | None:
+    """The words behind "must" for a number that is out of its range; None when it is within."""
+    if not 0 <= value < float("inf"):
+        return "not be negative or infinite"
+    if row.unit == "port" and value > _LAST_PORT:
+        return f"be from 0 to {_LAST_PORT}"
+    if row.unit == "threads" and value < 1:
+        return "be at least 1"
+    return None
+
+
+def _misfit(row: Setting, value: Any, place: str) -> SettingsError:
+    wanted = {
+        bool: "true or false",
+        tuple: "a list of texts",
+        str: "a text",
+        int: "a whole number",
+        float: "a number",
+    }
+    return SettingsError(f"setting {row.name} {place} must be {wanted[row.type]}, it is {value!r}")
