@@ -207,7 +207,9 @@ class Settings:
     input_sync: str = _setting(
         "interval", "", "When the input log is synced: `always`, `interval` or `off` (power loss may lose)."
     )
-    input_sync_ms: int = _setting(2, "ms", "Least time between two syncs under `interval`.")
+    input_sync_ms: int = _setting(
+        2, "ms", "Longest wait for others under `interval`; one alone syncs at once."
+    )
     input_log_bytes: int = _setting(
         256 << 20, "bytes", "Size of the input log kept for `start` beyond what recovery needs."
     )

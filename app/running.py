@@ -19,6 +19,7 @@ from .http.connection import Patience
 from .http.intake import Crowd
 from .http.middleware import RequestObserver
 from .http.server import Server
+from .routes.push_shortcut import PushShortcut
 from .routes.shortcut import QueryShortcut
 from .upkeep.garbage import YoungCollections
 from .wiring import Services, open_services
@@ -78,7 +79,7 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
                 settings.max_unfinished_per_address,
             ),
             shutdown_timeout=settings.shutdown_timeout,
-            shortcut=QueryShortcut(services),
+            shortcuts=(QueryShortcut(services), PushShortcut(services)),
             observer=RequestObserver(services.metrics),
         )
         stack.callback(_stop, server, found)

@@ -1,14 +1,17 @@
 """Requests a second through HTTP, beside ``oxigraph serve`` on the same data, in one run.
 
-Run: ``python -m benchmarks.http [--oxigraph PATH] [--quads N] [--rounds N] [--clients N] [--servers A,B]``.
+Run: ``python -m benchmarks.http [--oxigraph PATH] [--quads N] [--rounds N] [--clients N] [--servers A,B]
+[--work WORDS] [--before CHECKOUT]``.
 The program ``oxigraph`` comes with the package of that name. Each client is a process with one connection per
 server, kept open; servers in turn. Printed are requests a second in the best of the rounds, which other work
 on the machine disturbs least, the ratio to ``oxigraph serve``, and the server's CPU time per request in µs,
-over all rounds (worker processes are not counted). The servers compared:
+over all rounds (worker processes are not counted). Pushes have one element or 1,000, each with its own time,
+and a query reads them; they are shown beside the rate at which the disk syncs. The servers compared:
 
-    quadrill          as delivered: on disk, every update synced to it
-    not durable       without that sync; Oxigraph does not sync either
+    quadrill          as delivered: on disk, every update and every push synced to it
+    not durable       without that sync for updates; Oxigraph does not sync either
     no lanes          everything in the server process: what being able to kill queries costs small ones
+    before            as delivered, by the code of another checkout
 """
 
 from __future__ import annotations
@@ -34,6 +37,12 @@ SPARQL, UPDATE, JSON = (
     "application/sparql-update",
     "application/sparql-results+json",
 )
+NDJSON = "application/x-ndjson"
+STREAM = "http://e/pushed"
+PUSHES = f"/streams?iri={STREAM}"
+QUERY = f"SELECT ?s ?v WHERE {{ STREAM <{STREAM}> [RANGE 1s] {{ ?s <http://e/value> ?v }} }}"
+START_MS = 1_767_268_800_000
+MANY = 1_000
 Work = Callable[["Client", int], None]
 
 
@@ -111,14 +120,35 @@ def large(client: Client, number: int) -> None:
     assert client.query("SELECT ?s ?p ?o { ?s ?p ?o }") > 1_000_000
 
 
-# name, work, requests per round
+def push(client: Client, number: int) -> None:
+    client.post(PUSHES, element(number), NDJSON)
+
+
+def push_many(client: Client, number: int) -> None:
+    client.post(PUSHES, b"".join(element(number * MANY + each) for each in range(MANY)), NDJSON)
+
+
+def element(number: int) -> bytes:
+    """A line of a push. Clients are not in step: half a minute of lateness keeps all elements in time."""
+    at = START_MS + number
+    return b'{"at":%d,"data":"<http://e/s%d> <http://e/value> \\"%d\\" ."}\n' % (
+        at,
+        number % 5000,
+        number % 97,
+    )
+
+
+# name, work, requests per round; what is oxigraph's too
 WORK: tuple[tuple[str, Work, int], ...] = (
     ("lookup", lookup, 1000),
     ("join of two", join, 1000),
     ("insert one", insert, 200),
     ("modify one", modify, 200),
     ("all quads as JSON", large, 1),
+    ("push one", push, 400),
+    ("push 1,000", push_many, 5),
 )
+OURS = ("push one", "push 1,000")
 
 
 def data(quads: int) -> bytes:
@@ -149,8 +179,10 @@ class Server:
 
 
 @contextmanager
-def quadrill(folder: Path, **settings: str) -> Iterator[Server]:
+def quadrill(folder: Path, checkout: str | None, **settings: str) -> Iterator[Server]:
     environment = os.environ | {f"QUADRILL_{name.upper()}": value for name, value in settings.items()}
+    if checkout is not None:
+        environment["PYTHONPATH"] = f"{checkout}/.links:{checkout}"
     command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", str(folder), "--port", "0"]
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -190,25 +222,51 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--servers", default="quadrill,not durable,no lanes", help="which of ours to compare")
+    parser.add_argument("--work", default="", help="only work with one of these words in its name")
+    parser.add_argument("--folder", help="where the data folders stand; by default that of temporary files")
+    parser.add_argument("--before", help="another checkout, whose code serves as well")
     options = parser.parse_args()
+    words = options.work.split(",")
+    works = tuple(each for each in WORK if any(word in each[0] for word in words))
     ours: dict[str, dict[str, str]] = {
         "quadrill": {},
         "not durable": {"durable": "false"},
         "no lanes": {"workers": "0"},
     }
     with ExitStack() as stack:
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+        root = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(dir=options.folder, ignore_cleanup_errors=True))
+        )
         servers = {
-            name: stack.enter_context(quadrill(root / name.replace(" ", "-"), **ours[name]))
+            name: stack.enter_context(quadrill(root / name.replace(" ", "-"), None, **ours[name]))
             for name in options.servers.split(",")
         }
+        if options.before:
+            servers["before"] = stack.enter_context(quadrill(root / "before", options.before))
+        for server in servers.values():
+            client = Client(server.url)
+            client.post(f"/streams?iri={STREAM}", b'{"lateness": "30s"}', "application/json", method="PUT")
+            client.post("/queries?name=pushed", QUERY.encode(), "text/plain")
         if options.oxigraph:
             servers[BASE] = stack.enter_context(oxigraph(options.oxigraph, root / "oxigraph"))
         body = data(options.quads)
         for server in servers.values():
             Client(server.url).post("/store?default", body, "application/n-triples", method="PUT")
-        table = measure(servers, options.rounds, options.clients)
+        table = measure(servers, works, options.rounds, options.clients)
+        syncs = syncs_a_second(root)
     show(table, list(servers))
+    print(f"{'syncs of the disk':20}{syncs:18.1f}/s")
+
+
+def syncs_a_second(folder: Path, seconds: float = 1.0) -> float:
+    """How often 200 bytes can be written behind a file and synced."""
+    with (folder / "synced").open("ab", buffering=0) as file:
+        count, began = 0, time.perf_counter()
+        while (passed := time.perf_counter() - began) < seconds:
+            file.write(b"x" * 200)
+            os.fdatasync(file.fileno())
+            count += 1
+    return count / passed
 
 
 @dataclass
@@ -220,13 +278,17 @@ class Figures:
     requests: int = 0
 
 
-def measure(servers: dict[str, Server], rounds: int, clients: int) -> dict[str, dict[str, Figures]]:
+def measure(
+    servers: dict[str, Server], works: tuple[tuple[str, Work, int], ...], rounds: int, clients: int
+) -> dict[str, dict[str, Figures]]:
     """The figures by work and server; the first round warms up."""
-    found = {name: {server: Figures() for server in servers} for name, _work, _requests in WORK}
+    found = {name: {server: Figures() for server in servers} for name, _work, _requests in works}
     number = 0
     for turn in range(rounds + 1):
-        for name, work, requests in WORK:
+        for name, work, requests in works:
             for server, running in servers.items():
+                if server == BASE and name in OURS:
+                    continue
                 before = running.cpu_seconds()
                 seconds = at_once(running.url, work, number, requests, clients)
                 figures = found[name][server]
@@ -277,7 +339,10 @@ def show(table: dict[str, dict[str, Figures]], servers: list[str]) -> None:
         cells = []
         for server in servers:
             figures = found[server]
-            ratio = f"{base.best / figures.best:6.2f} x" if base else ""
+            if not figures.requests:
+                cells.append("")
+                continue
+            ratio = f"{base.best / figures.best:6.2f} x" if base and base.requests else ""
             cells.append(f"{1 / figures.best:9.1f}/s{ratio} {figures.cpu / figures.requests * 1e6:9.0f} µs")
         print(f"{name:20}" + "".join(f"{cell:>32}" for cell in cells))
 

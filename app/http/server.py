@@ -15,7 +15,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from quadrill.store.errors import QuadrillError
@@ -56,13 +56,13 @@ class AddressError(QuadrillError):
 class Shortcut(Protocol):
     """Answers requests without the application (routes/shortcut.py)."""
 
-    paths: frozenset[str]
+    def fits(self, path: str) -> bool: ...  # noqa: D102
 
     def take(self, request: wire.WireRequest, reply: Reply, remote: str) -> bool: ...  # noqa: D102
 
 
 class Server:
-    """A listening server around a WSGI application, with a short cut past it."""
+    """A listening server around a WSGI application, with short cuts past it."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Server:
         patience: Patience | None = None,
         crowd: Crowd | None = None,
         shutdown_timeout: float = 3.0,
-        shortcut: Shortcut | None = None,
+        shortcuts: Sequence[Shortcut] = (),
         observer: RequestObserver | None = None,
     ) -> None:
         """Listen; connections wait until `start`.
@@ -87,7 +87,7 @@ class Server:
             patience: how long clients may take.
             crowd: how many clients there may be.
             shutdown_timeout: seconds that running requests have when the server stops.
-            shortcut: answers plain queries.
+            shortcuts: answer plain requests to the resources that fit them.
             observer: counts and logs what is refused before the application sees it.
 
         Raises: AddressError when the address cannot be listened on.
@@ -95,7 +95,7 @@ class Server:
         listener = _listen(host, port)
         self._host = host
         self.port: int = listener.getsockname()[1]
-        self._shortcut = shortcut
+        self._shortcuts = tuple(shortcuts)
         self._gateway = Gateway(application, self.port)
         self._shutdown_timeout = shutdown_timeout
         self._ending = False
@@ -222,13 +222,12 @@ class Server:
 
     def _taken(self, connection: Connection, request: wire.WireRequest, reply: Reply) -> bool:
         """Try the short cut."""
-        shortcut = self._shortcut
-        if shortcut is None or request.path not in shortcut.paths or not request.fields.plain:
-            return False
-        if request.stream is not None:
+        if not request.fields.plain or request.stream is not None:
             return False
         try:
-            return shortcut.take(request, reply, connection.address)
+            for shortcut in self._shortcuts:
+                if shortcut.fits(request.path):
+                    return shortcut.take(request, reply, connection.address)
         except (OSError, AnswerBrokenError):
             raise
         except Exception as error:

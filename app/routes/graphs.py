@@ -125,7 +125,7 @@ def _target(path: str) -> GraphName | None:
     Raises: HttpError 400 when it names several.
     """
     fields = fields_of(request.query_string)
-    incoming.known_parameters(_PARAMETERS, fields)
+    incoming.known_parameters(_PARAMETERS, [name for name, _value in fields])
     graphs = [value for name, value in fields if name == "graph"]
     default = any(name == "default" for name, _ in fields)
     if len(graphs) + default + bool(path) > 1:

@@ -37,7 +37,7 @@ def put_prefix() -> Response:
     fields = fields_of(request.query_string)
     if request.mimetype == FORM:
         fields += fields_of(incoming.body_bytes(services().settings.max_query_bytes, "the form"))
-    incoming.known_parameters({"prefix", "uri"}, fields)
+    incoming.known_parameters({"prefix", "uri"}, [name for name, _value in fields])
     given = dict(fields)
     if len(given) != 2 or len(fields) != 2:
         raise HttpError(400, "a prefix needs the parameters prefix and uri, each once", code="parameter")

@@ -121,7 +121,12 @@ def flag(name: str, default: bool = False) -> bool:
 
     Raises: HttpError 400 for other words.
     """
-    value = request.args.get(name)
+    return flag_of(request.args, name, default)
+
+
+def flag_of(parameters: Mapping[str, str], name: str, default: bool = False) -> bool:
+    """As `flag`, of parameters that are given."""
+    value = parameters.get(name)
     if value is None:
         return default
     words = {"": True, "true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -140,14 +145,15 @@ def whole_number(name: str, text: str) -> int:
     return int(text)
 
 
-def known_parameters(allowed: Iterable[str], given: Iterable[tuple[str, str]] | None = None) -> None:
+def known_parameters(allowed: Iterable[str], given: Iterable[str] | None = None) -> None:
     """Refuse parameters that a resource does not have: a misspelt one would be ignored silently.
+
+    ``given`` are the names of those that came, without it those of the address.
 
     Raises: HttpError 400.
     """
-    names = set(allowed)
-    present = request.args if given is None else [name for name, _value in given]
-    unknown = sorted(name for name in present if name not in names)
+    names = frozenset(allowed)
+    unknown = sorted(name for name in (request.args if given is None else given) if name not in names)
     if unknown:
         raise HttpError(
             400,

@@ -31,8 +31,6 @@ PATHS = {"/query": (protocol.QUERY,), "/sparql": (protocol.QUERY, protocol.UPDAT
 class QueryShortcut:
     """Answers plain queries; safe to use from any thread."""
 
-    paths = frozenset(PATHS)
-
     def __init__(self, services: Services) -> None:
         self._services = services
         self._cors = cors.Policy(services.settings)
@@ -40,8 +38,12 @@ class QueryShortcut:
         # A client repeats its headers: what they say of the answer is worked out once.
         self._client = lru_cache(maxsize=1024)(self._client_of)
 
+    def fits(self, path: str) -> bool:
+        """True for the resources that take queries."""
+        return path in PATHS
+
     def take(self, request: WireRequest, reply: Reply, remote: str) -> bool:
-        """Answer a request to one of the ``paths``; False when it has to go the ordinary way.
+        """Answer a request to a resource that `fits`; False when it has to go the ordinary way.
 
         Raises:
             AnswerBrokenError: the answer ended early; the connection must be cut.

@@ -81,7 +81,7 @@ def remove_stored(name: str) -> Response:
 def run_stored(name: str) -> Response:
     """Run a stored query; dataset parameters and ``timeout`` as for ``/query``."""
     fields = fields_of(request.query_string)
-    incoming.known_parameters(_RUN_PARAMETERS, fields)
+    incoming.known_parameters(_RUN_PARAMETERS, [name for name, _value in fields])
     call, text = SparqlCall(fields), _found(name).text
     return StreamedAnswer(services().endpoint.answer(call, incoming.client(), incoming.user(), text))
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 
 from quadrill.continuous.output.subscription import Subscription
-from quadrill.continuous.streams.times import instant_ms
 
 from ..feeds.events import EVENT_STREAM, EventStream
 from ..feeds.sources import frame
 from ..http import negotiation
 from ..http.errors import HttpError
 from ..security import needs
+from . import pushes
 from . import requests as incoming
 from .requests import services
 
 blueprint = Blueprint("streams", __name__)
-
-_PUSH_PARAMETERS = {"iri", "at", "each", "partial", "wait", "durable"}
 
 
 @blueprint.get("/streams")
@@ -112,15 +110,13 @@ def declare_by_name(name: str) -> Response:
 @needs("push")
 def push_by_iri() -> Response:
     """Push elements to the stream with ``?iri=``."""
-    return _push(_iri())
+    return _push(None)
 
 
 @blueprint.post("/streams/<part:name>")
 @needs("push")
 def push_by_name(name: str) -> Response:
     """Push elements to a stream."""
-    if "iri" in request.args:
-        raise HttpError(400, "the stream is named twice, in the path and by iri", code="parameter")
     return _push(incoming.check_name(name, "the stream name"))
 
 
@@ -128,7 +124,7 @@ def push_by_name(name: str) -> Response:
 @needs("push")
 def heartbeat_by_iri() -> Response:
     """Move the watermark of the stream with ``?iri=``."""
-    return _heartbeat(_iri())
+    return _heartbeat(None)
 
 
 @blueprint.post("/streams/<part:name>:heartbeat")
@@ -170,54 +166,16 @@ def _declare(name: str | None) -> Response:
     return incoming.json_response(description, status, headers)
 
 
-def _push(stream: str) -> Response:
-    incoming.known_parameters(_PUSH_PARAMETERS)
-    each = request.args.get("each")
-    if each not in (None, "triple"):
-        raise HttpError(400, f"the parameter each must be triple, it is {each!r}", code="parameter")
-    content_type = request.headers.get("Content-Type")
-    if not content_type:
-        raise HttpError(
-            415,
-            "the push has no Content-Type",
-            code="unsupported-media-type",
-            hint="Name the body's type, for instance application/n-quads or application/x-ndjson.",
-        )
-    receipt = services().engine.push(
-        stream,
-        incoming.body_bytes(services().settings.max_push_bytes, "a push"),
-        content_type,
-        at=request.args.get("at"),
-        each=each,
-        partial=incoming.flag("partial"),
-        wait=incoming.flag("wait"),
-        durable=incoming.flag("durable", True),
-        idempotency_key=request.headers.get("Idempotency-Key"),
-    )
-    return incoming.json_response(receipt)
+def _push(name: str | None) -> Response:
+    call = pushes.push_call(name, request.args, request.headers)
+    body = incoming.body_bytes(services().settings.max_push_bytes, "a push")
+    return incoming.json_response(call.give(services().engine, body))
 
 
-def _heartbeat(stream: str) -> Response:
-    incoming.known_parameters({"iri", "at", "wait"})
-    at = request.args.get("at")
-    if at is None:
-        raise HttpError(
-            400,
-            "the heartbeat does not say its time: at is missing",
-            code="parameter",
-            hint="Give at as milliseconds since the epoch or as an xsd:dateTime.",
-        )
-    services().engine.heartbeat(stream, instant_ms(at, "the parameter at"), wait=incoming.flag("wait"))
+def _heartbeat(name: str | None) -> Response:
+    pushes.heartbeat_call(name, request.args).give(services().engine)
     return Response(status=204)
 
 
 def _iri() -> str:
-    iri = request.args.get("iri")
-    if not iri:
-        raise HttpError(
-            400,
-            "the request does not say which stream: iri is missing",
-            code="parameter",
-            hint="Use /streams/{name}, or /streams?iri= with the stream's IRI.",
-        )
-    return iri
+    return pushes.stream_iri(request.args)

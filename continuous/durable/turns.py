@@ -159,8 +159,8 @@ class TurnQueue:
         if weight and weight + number > most:
             raise BackPressureError(f"{weight} elements wait for the engine, the limit is {most}")
 
-    def wait_durable(self) -> None:
-        """Return when everything accepted so far is in the journal.
+    def wait_durable(self, number: int) -> None:
+        """Return when the journal has everything up to a record.
 
         Raises:
             StoreUnwritableError: not now.
@@ -168,8 +168,8 @@ class TurnQueue:
         journal = self.journal
         if journal is not None:
             began = time.perf_counter()
-            if journal.log.durable < journal.log.last:
-                journal.log.wait(journal.log.last)
+            if journal.log.durable < number:
+                journal.log.wait(number)
             self.stages.log.noted.append(time.perf_counter() - began)
 
     # --- the turn at work -----------------------------------------------------------------------

@@ -240,10 +240,11 @@ class StreamService:
                 if state.dropped_for_good or state.derived_from is not None:
                     continue  # dropped, or made by a query now, while the body was read
                 receipt, turn = acceptor.push(state, decoded, partial=partial, key=key, position=position)
+                number = turns.order
             break
         if turn is not None:
             parts.sequencer.drain()
-        answer = self._answer(receipt, durable=durable)
+        answer = self._answer(receipt, number, durable=durable)
         if wait and turn is not None:
             turns.wait(turn, timeout)
             self._wait_for_pending(state.iri, timeout)
@@ -255,8 +256,8 @@ class StreamService:
         with self.parts.turns.lock:
             return None if state is None else self.parts.acceptor.receipts.positions.get((state.iri, source))
 
-    def _answer(self, receipt: PushReceipt, *, durable: bool) -> dict[str, Any]:
-        """The JSON answer of a push; ``bad`` only for a partial one."""
+    def _answer(self, receipt: PushReceipt, number: int, *, durable: bool) -> dict[str, Any]:
+        """The JSON answer of a push whose record has a number; ``bad`` only for a partial one."""
         turns = self.parts.turns
         answer = receipt._asdict()
         if receipt.bad is None:
@@ -264,7 +265,7 @@ class StreamService:
         else:
             answer["bad"] = [element.to_json() for element in receipt.bad]
         if durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
-            turns.wait_durable()
+            turns.wait_durable(number)
         else:
             answer["durable"] = False
         return answer
@@ -305,7 +306,7 @@ class StreamService:
                     turn = self.parts.acceptor.heartbeat(state, at_ms)
                     break
         self.parts.sequencer.drain()
-        self.parts.turns.wait_durable()
+        self.parts.turns.wait_durable(turn.number)
         if wait:
             self.parts.turns.wait(turn, 60.0)
 

@@ -170,4 +170,4 @@ class Fetcher:
         turn = self._turns.submit(SourceTurn(source, value, stale, since), "source", **members)
         if self._threads.beside:
             self._turns.wait(turn)
-        self._turns.wait_durable()
+        self._turns.wait_durable(turn.number)

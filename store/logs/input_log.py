@@ -4,7 +4,8 @@
     folder/0000000000000000<n+1>.log   records n+1 ...      the number is that of the first record
 
 Records are collected in memory and written by whoever waits first (group commit): everything collected by
-then shares one write and one fsync. A record is whole or absent; a tail torn by a crash is put aside when
+then shares one write and one fsync. Who waits alone syncs at once; where several wait, the next ones to come
+are waited for a moment. A record is whole or absent; a tail torn by a crash is put aside when
 the log is opened, and said so, but only where nothing shows that it was durable. A failed write leaves the
 file as it was and the records in memory, to be written when there is space again; until then the log says
 that it cannot be written.
@@ -59,8 +60,9 @@ class SegmentedLog:
 
         Args:
             folder: holds the files; made when it is not there.
-            sync: ``always`` is one fsync per group at once, ``interval`` one per ``interval_ms`` at most,
-                ``off`` leaves it to the operating system: a killed process loses nothing, a power cut may.
+            sync: ``always`` is one fsync per group at once, ``interval`` waits until there are as many
+                records as the last group had, at most ``interval_ms`` from one fsync to the next, ``off``
+                leaves it to the operating system: a killed process loses nothing, a power cut may.
             interval_ms: see above.
             segment_bytes: a file that has grown so large is followed by a new one.
             marked: what is durable is noted beside the folder, unless ``sync`` is ``off``: a log that lacks
@@ -78,7 +80,12 @@ class SegmentedLog:
         self._segment_bytes = segment_bytes
         self._aside = aside or folder / "damaged"
         self._reached = reached
-        self._state = threading.Condition()
+        lock = threading.Lock()
+        self._state = threading.Condition(lock)
+        # Whoever writes the next group waits for it to be as large as the last one.
+        self._gathered = threading.Condition(lock)
+        self._expected = 1
+        self._gathering = False
         self._waiting: list[bytes] = []
         self.waiting_bytes = 0
         self._writing = False
@@ -179,6 +186,8 @@ class SegmentedLog:
                 HEAD.pack(len(payload), zlib.crc32(payload, number & 0xFFFFFFFF), number) + payload
             )
             self.waiting_bytes += HEAD.size + len(payload)
+            if self._gathering and len(self._waiting) >= self._expected:
+                self._gathered.notify()
         return number
 
     def wait(self, number: int) -> None:
@@ -220,12 +229,12 @@ class SegmentedLog:
 
     def _write_group(self) -> None:
         """Only one thread at a time is here."""
-        pause = self._synced_at + self._interval_s - time.monotonic()
-        if self._sync == "interval" and pause > 0:
-            time.sleep(pause)
         with self._state:
+            if self._sync == "interval" and len(self._waiting) < self._expected:
+                self._gather()
             group, self._waiting = self._waiting, []
             last = self.last
+            self._expected = len(group)
         try:
             if self._torn:
                 self._cut_torn()
@@ -259,6 +268,14 @@ class SegmentedLog:
             self.waiting_bytes -= written
         if self._length >= self._segment_bytes:
             self._begin_segment(last + 1)
+
+    def _gather(self) -> None:
+        """Wait for as many records as the last group had: those who waited for it may come again."""
+        until = self._synced_at + self._interval_s
+        self._gathering = True
+        while len(self._waiting) < self._expected and (pause := until - time.monotonic()) > 0:
+            self._gathered.wait(pause)
+        self._gathering = False
 
     def _cut_torn(self) -> None:
         """Leave the file as it was before a write that failed; its pages may be anything then."""
