@@ -4,8 +4,8 @@
     folder/0000000000000000<n+1>.log   records n+1 ...      the number is that of the first record
 
 Records are collected in memory and written by whoever waits first (group commit): everything collected by
-then shares one write and one fsync. Who waits alone syncs at once; where several wait, the next ones to come
-are waited for a moment. A record is whole or absent; a tail torn by a crash is put aside when
+then shares one write and one fsync. Who waits alone syncs at once; where several wait, half as many are
+waited for a moment. A record is whole or absent; a tail torn by a crash is put aside when
 the log is opened, and said so, but only where nothing shows that it was durable. A failed write leaves the
 file as it was and the records in memory, to be written when there is space again; until then the log says
 that it cannot be written.
@@ -60,9 +60,9 @@ class SegmentedLog:
 
         Args:
             folder: holds the files; made when it is not there.
-            sync: ``always`` is one fsync per group at once, ``interval`` waits until there are as many
-                records as the last group had, at most ``interval_ms`` from one fsync to the next, ``off``
-                leaves it to the operating system: a killed process loses nothing, a power cut may.
+            sync: ``always`` is one fsync per group at once; ``interval`` waits for half as many records as
+                waited before, at most ``interval_ms`` from one fsync to the next; ``off`` leaves it to the
+                operating system: a killed process loses nothing, a power cut may.
             interval_ms: see above.
             segment_bytes: a file that has grown so large is followed by a new one.
             marked: what is durable is noted beside the folder, unless ``sync`` is ``off``: a log that lacks
@@ -82,7 +82,7 @@ class SegmentedLog:
         self._reached = reached
         lock = threading.Lock()
         self._state = threading.Condition(lock)
-        # Whoever writes the next group waits for it to be as large as the last one.
+        # Whoever writes the next group waits until it has so many records.
         self._gathered = threading.Condition(lock)
         self._expected = 1
         self._gathering = False
@@ -234,7 +234,6 @@ class SegmentedLog:
                 self._gather()
             group, self._waiting = self._waiting, []
             last = self.last
-            self._expected = len(group)
         try:
             if self._torn:
                 self._cut_torn()
@@ -266,11 +265,13 @@ class SegmentedLog:
             self._note_durable(last)
             self.durable = last
             self.waiting_bytes -= written
+            # While one half of those who push is written, the other half can get ready.
+            self._expected = (len(group) + len(self._waiting)) // 2
         if self._length >= self._segment_bytes:
             self._begin_segment(last + 1)
 
     def _gather(self) -> None:
-        """Wait for as many records as the last group had: those who waited for it may come again."""
+        """Wait a moment for others: those who waited for the last group may come again."""
         until = self._synced_at + self._interval_s
         self._gathering = True
         while len(self._waiting) < self._expected and (pause := until - time.monotonic()) > 0:

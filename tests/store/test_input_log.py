@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,7 @@ def test_many_threads_share_syncs_and_each_waits_for_its_own(
 
     def counted(file: int) -> None:
         syncs[0] += 1
+        time.sleep(0.002)  # as a disk takes; one in memory is through before anybody else comes
         original(file)
 
     monkeypatch.setattr(input_log.os, "fdatasync", counted)
