@@ -52,6 +52,15 @@ def duration_ms(context: Context, text: s.DurationText, what: str) -> int:
     if nanoseconds > GREATEST_MS * 10**6:
         context.fault(f"{what} of {written} is longer than the {GREATEST_MS} ms that can be counted", text.at)
         return 1
+    if written.isdigit():
+        iso = context.dialect == "rspql"
+        meant, as_is = (
+            (f"PT{written}S", f"PT{int(written) / 1000:g}S") if iso else (f"{written}s", f"{written}ms")
+        )
+        context.warn(
+            f"{what} of {written} has no unit, so it is {written} ms: "
+            f"write {meant} for seconds, or {as_is} if milliseconds are meant."
+        )
     milliseconds, rest = divmod(nanoseconds, 10**6)
     if rest:
         milliseconds += 1

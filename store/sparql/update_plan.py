@@ -14,6 +14,7 @@ from ..changes.apply import Functions
 from ..errors import QueryTextError
 from ..hosts import AllowedHosts
 from .guard import Inspection, TextLimits, check_length, check_services, inspect_text
+from .scopes import check_scopes
 from .text_errors import text_error
 from .tokens import excerpt_at, line_and_column, tokens
 from .update_text import Data, Load, Modify, UpdateOperation, split_update
@@ -81,6 +82,9 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
             own = inspect_text(request.text[operation.start : operation.end], limits)
             prologue = operation.prologue
             check_services(own, hosts, partial(scratch.iri_text, prologue))
+        if isinstance(operation.action, Modify):
+            where = operation.action.where
+            check_scopes(where.text, request.text, where.start)
         if isinstance(operation.action, Load) and not operation.action.silent:
             hosts.require(scratch.iri(operation.action.source, operation.prologue).value, "LOAD")
     return plan

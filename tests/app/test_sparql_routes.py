@@ -299,3 +299,14 @@ def test_read_only_refuses_what_writes(start_server: Start) -> None:
     problem_of(server.client.put("/queries/q", content="ASK {}", headers={"Content-Type": "text/plain"}), 403)
     problem_of(server.client.post("/streams/s", content="", headers=turtle), 403)
     assert server.query("ASK {}").status_code == 200
+
+
+@pytest.mark.parametrize("heavy", ["", "# heavy\n{ ?a ?b ?c } { ?d ?e ?f } { ?g ?h ?i } { ?j ?k ?l } "])
+def test_an_alias_that_is_in_scope_is_refused_in_the_server_and_in_a_worker(
+    server: LiveServer, heavy: str
+) -> None:
+    answer = server.query(f"SELECT (MAX(?t) AS ?t) {{ {heavy} ?s ?p ?t }}")
+    problem = problem_of(answer, 400)
+    assert (problem["line"], problem["column"]) == (1, 20)
+    assert "already used" in problem["detail"]
+    assert problem["hint"] == "Choose another name."

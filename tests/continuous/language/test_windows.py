@@ -93,6 +93,26 @@ def test_parts_of_a_millisecond_are_rounded_up_with_a_warning(duration: str, mil
     assert [warning for warning in query.warnings if "rounded up" in warning]
 
 
+@pytest.mark.parametrize(
+    ("window", "dialect", "told"),
+    [
+        (
+            "[RANGE 5]",
+            "cqels",
+            "the window width of 5 has no unit, so it is 5 ms: write 5s for seconds, or 5ms",
+        ),
+        ("[RANGE 10s SLIDE 2]", "cqels", "the window slide of 2 has no unit"),
+        ("[RANGE 10 STEP PT2S]", "rspql", "write PT10S for seconds, or PT0.01S"),
+        ("[RANGE 30 STEP 2s]", "csparql", "write 30s for seconds, or 30ms"),
+    ],
+)
+def test_a_duration_without_a_unit_is_milliseconds_with_a_warning(
+    window: str, dialect: str, told: str
+) -> None:
+    query = with_window(window, dialect)
+    assert len([warning for warning in query.warnings if told in warning]) == 1
+
+
 @pytest.mark.parametrize("duration", ["P1Y", "P1M", "P", "PT", '"soon"', "10 weeks", "-5s"])
 def test_what_is_no_duration_is_refused(duration: str) -> None:
     with pytest.raises(QueryTextError):
