@@ -34,7 +34,7 @@ from .answer import (
 from .columns import with_ordered_columns
 from .extensions import FOR_WORKERS, Extended, extended, functions_of, is_extended
 from .processes import Process, Processes
-from .query_faults import refuse_aliases, told_better
+from .query_faults import refuse_unchecked, told_better
 from .workers import WorkerPool
 
 
@@ -94,7 +94,7 @@ class SparqlEndpoint:
         if text is None:
             text = query_text(call, settings)
         scope = scope_of(call, settings)
-        refuse_aliases(text, settings.base_iri)
+        refuse_unchecked(text, settings.base_iri)
         asked = extended(text, settings.base_iri) if is_extended(text) else None
         quads = self.quads()
         heavy = not admission.is_light(text, quads) or text in self.slow_texts.texts

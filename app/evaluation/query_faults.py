@@ -2,7 +2,8 @@
 
 The store's parser tries every way to go on and names the place where the last one ended; ours names the
 token that is wrong, what it should be, and lists independent faults together. It reads a text only when the
-store has refused it, or when the store would take a name in HAVING for a variable without a value.
+store has refused it, when it breaks a rule about scopes (store/sparql/scopes.py), or when the store would
+take a name in HAVING for a variable without a value.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 
 from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import QuadrillError, QueryTextError
+from quadrill.store.sparql.scopes import check_scopes, may_break_scopes
 
 _HAVING = re.compile("having", re.IGNORECASE)
 
@@ -37,14 +39,18 @@ def told_better(text: str, base_iri: str) -> Iterator[None]:
         raise found from refused
 
 
-def refuse_aliases(text: str, base_iri: str) -> None:
-    """Refuse a query whose HAVING names a SELECT alias, as continuous queries may.
+def refuse_unchecked(text: str, base_iri: str) -> None:
+    """Refuse a query that the store would take although SPARQL's rules about scopes forbid it.
 
-    In SPARQL that is a variable without a value: the store would answer with no rows.
+    So is one whose HAVING names a SELECT alias, as continuous queries may. In SPARQL that is a variable
+    without a value: the store would answer with no rows.
 
     Raises:
-        QueryTextError: it does.
+        QueryTextError: it is such a one.
     """
+    if may_break_scopes(text):
+        with told_better(text, base_iri):
+            check_scopes(text)
     if _HAVING.search(text) is None:
         return
     try:

@@ -35,7 +35,6 @@ from ..hosts import AllowedHosts
 from ..terms import Solution, Term
 from ..threads import with_big_stack
 from .guard import TextFacts, TextLimits, check_services, inspect_text
-from .scopes import check_scopes
 from .text_errors import text_error
 from .update_text import query_prologue
 
@@ -210,10 +209,7 @@ class Querier:
             NetworkRefusedError: SERVICE names a host that is not allowed.
             QueryFailedError: evaluation failed at once.
         """
-        facts = request.judged
-        if facts is None:
-            facts = inspect_text(request.text, self._limits)
-            check_scopes(request.text)
+        facts = request.judged or inspect_text(request.text, self._limits)
         if facts.services:
             prologue = query_prologue(request.text)
             check_services(facts, self._hosts, lambda token: self._iri(token, prologue, request))

@@ -34,6 +34,8 @@ _CHOOSE = "Choose another name."
 def check_scopes(text: str, whole: str | None = None, start: int = 0) -> None:
     """Refuse a query, or the WHERE part of an update, that breaks one of the rules.
 
+    Queries are checked where clients send them, since those that the program writes break none.
+
     Args:
         text: what is read.
         whole: the text that it was cut out of, where places are told.

@@ -57,12 +57,12 @@ def store() -> QuadStore:
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_breaks_a_rule_is_refused_at_its_place_as_in_continuous_queries(
-    text: str, store: QuadStore
+    text: str,
 ) -> None:
     with pytest.raises(QueryTextError) as ours:
         parse(text, dialect="sparql", base_iri="http://b/")
     with pytest.raises(QueryTextError) as found:
-        store.solutions(text)
+        check_scopes(text)
     assert found.value.hint
     assert found.value.excerpt is not None
     if (place := REFUSED[text]) is not None:
@@ -71,6 +71,7 @@ def test_what_breaks_a_rule_is_refused_at_its_place_as_in_continuous_queries(
 
 @pytest.mark.parametrize("text", RIGHT)
 def test_what_breaks_none_is_answered(text: str, store: QuadStore) -> None:
+    check_scopes(text)
     with store.query(text):
         pass
 
