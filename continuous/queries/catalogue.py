@@ -77,7 +77,7 @@ class Pending:
         inputs: what arrived since its registration.
         elements: how many elements these have.
         problem: why it cannot begin.
-        running: the query itself, where it only waits for a table that is read anew.
+        running: the query itself, where it only waits for a table that is read anew, since ``turn``.
         start: the event time from which retained elements come first.
         repeats: they were evaluated before.
     """
@@ -92,6 +92,7 @@ class Pending:
     elements: int = 0
     problem: LimitError | None = None
     running: RunningQuery | None = None
+    turn: int = 0
     start: int | None = None
     repeats: bool = False
     since: float = field(default_factory=time.monotonic)

@@ -64,9 +64,10 @@ class Attachments:
         pending.running, pending.start, pending.repeats = running, start, replay_from is not None
         if replay_from is not None:
             self._streams.forget_failed(running.name, replay_from)
-        if running.statics is None or running.statics.known():
+        if running.statics is None or running.statics.known(self._turns.version_to_read(running.name)):
             return self._begin(running, pending)
         # The rows of a static part are read anew just now: the query begins in the turn that has them.
+        pending.turn = self._turns.number
         self._router.reserve(pending)
         entry = self._catalogue.find(running.name)
         if entry is not None:
@@ -78,6 +79,8 @@ class Attachments:
         for pending in list(self._router.pending.values()):
             running = pending.running
             if running is not None and running.statics is not None and running.statics.known():
+                version = running.statics.steps.frontier.version
+                self._turns.note_of_turn("seen", turn=pending.turn, query=running.name, version=version)
                 self.end_waiting(running.name)
                 self._begin(running, pending)
 

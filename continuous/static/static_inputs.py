@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from quadrill.store.errors import LimitError
@@ -73,6 +74,9 @@ class StaticInputs:
         self._held_because: dict[int, str] = {}
         self.arrangements: dict[int, list[Lookup | SharedArrangement]] = {}
         self.begun = False
+        # The least version to begin at, and what looked up parts have taken since the query waits for it.
+        self._least: int | None = None
+        self._passed: dict[int, TableChange] = {}
 
     def open(self) -> None:
         """Find the tables of all parts or make them, as `open_next` does; none is looked up."""
@@ -142,18 +146,21 @@ class StaticInputs:
         self.arrangements.setdefault(place, []).append(made)
         return made
 
+    def _looks(self) -> list[Lookup | SharedArrangement]:
+        return list(chain.from_iterable(self.arrangements.values()))
+
     def look_away(self) -> None:
         """No join looks into shared rows any more: others evaluate the query."""
-        for each in [each for found in self.arrangements.values() for each in found]:
+        for each in self._looks():
             each.detach()
         self.arrangements = {}
 
     def look_again(self) -> Changes:
-        """A query that had begun has new joins: all rows of the parts that these do not look into."""
+        """A query begins, or has new joins: all rows of the parts that these do not look into."""
         for place, found in self.arrangements.items():
             for each in found:
-                assert isinstance(each, SharedArrangement)
-                each.attach(self.steps.untaken(place).delta)
+                if isinstance(each, SharedArrangement):
+                    each.attach(self.steps.untaken(place).delta)
         return self.as_taken(but=self.arrangements)
 
     def abandon(self) -> None:
@@ -165,7 +172,7 @@ class StaticInputs:
 
     def stop(self) -> None:
         """The query has failed: it takes no steps any more, its description still tells of the tables."""
-        for each in [each for found in self.arrangements.values() for each in found]:
+        for each in self._looks():
             each.detach()
         for table in self.tables:
             if self.steps in table.readers:
@@ -194,7 +201,7 @@ class StaticInputs:
     def as_taken(self, but: Collection[int] = ()) -> Changes:
         """All rows of the parts that follow the store as the query has taken them, ``but`` of some places."""
         return {
-            place: TableChange(difference(table.rows, self.steps.untaken(place).delta))
+            place: TableChange(difference(table.rows, self.steps.untaken(place).delta), table.listed)
             for place, table in enumerate(self.tables)
             if table.follows and place not in but
         }
@@ -249,30 +256,39 @@ class StaticInputs:
 
     # --- moving on ------------------------------------------------------------------------------
 
-    def known(self) -> bool:
-        """True when the query can `begin` in this turn; False while rows are being read anew."""
+    def known(self, at: int | None = None) -> bool:
+        """True when the query can `begin`: at ``at``, the version of the turn, or the first one that can be.
+
+        While rows are read anew, what tables take waits as steps: however many large commits come, it begins
+        at the version that was read.
+        """
         if self.begun or self._registry is None:
             return True
-        tables = [table for table in self.tables if table.follows]
-        for table in tables:
-            self._registry.bring_up(table)
-        return all(table.behind is None for table in tables)
+        steps = self.steps
+        if self._least is None:
+            followed = [table for table in self.tables if table.follows]
+            for table in followed:
+                self._registry.bring_up(table)
+            self._least = steps.turn.version if at is None else at
+            for each in self._looks():
+                if isinstance(each, Lookup):
+                    each.attach()
+            for table in followed:
+                if steps not in table.readers:
+                    table.readers.append(steps)
+                if table.behind is not None:
+                    steps.fell_behind(table, table.behind)
+        for step in steps.ready():
+            for place in self.looked_up.keys() & step.changes.keys():
+                self._passed[place] = self._passed.get(place, TableChange({})).then(step.changes[place])
+        return steps.frontier.version >= self._least
 
     def begin(self) -> Changes:
-        """The query begins in this turn, when all is `known`: all rows of the parts that it holds."""
+        """The query begins in this turn, when it is `known`: all rows of the parts that it holds."""
         assert self._registry is not None
         assert self.known(), "the rows of a static part are read anew"
-        changes: dict[int, TableChange] = {}
-        for place, table in enumerate(self.tables):
-            if not table.follows:
-                continue
-            if place not in self.arrangements and table.is_held:
-                changes[place] = TableChange(dict(table.rows), table.listed)
-            for each in self.arrangements.get(place, ()):
-                each.attach()
-            if self.steps not in table.readers:
-                table.readers.append(self.steps)
-        if self.follows or not self.tables:
+        changes = {**self.look_again(), **self._passed}
+        if (self.follows or not self.tables) and self.steps.is_quiet:
             self.steps.begin()
         self.begun = True
         return changes

@@ -160,6 +160,11 @@ class Table(SharedRows):
         self.users = 0
         self.ready = threading.Event()
 
+    @property
+    def is_awaited(self) -> bool:
+        """True while its rows are read anew for a query that reads them."""
+        return self.live and (self.blind or self.behind is not None)
+
     def begin_at(self, version: int, fresh: Delta, listed: Sequence[Solution] | None) -> None:
         """Have all rows at a version, as `encode` gives them."""
         self.load(fresh, listed)

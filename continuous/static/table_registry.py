@@ -93,7 +93,7 @@ class TableRegistry:
     @property
     def is_behind(self) -> bool:
         """True while the rows of some table that a query reads are read anew."""
-        return any(table.live and (table.blind or table.behind is not None) for table in self.tables())
+        return any(table.is_awaited for table in self.tables())
 
     def settle(self, seconds: float) -> None:
         """Wait until rows that are read anew have taken their turn, for so long at most."""
@@ -175,8 +175,7 @@ class TableRegistry:
             self._tables[key] = table
         return table
 
-    @staticmethod
-    def _wait_for(table: Table) -> None:
+    def _wait_for(self, table: Table) -> None:
         """Another query is reading the rows for the first time, or they are read anew."""
         until = time.monotonic() + _READY_S
         progress = active()
@@ -184,7 +183,8 @@ class TableRegistry:
         while not known and time.monotonic() < until:
             progress.check()
             known = table.ready.wait(_POLL_S)
-        while known and table.live and (table.blind or table.behind is not None) and table.problem is None:
+        replayed = self.commits.replay is not None  # the turn in which they are there comes later
+        while known and not replayed and table.is_awaited and table.problem is None:
             progress.check()
             time.sleep(_POLL_S)
             known = time.monotonic() < until

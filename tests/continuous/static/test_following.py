@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -309,3 +311,69 @@ def test_commits_before_the_first_event_reach_every_query_of_a_table(one: Bench)
     one.push(2, "b")
     for name in "pqr":
         assert [rows for _, _, rows in told(one.engine, name)] == [["2", "3"], ["4"]]
+
+
+TWO = (
+    "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } { SELECT ?x ?l { ?x :label ?l } } "
+    "OPTIONAL { SELECT ?x (COUNT(*) AS ?n) { ?x :kind ?k } GROUP BY ?x } }"
+)
+OVERTAKEN = {
+    "one": LABELLED,
+    "two": TWO,
+    "beside-looked-up": "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :label ?l ; :kind ?k }",
+    "plain": "SELECT ?x ?l WHERE { ?x :label ?l }",
+    "ordered": "SELECT ?x ?l WHERE { ?x :label ?l } ORDER BY ?l LIMIT 1000",
+}
+
+
+@pytest.mark.parametrize("kind", OVERTAKEN)
+def test_a_query_begins_although_a_large_commit_comes_in_each_reading(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    number = 0
+    labels_at: dict[int, set[str]] = {0: set()}
+    committing = threading.Lock()
+    with bench(static_limits=StaticLimits(keys=3, quick_s=0), threaded=True) as one:
+        recomputer = one.engine.parts.statics.recomputer
+        read = recomputer.read
+
+        def commit(labels: int) -> None:
+            with committing:
+                version = one.store.version
+                new = [f"{version}-{each}" for each in range(labels)]
+                labels_at[version + 1] = labels_at[version].union(new)
+                quads = [quad("a", each) for each in new]
+                kinds = [Quad(each.subject, NamedNode(E + "kind"), each.object) for each in quads]
+                one.store.apply(add=quads + kinds)
+
+        def overtaken(*given: Any, **options: Any) -> Any:
+            """A writer commits something large while the rows are read."""
+            nonlocal number
+            swap = read(*given, **options)
+            if number < 40:
+                number += 1
+                commit(10)
+            return swap
+
+        monkeypatch.setattr(recomputer, "read", overtaken)
+        commit(1)
+        one.register("q", OVERTAKEN[kind], output="changes")
+        waited = time.monotonic() + 10
+        while one.engine.describe("q")["state"] != "running":
+            assert number < 40 and time.monotonic() < waited, "it does not wait for the writer to end"
+            time.sleep(0.001)
+        one.push(1, "a")
+        commit(1)
+        number = 40
+        one.engine.parts.statics.settle(10)
+        one.engine.sync()
+        changes = told(one.engine, "q")
+        versions = [version for _, version, _ in changes]
+        assert versions == sorted(versions)
+        rows: Counter[str] = Counter()
+        for place, (sign, version, found) in enumerate(changes):
+            rows.update(found) if sign == "insert" else rows.subtract(found)
+            if versions[place + 1 : place + 2] != [version]:
+                # The law: all rows are those of the version that the event carries.
+                assert set(+rows) == labels_at[version] and len(set((+rows).values())) == 1
+        assert versions[-1] == one.store.version

@@ -148,3 +148,43 @@ def test_a_paused_query_tells_after_a_checkpoint_and_a_crash_what_changed(tmp_pa
     life.engine.patch("q", {"state": "running"})
     assert short(life, "q") == [("insert", 1, 1), ("delete", 3, 1), ("insert", 3, 1)]
     life.stop()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("text", [NAMED, NAMED.replace("?n }", "?n OPTIONAL { ?x :also ?m } }")])
+def test_a_query_that_began_late_begins_there_again_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, text: str, shared: bool
+) -> None:
+    life = Life(tmp_path / "a", ManualClock(0), static_limits=StaticLimits(keys=2))
+    if shared:
+        life.register("p", text, output="changes")
+    make = life.engine.parts.make_evaluator
+    ask, asked = life.engine.parts.statics.recomputer.ask, []
+
+    def overtaken(*given: Any) -> Any:
+        made = make(*given)
+        update(life, names("a", *range(10)))
+        return made
+
+    monkeypatch.setattr(life.engine.parts.statics.recomputer, "ask", asked.append)
+    monkeypatch.setattr(life.engine.parts, "make_evaluator", overtaken)
+    life.register("q", text, output="changes")
+    assert life.engine.describe("q")["state"] == "materialising"
+    life.push(1_000, "a")
+    update(life, names("a", 20))
+    life.push(2_000, "b")
+    update(life, names("b", *range(30, 40)))
+    monkeypatch.setattr(life.engine.parts.statics.recomputer, "ask", ask)
+    for tables in asked:
+        ask(tables)
+    life.push(3_000, "b", "c")
+    assert life.engine.describe("q")["state"] == "running"
+    before = life.told()
+    assert len(before["q"]) >= 2
+    life = life.crash()
+    assert life.told() == before
+    assert "another event" not in caplog.text
+    life.push(4_000, "b")
+    update(life, names("b", 50))
+    assert len(life.told()["q"]) > len(before["q"])
+    life.stop()
