@@ -8,40 +8,24 @@ import weakref
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
-from pyoxigraph import Literal, NamedNode
-
-from quadrill.store.dictionary import inline_id
-
-from ..algebra.nodes import Var
 from ..algebra.template import MEMBER, PARAMETERS, lift
 from ..evaluate.evaluator import weakly
-from ..evaluate.native import AnswerChange, IncrementalAnswer, NativeEvaluator
+from ..evaluate.native import AnswerChange, IncrementalAnswer
 from ..expressions.oxigraph import canonical
 from ..output.feed import Outbox
 from ..plan.plan_state import Encoded, PlanState
 from ..queries.running import RunningQuery
 from ..rows import EMPTY, Budget, Delta, IdRow, negate
-from ..static.table import Changes, StaticStep
+from ..static.table import Changes, StaticStep, TableChange
 from ..windows.reports import Evaluation
+from .members import Failures, Record, label_of, native_of, tables_of
 
 log = logging.getLogger("quadrill.continuous")
 
 _SUMMED = 8
 """The rows that so many members may make each are what all may make together, so that memory is bounded."""
-_INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
-
-Failures = list[tuple[RunningQuery, Exception]]
-"""The queries that failed in a group; whoever works with groups ends them."""
-
-
-class Record(NamedTuple):
-    """A plan's newest evaluation: how many there were, its step, and the version whose turn had come."""
-
-    number: int
-    step: Evaluation
-    passed: int
 
 
 class Seat:
@@ -49,16 +33,21 @@ class Seat:
 
     Whatever the evaluation would have left behind is worked out by `settle`, when somebody asks or before
     anything that it depends on changes.
+
+    Attributes:
+        unseen: the steps of static parts that the plan takes with the next evaluation.
     """
 
     def __init__(self, plan: CommonPlan, label: int, running: RunningQuery) -> None:
         self.plan = plan
+        self.unseen: list[StaticStep] = []
         self.budget = plan.budget
         self.label = label
         self.running = running
         self.native = native_of(running)
         self.seen = plan.record.number
-        # The last evaluation here, once it is evaluated elsewhere.
+        # The last evaluation here, if any, once it is evaluated elsewhere.
+        self._ended = False
         self._last: tuple[Evaluation, int] | None = None
 
     @property
@@ -71,25 +60,30 @@ class Seat:
         record, running = self.plan.record, self.running
         if record.number > self.seen:
             running.evaluations += record.number - self.seen
-            running.last_step, running.last_answer_id = record.step, None
+            running.last_step = record.step
+            if record.told > self.seen:
+                running.last_answer_id = None
             running.last_version = self.native.statics.steps.version_at(record.passed)
             self.seen = record.number
 
     def end(self) -> None:
-        """The plan evaluates the query no longer."""
+        """The plan evaluates the query no longer; what it has not seen is to be taken once more."""
         self.settle()
         if self.running.last_step is not None:
             self._last = (self.running.last_step, self.running.last_version)
+        self._ended = True
+        for step in reversed(self.unseen):
+            self.native.statics.steps.put_back(step)
 
     def shown_after(self, number: int) -> tuple[Evaluation, int] | None:
         """The newest evaluation that may be shown and its version, if later than that of a number.
 
         Called in any thread.
         """
-        if self._last is not None:
+        if self._ended:
             return self._last
         record = self.plan.shown
-        if record.number <= number:
+        if record.number <= number or record.step is None:
             return None
         return record.step, self.native.statics.steps.version_at(record.passed)
 
@@ -128,18 +122,21 @@ class CommonPlan:
         outbox: Outbox,
         failures: Failures,
     ) -> None:
-        """Make the plan for members that have been evaluated at the same instant; `add` lets them in.
+        """Make the plan for members evaluated last at the same instant, or never; `add` lets them in.
 
         ``contents`` are the windows as they were then; ``failures`` takes the members that cannot be told
         what follows. Raises QuadrillError when it cannot be planned.
         """
         self.template = template
         self._sample = sample = native_of(members[0])
-        assert members[0].last_step is not None
         self.record = self.shown = Record(0, members[0].last_step, sample.statics.steps.turn.version)
         self.seats: dict[int, Seat] = {}
         self._count = count(1)
-        self._everybody = members[0].prepared.output == "rstream"
+        self._output = members[0].prepared.output
+        self._on_commit = members[0].on_commit
+        # The members with unseen steps, and what these change in the parts that all have in common.
+        self._behind: dict[Seat, None] = {}
+        self._common_unseen: list[Changes] = []
         self._outbox = outbox
         self._failures = failures
         self._announced = False
@@ -175,17 +172,22 @@ class CommonPlan:
         for place, change in sample.statics.as_taken().items():
             if place in self._common:
                 self.state.take(names[place], change.delta)
-        self.step(self.record.step.at, [(key, self.state.copy_of(content)) for key, content in contents])
+        if self.record.step is not None:
+            held = [(key, self.state.copy_of(content)) for key, content in contents]
+            self.step(self.record.step.at, held)
 
     # --- members ----------------------------------------------------------------------------------
 
     def fits(self, running: RunningQuery) -> bool:
         """True when a query of the template was evaluated when these were and has the same common tables."""
         mine, theirs = tables_of(self._sample), tables_of(native_of(running))
+        seats = [running.seat] if isinstance(running.seat, Seat) else []
         return (
-            running.last_step is not None
-            and running.last_step.at == self.record.step.at
+            running.evaluated_at == (None if self.record.step is None else self.record.step.at)
             and all(mine[place] == theirs[place] for place in self._common)
+            and not any(
+                plan._behind or plan._common_unseen for plan in (self, *(each.plan for each in seats))
+            )
         )
 
     def add(self, joining: Sequence[RunningQuery], contents: Encoded) -> Sequence[Seat]:
@@ -193,22 +195,31 @@ class CommonPlan:
         varying = self._differing(joining)
         if not varying <= set(self.varying):
             self._widen(varying, contents)
-        seats = [Seat(self, _label(next(self._count)), running) for running in joining]
+        answers = [_answer_of(running) for running in joining]
+        seats = [Seat(self, label_of(next(self._count)), running) for running in joining]
         self._enter(seats)
-        if not all(self._answers[seat.label].equals(seat.native.answer) for seat in seats):
+        pairs = zip(seats, answers, strict=True) if self.record.step is not None else ()
+        if not all(self._answers[seat.label].equals(answer) for seat, answer in pairs):
             log.error("queries that differ in constants stay alone: together they would answer otherwise")
             self._leave(seats)
             return ()
-        for seat in seats:
+        for seat, answer in zip(seats, answers, strict=True):
+            before = seat.running.seat
+            if isinstance(before, Seat):
+                before.end()
+                answer.settle()
+                del before.plan.seats[before.label]
+            else:
+                seat.native.sleep()
             self.seats[seat.label] = seat
             seat.running.seat = seat
-            seat.native.sleep()
             seat.running.answered_by(self._answer(seat.label))
         return seats
 
     def remove(self, seat: Seat) -> None:
         """A member leaves; when this fails the plan is of no use any more."""
         del self.seats[seat.label]
+        self._behind.pop(seat, None)
         seat.end()
         self._leave([seat])
         # One stands for all: who ends lets go of its static parts.
@@ -269,36 +280,54 @@ class CommonPlan:
                     self._take_labelled(place, seat, change.delta if weight > 0 else negate(change.delta))
         rows = {(seat.label, *self._constants[seat.label]): weight for seat in seats}
         self.state.take(PARAMETERS, rows)
-        self.step(self.record.step.at, ())
+        if self.record.step is not None:
+            self.step(self.record.step.at, ())
 
     # --- steps ------------------------------------------------------------------------------------
 
     def evaluate(self, step: Evaluation, now_ms: int, contents: Encoded) -> None:
         """One evaluation of all members; the plan is of no use any more when this fails."""
+        self._take_unseen()
         told: Mapping[int, AnswerChange | None] = self.step(step.at, contents)
-        if self._everybody:
+        self._have_seen()
+        # ASK tells its first answer, too.
+        if self._output == "rstream" or (self.record.step is None and self._sample.query.form == "ask"):
             told = {**dict.fromkeys(self.seats), **told}
-        self._tell(told, step, now_ms, self.record.number + 1)
-        self.record = Record(self.record.number + 1, step, self._sample.statics.steps.turn.version)
+        number = self.record.number + 1
+        self._tell(told, step, now_ms, number)
+        corrected = self.record.told if step.revises else number
+        self.record = Record(number, step, self._sample.statics.steps.turn.version, corrected)
         if not self._announced:
             self._announced = True
             self._outbox.when_shown(self._show)
 
-    def take_steps(self, steps: Mapping[Seat, StaticStep], at: int, now_ms: int) -> None:
+    def take_steps(self, steps: Mapping[Seat, StaticStep], at: int | None, now_ms: int) -> None:
         """Static parts of some members move to one version; no use any more when this fails."""
-        changed: list[Seat] = []
-        common = True
-        for seat, step in steps.items():
-            if self._take(seat, step.changes, common=common):
-                changed.append(seat)
-            common = False
+        changed = [
+            seat for seat, step in steps.items() if any(self._matters(*each) for each in step.changes.items())
+        ]
         if not changed:
             return
-        told = self.step(at, ())
+        self._common_unseen.append(next(iter(steps.values())).changes)
         for seat in changed:
-            seat.running.static.note(now_ms, "trigger", changed=True)
-        changes = {seat.label: told.get(seat.label) for seat in changed}
-        self._tell(changes, Evaluation(at, "tick"), now_ms, self.record.number)
+            seat.unseen.append(steps[seat])
+            self._behind[seat] = None
+        begun, told = self.record.step is not None, None
+        if not begun or (self._on_commit and at is not None):
+            self._take_unseen()
+            try:
+                told = self.step(at, ()) if begun and at is not None else None
+            finally:
+                # When it fails, whoever gave the steps puts them back.
+                self._have_seen()
+        for seat in changed:
+            static = seat.running.static
+            static.note(now_ms, "trigger", changed=True)
+            if seat.unseen and static.unseen_from is None:
+                static.unseen_from = steps[seat].before
+        if told is not None and at is not None:
+            changes = {seat.label: told.get(seat.label) for seat in changed}
+            self._tell(changes, Evaluation(at, "tick"), now_ms, self.record.number)
 
     def step(self, at: int, contents: Encoded) -> dict[int, AnswerChange]:
         """One transaction, which has the members' limits: what changed for whom, by their labels."""
@@ -322,21 +351,27 @@ class CommonPlan:
         """The answer of a member, behind a step that changed it so."""
         return self._answers[label].step(delta)
 
-    def _take(self, seat: Seat, changes: Changes, *, common: bool) -> bool:
-        """Take changes of a member's static parts into the next step; True when they can make a difference.
+    def _matters(self, place: int, change: TableChange) -> bool:
+        """True when a change of a static part can make a difference."""
+        return self.state.reads(self._names[place]) and bool(change.delta)
 
-        With ``common`` those of parts that are the same for all members too.
-        """
-        changed = False
-        for place, change in changes.items():
-            if place in self._labelled:
-                found = self._take_labelled(place, seat, change.delta)
-            elif common:
-                found = self.state.take(self._names[place], change.delta)
-            else:
-                found = self.state.reads(self._names[place]) and bool(change.delta)
-            changed = found or changed
-        return changed
+    def _take_unseen(self) -> None:
+        """Take what has changed in static parts into the next step."""
+        for changes in self._common_unseen:
+            for place in self._common & changes.keys():
+                self.state.take(self._names[place], changes[place].delta)
+        for seat in self._behind:
+            for step in seat.unseen:
+                for place in self._labelled & step.changes.keys():
+                    self._take_labelled(place, seat, step.changes[place].delta)
+
+    def _have_seen(self) -> None:
+        """The step has been taken."""
+        self._common_unseen.clear()
+        for seat in self._behind:
+            seat.unseen.clear()
+            seat.running.static.unseen_from = None
+        self._behind.clear()
 
     def _take_labelled(self, place: int, seat: Seat, delta: Delta) -> bool:
         names = [var.name for var in seat.native.statics.parts[place].vars]
@@ -370,21 +405,10 @@ class CommonPlan:
         self.shown = self.record
 
 
-def native_of(running: RunningQuery) -> NativeEvaluator:
-    """The evaluator of a query that is in a group, or may be."""
-    assert isinstance(running.evaluator, NativeEvaluator)
-    return running.evaluator
-
-
-def tables_of(native: NativeEvaluator) -> list[tuple[Hashable, tuple[Var, ...]]]:
-    """The tables of the static parts with their columns: queries with equal ones have the same rows there."""
-    statics = native.statics
-    return [(table, part.vars) for table, part in zip(statics.tables, statics.parts, strict=True)]
-
-
-def _label(number: int) -> int:
-    """The id that stands for a member in rows: a number is held inside its id."""
-    return inline_id(Literal(str(number), datatype=_INTEGER))
+def _answer_of(running: RunningQuery) -> IncrementalAnswer:
+    """What answers a query now."""
+    seat = running.seat
+    return seat.plan._answers[seat.label] if isinstance(seat, Seat) else native_of(running).answer
 
 
 def _let_go(release: Callable[[], None], close: Callable[[], object]) -> None:

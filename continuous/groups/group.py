@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeAlias
 
 from quadrill.store.errors import QuadrillError
 
@@ -14,7 +15,8 @@ from ..queries.running import RunningQuery
 from ..rows import Delta, IdRow
 from ..windows.encoded import NOTHING, EncodedContent, Taken, WindowKey
 from ..windows.reports import Evaluation, Skipped
-from .common_plan import CommonPlan, Failures, Seat, native_of, tables_of
+from .common_plan import CommonPlan, Seat
+from .members import Failures, in_common, native_of, template_of
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -27,6 +29,7 @@ class Group:
     Attributes:
         timeline: the time of all members.
         inputs: counts the elements taken.
+        evaluated_at: the instant of the last evaluation; None before the first.
         members: who is in it, in the order of joining, with the seats of those that have one.
     """
 
@@ -44,6 +47,7 @@ class Group:
         self.timeline = lead.timeline
         self.timeline.windows.detach()
         self.inputs = lead.inputs
+        self.evaluated_at = lead.evaluated_at
         self._windows: list[tuple[WindowKey, EncodedContent]] = self.timeline.windows.contents
         # What is being evaluated: the changes of the windows, taken once for all plans.
         self._taken: Sequence[Taken] = [NOTHING] * len(self._windows)
@@ -68,13 +72,17 @@ class Group:
 
     # --- members ----------------------------------------------------------------------------------
 
-    def add(self, joining: Sequence[RunningQuery]) -> None:
-        """Queries join whose timelines have become the same as the group's."""
-        for running in joining:
-            self._enter(running)
-        for template in dict.fromkeys(self._alone[running] for running in joining):
-            if template is not None and template not in self._banned:
-                self._unite(template)
+    def add(self, joining: Sequence[Cohort]) -> None:
+        """Queries join, and whole groups, whose timelines have become the same as this one's."""
+        for cohort in joining:
+            if isinstance(cohort, RunningQuery):
+                self._enter(cohort)
+                continue
+            self._plans += cohort._plans
+            self._banned |= cohort._banned
+            for running, seat in cohort.members.items():
+                self._enter(running, seat)
+        self._unite()
 
     def remove(self, running: RunningQuery, *, ended: bool = False) -> None:
         """A member goes on with a timeline of its own that holds the same, unless nobody asks for one."""
@@ -88,13 +96,14 @@ class Group:
         if self._leave_plan(running):
             self._wake(running)
 
-    def _enter(self, running: RunningQuery) -> None:
-        self.members[running] = None
-        self._is_alone(running)
+    def _enter(self, running: RunningQuery, seat: Seat | None = None) -> None:
+        self.members[running] = seat
+        if seat is None:
+            self._is_alone(running)
         running.enter_group(self.members, self.timeline, self.inputs)
 
     def _is_alone(self, running: RunningQuery) -> None:
-        template = self._alone[running] = _template(running) if self._common_plans else None
+        template = self._alone[running] = template_of(running) if self._common_plans else None
         if template is not None:
             self._alike.setdefault(template, {})[running] = None
 
@@ -105,21 +114,32 @@ class Group:
             if not self._alike[template]:
                 del self._alike[template]
 
-    def _unite(self, template: Hashable) -> None:
+    def _unite(self) -> None:
         """Members of a template get into common plans, those that can just now."""
-        ready = [
-            running
-            for running in self._alike.get(template, ())
-            if running.last_step is not None and running.static.settled
-        ]
-        for plan in [plan for plan in self._plans if plan.template == template]:
-            fitting = [running for running in ready if plan.fits(running)]
+        plans: dict[Hashable, list[CommonPlan]] = {}
+        for plan in self._plans:
+            plans.setdefault(plan.template, []).append(plan)
+        for template, found in plans.items():
+            for other in found[1:] if template not in self._banned else ():
+                members = [seat.running for seat in other.seats.values()]
+                if found[0] in self._plans and all(map(found[0].fits, members)):
+                    self._join(found[0], members)
+        for template in list(self._alike):
+            if template not in self._banned:
+                self._seat(template, plans.get(template, ()))
+
+    def _seat(self, template: Hashable, plans: Iterable[CommonPlan]) -> None:
+        """Those of a template that have plans of their own get into common ones, of which there are some."""
+        # Whose end is known already comes to it by itself.
+        ready = [each for each in self._alike[template] if each.static.settled and each.fate is None]
+        for plan in plans:
+            fitting = [running for running in ready if plan in self._plans and plan.fits(running)]
             if fitting:
                 self._join(plan, fitting)
                 ready = [running for running in ready if running in self._alone]
         alike: dict[Hashable, list[RunningQuery]] = {}
         for running in ready:
-            alike.setdefault(_in_common(running), []).append(running)
+            alike.setdefault(in_common(running), []).append(running)
         for members in alike.values():
             if len(members) == 1 or template in self._banned:
                 continue
@@ -142,7 +162,12 @@ class Group:
         if not seats:
             self._break_up(plan)
         for seat in seats:
-            self._is_not_alone(seat.running)
+            before = self.members[seat.running]
+            if before is None:
+                self._is_not_alone(seat.running)
+            elif not before.plan.seats and before.plan in self._plans:
+                self._plans.remove(before.plan)
+                before.plan.close()
             self.members[seat.running] = seat
 
     def _leave_plan(self, running: RunningQuery) -> bool:
@@ -190,11 +215,14 @@ class Group:
         self._alone_does(running, self._go_on)
 
     def _go_on(self, running: RunningQuery) -> None:
-        native, last = native_of(running), running.last_step
-        assert last is not None
+        native, last, seat = native_of(running), running.last_step, running.seat
         running.seat = None
         native.wake()
-        running.answered_by(native.go_on(last.at, self._contents()))
+        if last is not None:
+            running.answered_by(native.go_on(last.at, self._contents()))
+        if isinstance(seat, Seat) and seat.unseen:
+            seat.unseen.clear()
+            running.static.catch_up(held=False)
 
     def _alone_does(self, running: RunningQuery, work: Callable[[RunningQuery], None]) -> None:
         """Something is done for one member; nothing when it is none any more."""
@@ -235,6 +263,10 @@ class Group:
         for running in list(self._alone):
             self._alone_does(running, lambda each: each.evaluate(step, now_ms, self._contents()))
         self._taken = [NOTHING] * len(self._windows)
+        self.evaluated_at = step.at
+        if self._alike:
+            # What kept them from a common plan may be over.
+            self._unite()
 
     def _remove_since(self, before: int) -> None:
         """The members that failed since there were so many failures are none any more."""
@@ -269,8 +301,6 @@ class Group:
                 self._alone_does(running, lambda each: each.take_steps(now_ms))
 
     def _take_steps(self, plan: CommonPlan, seats: Sequence[Seat], now_ms: int) -> None:
-        at = self.timeline.instant
-        assert at is not None, "its members have been evaluated"
         left = {seat: seat.native.statics.steps.ready() for seat in seats}
         heads = {seat: step for seat, steps in left.items() if (step := next(steps, None)) is not None}
         while heads:
@@ -279,7 +309,7 @@ class Group:
             before = len(self._failures)
             try:
                 # A commit happens at the current instant.
-                plan.take_steps(now, at, now_ms)
+                plan.take_steps(now, self.timeline.instant, now_ms)
             except Exception:
                 left.clear()
                 for seat, step in heads.items():
@@ -292,6 +322,10 @@ class Group:
                     del heads[seat]
                 else:
                     heads[seat] = following
+
+
+Cohort: TypeAlias = RunningQuery | Group
+"""Those that one timeline is for."""
 
 
 class _Once:
@@ -308,31 +342,7 @@ class _Once:
 
     def before(self, taken: Delta | None = None) -> list[IdRow]:
         """See `HeldWindow.before`."""
-        return self._content.before(self._taken.keys if taken is None else taken)
-
-
-def _template(running: RunningQuery) -> Hashable | None:
-    """Equal for members that differ in constants alone; None for one that is to have a plan of its own."""
-    prepared, template = running.prepared, native_of(running).template
-    if (
-        template is None
-        or running.view is not None
-        or prepared.sources is not None
-        or prepared.query.form not in ("select", "ask")
-        or prepared.refresh != "trigger"
-    ):
-        return None
-    return template, prepared.output, prepared.non_empty, prepared.limits
-
-
-def _in_common(running: RunningQuery) -> Hashable:
-    """Equal for queries of a template that one plan can be made for just now."""
-    native = native_of(running)
-    assert running.last_step is not None
-    # The static parts whose rows may not differ between members.
-    parts = [
-        table
-        for part, table in zip(native.statics.parts, tables_of(native), strict=True)
-        if part.name not in native.skeleton.tables
-    ]
-    return running.last_step.at, tuple(parts)
+        if taken is None:
+            # Between two evaluations what has changed has not been taken from the window.
+            taken = self._taken.keys or self._content.untold
+        return self._content.before(taken)

@@ -1,8 +1,9 @@
 """Which queries have windows that are the same, and when they join a group.
 
-A query begins alone. What it has not seen is of no account any more when event time has passed its start by
-the width of its windows; from then on they hold what the windows of all such queries of the same shape hold,
-and it joins these. Queries that were given the same from the beginning join at their first evaluation.
+Queries of one shape that are registered between the same two inputs are given the same from the beginning:
+they are a group at once. What a later one has not seen is of no account any more when event time has passed
+its start by the width of its windows; from then on they hold what those of every such query of the shape
+hold, and it joins the first, with its whole group.
 """
 
 from __future__ import annotations
@@ -10,44 +11,63 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from heapq import heappop, heappush
 from itertools import count
+from typing import NamedTuple
 
 from ..evaluate.native import NativeEvaluator
 from ..inputs import NEVER
 from ..output.feed import Outbox
 from ..queries.running import RunningQuery
-from .common_plan import Failures
-from .group import Group
+from .group import Cohort, Group
+from .members import Failures
+
+
+class Joined(NamedTuple):
+    """A group takes inputs in the place of those who took them by themselves, or for others, so far."""
+
+    group: Group
+    instead_of: Sequence[Cohort]
 
 
 class GroupRegistry:
-    """The groups of one engine, and the queries that wait for joining one. Used in the loop only.
+    """The groups of one engine, and who waits for joining others. Used in the loop only.
 
     Attributes:
         failures: the queries that failed in groups, of which they are no members any more, until somebody
             takes them from here.
-        waiting: by stream the queries that wait, with the watermark at which the next of them may join.
+        waiting: by stream who waits, with the watermark at which the next of them may join.
     """
 
     def __init__(self, outbox: Outbox, *, common_plans: bool = True) -> None:
         """Make an empty registry; without ``common_plans`` every query has a plan of its own."""
         self._outbox = outbox
         self._common_plans = common_plans
-        # By the shape of their windows: a group, or the query that others of its shape may join.
-        self._first: dict[Hashable, Group | RunningQuery] = {}
-        self._shapes: dict[RunningQuery, Hashable] = {}
+        # By the shape of their windows, in the order of their beginnings; all but the first wait for it.
+        self._cohorts: dict[Hashable, dict[Cohort, None]] = {}
+        # The shape of each query, and who takes its inputs.
+        self._places: dict[RunningQuery, tuple[Hashable, Cohort]] = {}
         self.failures: Failures = []
-        self.waiting: dict[str, list[tuple[int, int, RunningQuery]]] = {}
+        self.waiting: dict[str, list[tuple[int, int, Hashable, Cohort]]] = {}
         self._count = count()
 
-    def enter(self, running: RunningQuery) -> None:
-        """A query takes inputs by itself and may join others of its shape."""
-        shape = _shape(running)
-        if shape is None or running in self._shapes:
-            return
-        self._shapes[running] = shape
-        if self._first.setdefault(shape, running) is not running:
-            # Looked at behind the next input.
-            self._wait(NEVER, running)
+    def enter(self, entering: Sequence[RunningQuery]) -> list[Joined]:
+        """Queries take inputs by themselves, and join those at once that stand where they do."""
+        joining: dict[tuple[Hashable, Cohort], list[Cohort]] = {}
+        for running in entering:
+            shape = _shape(running)
+            if shape is None or running in self._places:
+                continue
+            cohorts = self._cohorts.setdefault(shape, {})
+            found = [next(iter(cohorts)), next(reversed(cohorts))] if cohorts else []
+            same = next((each for each in found if _joins_at(running, each, 0) == 0), None)
+            if same is not None:
+                joining.setdefault((shape, same), []).append(running)
+                continue
+            cohorts[running] = None
+            self._places[running] = shape, running
+            if found:
+                # Looked at behind the next input.
+                self._wait(NEVER, shape, running)
+        return [self._gather(shape, into, cohorts) for (shape, into), cohorts in joining.items()]
 
     def leave(self, running: RunningQuery, *, ended: bool) -> Group | None:
         """A query is not to be with others: it takes inputs by itself, if it has not ended.
@@ -55,16 +75,18 @@ class GroupRegistry:
         Returns:
             The group that it was in when nobody is left there.
         """
-        group = self._group_of(running)
-        shape = self._shapes.pop(running, None)
-        if group is not None:
-            group.remove(running, ended=ended)
-            if group.members:
+        shape, cohort = self._places.pop(running, (None, running))
+        if isinstance(cohort, Group):
+            # One that has failed there is no member any more.
+            if running in cohort.members:
+                cohort.remove(running, ended=ended)
+            if cohort.members:
                 return None
-        elif self._first.get(shape) is not running:
-            return None
-        del self._first[shape]
-        return group
+        cohorts = self._cohorts.get(shape, {})
+        cohorts.pop(cohort, None)
+        if not cohorts:
+            self._cohorts.pop(shape, None)
+        return cohort if isinstance(cohort, Group) else None
 
     def set_apart(self, running: RunningQuery) -> None:
         """A query gets a plan of its own, for something that is not for others."""
@@ -83,58 +105,69 @@ class GroupRegistry:
             group.take_steps(theirs, now_ms)
         return alone
 
-    def join(self, stream: str, mark: int) -> list[tuple[Group, list[RunningQuery]]]:
-        """Behind an input that moved a stream's watermark: the groups that queries have joined."""
-        waiting, later = self.waiting[stream], []
-        joining: dict[Hashable, list[RunningQuery]] = {}
+    def join(self, stream: str, mark: int) -> list[Joined]:
+        """Behind an input that moved a stream's watermark: the groups that others have joined."""
+        waiting = self.waiting[stream]
+        later: list[tuple[int, Hashable, Cohort]] = []
+        joining: dict[Hashable, list[Cohort]] = {}
         while waiting and waiting[0][0] <= mark:
-            _, _, running = heappop(waiting)
-            at = self._joins_at(running, mark)
-            if at is not None and at <= mark:
-                joining.setdefault(self._shapes[running], []).append(running)
+            _, _, shape, cohort = heappop(waiting)
+            cohorts = self._cohorts.get(shape, {})
+            if cohort not in cohorts or cohort is next(iter(cohorts)):
+                continue
+            at = _joins_at(cohort, next(iter(cohorts)), mark)
+            if at == mark:
+                joining.setdefault(shape, []).append(cohort)
             elif at is not None:
-                later.append((at, running))
-        for at, running in later:
-            self._wait(at, running)
-        return [self._gather(shape, members) for shape, members in joining.items()]
+                later.append((at, shape, cohort))
+        for at, shape, cohort in later:
+            self._wait(at, shape, cohort)
+        firsts = {shape: next(iter(self._cohorts[shape])) for shape in joining}
+        return [self._gather(shape, firsts[shape], each) for shape, each in joining.items()]
 
     def _group_of(self, running: RunningQuery) -> Group | None:
-        group = None if running.companions is None else self._first[self._shapes[running]]
-        assert not isinstance(group, RunningQuery), "its group comes first"
-        return group
+        _, cohort = self._places.get(running, (None, None))
+        return cohort if isinstance(cohort, Group) else None
 
-    def _wait(self, at: int, running: RunningQuery) -> None:
-        stream = running.timeline.inputs.streams[0]
-        heappush(self.waiting.setdefault(stream, []), (at, next(self._count), running))
+    def _wait(self, at: int, shape: Hashable, cohort: Cohort) -> None:
+        stream = cohort.timeline.inputs.streams[0]
+        heappush(self.waiting.setdefault(stream, []), (at, next(self._count), shape, cohort))
 
-    def _joins_at(self, running: RunningQuery, mark: int) -> int | None:
-        """The watermark at which a query may join the first of its shape; None when it need not wait."""
-        shape = self._shapes.get(running)
-        if shape is None or running.companions is not None:
-            return None
-        first = self._first.setdefault(shape, running)
-        if first is running:
-            return None
-        mine, its = running.timeline, first.timeline
-        if running.last_step is None or mine.inputs.first is None or its.inputs.first is None:
-            return mark + 1
-        if mine.inputs.first.place is not None and mine.inputs.first.place == its.inputs.first.place:
-            return mark
-        known = [each.complete_from() for each in (mine, its)]
-        if None in known or mine.instant is None:
-            return None
-        at = max(each for each in known if each is not None)
-        return mark if at <= mine.instant == its.instant else max(at, mark + 1)
+    def _gather(self, shape: Hashable, into: Cohort, joining: Sequence[Cohort]) -> Joined:
+        cohorts, instead_of = self._cohorts[shape], list(joining)
+        if isinstance(into, RunningQuery):
+            group = Group(into, self._outbox, self.failures, common_plans=self._common_plans)
+            instead_of.append(into)
+            # It stands where its first member stood.
+            self._cohorts[shape] = cohorts = {group if each is into else each: None for each in cohorts}
+            self._places[into] = shape, group
+        else:
+            group = into
+        for each in joining:
+            cohorts.pop(each, None)
+            for running in each.members if isinstance(each, Group) else (each,):
+                self._places[running] = shape, group
+        group.add(joining)
+        return Joined(group, instead_of)
 
-    def _gather(self, shape: Hashable, joining: list[RunningQuery]) -> tuple[Group, list[RunningQuery]]:
-        first, joined = self._first[shape], joining
-        if isinstance(first, RunningQuery):
-            joined = [first, *joining]
-            first = self._first[shape] = Group(
-                first, self._outbox, self.failures, common_plans=self._common_plans
-            )
-        first.add(joining)
-        return first, joined
+
+def _joins_at(cohort: Cohort, first: Cohort, mark: int) -> int | None:
+    """The watermark at which one may join another of its shape: ``mark`` when it may now; None for never."""
+    mine, its = cohort.timeline, first.timeline
+    if mine.is_fresh or its.is_fresh:
+        return mark if mine.is_fresh and its.is_fresh else mark + 1
+    begun = mine.inputs.first, its.inputs.first
+    if begun[0] is None or begun[1] is None:
+        return mark + 1
+    if begun[0].place is None or begun[0].place != begun[1].place:
+        known = mine.complete_from(), its.complete_from()
+        if known[0] is None or known[1] is None or mine.instant is None:
+            return None
+        if max(known[0], known[1]) > mine.instant:
+            return max(known[0], known[1], mark + 1)
+    # What the last evaluation has not seen is the same for both.
+    same = mine.instant == its.instant and cohort.evaluated_at == first.evaluated_at
+    return mark if same and mine.windows.untold == its.windows.untold else mark + 1
 
 
 def _shape(running: RunningQuery) -> Hashable | None:

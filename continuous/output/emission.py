@@ -270,22 +270,24 @@ class CurrentAnswer:
     emission: Emission
     sources: QuerySources | None
     newer: Callable[[], tuple[Evaluation, int] | None] | None
-    step: Evaluation
+    step: Evaluation | None
     version: int
     answer: ChangedAnswer
     made: tuple[tuple[Evaluation, int], str] | None = None
 
-    def line(self) -> str:
-        """The answer, at the newest evaluation that left it as it is. Called in any thread."""
-        told = self.step, self.version
-        if self.newer is not None:
-            told = self.newer() or told
+    def line(self) -> str | None:
+        """The answer at the newest evaluation that left it as it is; None before the first. In any thread."""
+        newer = None if self.newer is None else self.newer()
+        if newer is None:
+            if self.step is None:
+                return None
+            newer = self.step, self.version
         made = self.made
-        if made is None or made[0] != told:
-            step, version = told
+        if made is None or made[0] != newer:
+            step, version = newer
             marks = None if self.sources is None else self.sources.marks()
             moment = Moment(step.at, version, step.window, None, marks)
-            made = self.made = told, self.emission.current(moment, self.answer)
+            made = self.made = newer, self.emission.current(moment, self.answer)
         return made[1]
 
 

@@ -61,7 +61,7 @@ class Feed:
         # Events that nobody sees yet, what of them is not written, and the answer behind them.
         self._held: list[FeedEvent] = []
         self._rows: list[EventRow] = []
-        self._next: Callable[[], str] | None = None
+        self._next: Callable[[], str | None] | None = None
         # Events by place that were written before a crash and are computed again by the replay.
         self._written: dict[int, FeedEvent] = {}
         # The id and the place given last, and where the query began anew.
@@ -76,7 +76,7 @@ class Feed:
         self._buffer = subscriber_buffer
         self._history: deque[FeedEvent] = deque()
         self.last_id = self._dropped_to = epoch
-        self._current: Callable[[], str] | None = None
+        self._current: Callable[[], str | None] | None = None
         self._subscribers: list[Subscriber] = []
         self._ended = False
 
@@ -103,7 +103,7 @@ class Feed:
     # --- what turns publish ---------------------------------------------------------------------
 
     def publish(
-        self, events: Sequence[tuple[EventKind, str]], current: Callable[[], str] | None = None
+        self, events: Sequence[tuple[EventKind, str]], current: Callable[[], str | None] | None = None
     ) -> list[int]:
         """Append events, kinds and lines of JSON, atomically with the new current answer; the ids given.
 
@@ -239,7 +239,9 @@ class Feed:
     def _answer(self, empty: str | None) -> list[FeedEvent]:
         """The current answer, and behind it the error of a query that has failed."""
         failed = [self._history[-1]] if self._history and self._history[-1].kind == "error" else []
-        line = self._current() if self._current is not None else None if failed else empty
+        line = None if self._current is None else self._current()
+        if line is None and not failed:
+            line = empty
         answer = [] if line is None else [FeedEvent(self.last_id - len(failed) or None, "answer", line)]
         return answer + failed
 

@@ -256,7 +256,7 @@ class RunningQuery:
 
     def _changed_outside(self, cause: str, at_ms: int, now_ms: int) -> None:
         """Read static parts again, now or with the next evaluation."""
-        if self._on_commit and self.state != "paused":
+        if self.on_commit and self.state != "paused":
             self.refresh(now_ms, cause, at_ms)
         else:
             self.static.stale = True
@@ -315,9 +315,13 @@ class RunningQuery:
         self.companions, self.seat, self.timeline, self.ahead = None, None, timeline, (0, 0, 0)
         self.inputs = self.inputs.copy()
 
+    @property
+    def evaluated_at(self) -> int | None:
+        """The instant of the last evaluation; None before the first."""
+        return None if self.last_step is None else self.last_step.at
+
     def answered_by(self, answer: ChangedAnswer) -> None:
         """The answer is the same as it was, and known here from now on."""
-        assert self.last_step is not None
         self.feed.publish([], self._current(self.last_step, self.last_version, answer))
 
     def settle(self) -> None:
@@ -344,7 +348,7 @@ class RunningQuery:
     # --- evaluation -----------------------------------------------------------------------------
 
     @property
-    def _on_commit(self) -> bool:
+    def on_commit(self) -> bool:
         """True when a commit is an instant of evaluation."""
         return not self.prepared.query.windows or self.prepared.report.kind == "on-content-change"
 
@@ -354,7 +358,7 @@ class RunningQuery:
         A query that is evaluated only when windows close, or every so often, tells nothing now.
         """
         at = self.timeline.instant if self.prepared.query.windows else at_ms
-        if at is not None and self._on_commit and self.state == "running":
+        if at is not None and self.on_commit and self.state == "running":
             self.evaluate(Evaluation(at, "tick"), now_ms, self.timeline.windows.contents)
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
@@ -401,7 +405,9 @@ class RunningQuery:
         elif not step.revises:
             self.last_answer_id = None
 
-    def _current(self, step: Evaluation, version: int, answer: ChangedAnswer) -> Callable[[], str]:
+    def _current(
+        self, step: Evaluation | None, version: int, answer: ChangedAnswer
+    ) -> Callable[[], str | None]:
         """What writes the current answer, as it stands at an evaluation."""
         seat = self.seat
         # Evaluations of a common plan that gave this query no rows are not told here.

@@ -157,9 +157,7 @@ class Recovery:
                 restored[each.name] = running
         self._forward_to(state.version, restored.values())
         turns.seen = self._replay.seen
-        for name in entries:
-            if name in restored:
-                parts.router.adopt(restored[name])
+        parts.router.adopt(restored[name] for name in entries if name in restored)
 
     def _rewind_to(self, version: int) -> None:
         try:

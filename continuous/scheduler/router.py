@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -16,7 +16,7 @@ from quadrill.store.registry.records import QueryState
 from ..durable.turns import TurnQueue
 from ..errors import BudgetError
 from ..groups.group import Group
-from ..groups.registry import GroupRegistry
+from ..groups.registry import GroupRegistry, Joined
 from ..inputs import Arrival, StreamInput
 from ..output.feed import Outbox
 from ..queries.catalogue import Pending, QueryCatalogue
@@ -161,19 +161,20 @@ class Router:
         # What it was given is not what others were.
         running.timeline.inputs.first = None
         if running.state != "failed":
-            self._groups.enter(running)
+            self._group([running])
         _derive_time(self._acceptor, running, self._outputs.get(running))
         self.timetable.set(running)
         self._work_off_derived()
         return replayed
 
-    def adopt(self, running: RunningQuery) -> None:
-        """A query goes on where it was before a restart."""
-        if running.state != "failed":
+    def adopt(self, queries: Iterable[RunningQuery]) -> None:
+        """Queries go on where they were before a restart."""
+        going_on = [running for running in queries if running.state != "failed"]
+        for running in going_on:
             self._enter(running)
             self._index(running)
             self.timetable.set(running)
-            self._groups.enter(running)
+        self._group(going_on)
 
     def _enter(self, running: RunningQuery) -> None:
         before = self._attached.get(running.name)
@@ -227,7 +228,7 @@ class Router:
         running.state = state
         if state == "running":
             self._move([running], lambda running: running.evaluate_now(self._turns.at, self._turns.at))
-            self._groups.enter(running)
+            self._group([running])
             self._work_off_derived()
 
     def part(self, running: RunningQuery) -> None:
@@ -242,7 +243,7 @@ class Router:
         running.prepared = prepared
         running.evaluator.budget.limit(prepared.limits)
         if self._attached.get(running.name) is running:
-            self._groups.enter(running)
+            self._group([running])
         self.timetable.set(running)
 
     def _leave_group(self, running: RunningQuery) -> None:
@@ -255,12 +256,16 @@ class Router:
         self._index(running)
         self._fail_members()
 
-    def _join_groups(self, stream: str, mark: int) -> None:
-        """Queries get inputs with others from now on."""
-        readers = self._readers[stream]
-        for group, joined in self._groups.join(stream, mark):
-            for running in joined:
-                readers.pop(running, None)
+    def _group(self, queries: Sequence[RunningQuery]) -> None:
+        """Queries that stand where others do get inputs with them from now on."""
+        self._take_places(self._groups.enter(queries))
+
+    def _take_places(self, joined: Iterable[Joined]) -> None:
+        """Groups get inputs in the place of others."""
+        for group, instead_of in joined:
+            readers = self._readers[group.stream]
+            for each in instead_of:
+                readers.pop(each, None)
             readers[group] = None
         self._fail_members()
 
@@ -296,7 +301,7 @@ class Router:
             if waiting:
                 mark = event.after.watermark()
                 if mark is not None and waiting[0][0] <= mark:
-                    self._join_groups(stream, mark)
+                    self._take_places(self._groups.join(stream, mark))
             if not derived:
                 return
             event = derived.popleft()

@@ -222,6 +222,11 @@ class EncodedContent:
         return self._wanted, self._union
 
     @property
+    def untold(self) -> Delta:
+        """The change since the last `take`, which is left where it is."""
+        return self._changes
+
+    @property
     def content(self) -> Mapping[IdRow, int]:
         """The live keys, each with the number of its occurrences."""
         return self._counts

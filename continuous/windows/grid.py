@@ -52,6 +52,8 @@ class GridWindow(WindowOperator):
         self._slide = slide_ms
         self._t0 = t0_ms
         self.closes_after = open_closed
+        # The window shown is the one that closed last, less than a slide ago.
+        self.stay: int = width_ms + slide_ms + 1
         self.state: GridState = GridState()
 
     @property

@@ -21,6 +21,7 @@ from pyoxigraph import NamedNode
 
 from ..algebra.query import WindowDeclaration
 from ..inputs import Arrival, Element, StreamTime
+from ..rows import Delta
 from .counting import BatchState, ElementsState, Triples, TriplesState
 from .encoded import EncodedContent, WindowKey
 from .grid import GridState, GridWindow
@@ -172,17 +173,23 @@ class QueryWindows:
     @property
     def shape(self) -> Hashable | None:
         """Equal for windows that hold the same when they are given the same; None where that is not known."""
-        if not self.slide or not all(isinstance(each.stream, NamedNode) for each in self.declarations):
+        if not all(isinstance(each.stream, NamedNode) for each in self.declarations):
             return None
         contents = [operator.live for operator in self]
         shapes = tuple(each.shape for each in contents if type(each) is EncodedContent)
-        return (self.declarations, self._open_closed, shapes) if len(shapes) == len(contents) else None
+        whole = len(shapes) == len(contents)
+        return (self.declarations, self._t0_ms, self._open_closed, shapes) if whole else None
+
+    @property
+    def untold(self) -> list[Delta]:
+        """What has changed in them since the last evaluation, for those with a `shape`."""
+        return [operator.live.untold for operator in self if isinstance(operator.live, EncodedContent)]
 
     @property
     def stay(self) -> int | None:
         """How long after its event time an element may be in a window; None for windows that never forget."""
         stays = [operator.stay for operator in self if operator.stay is not None]
-        return max(stays) if self.slide and len(stays) == len(self.operators) else None
+        return max(stays) if len(stays) == len(self.operators) else None
 
     @property
     def empty(self) -> bool:
@@ -224,7 +231,7 @@ class QueryWindows:
                 operator.restore(kept)
 
     def fork(self) -> QueryWindows:
-        """The same, to go on from here for themselves; for windows that have no closes."""
+        """The same, to go on from here for themselves."""
         other = copy(self)
         other.operators = {key: operator.fork() for key, operator in self.operators.items()}
         other.contents = [
@@ -253,6 +260,12 @@ class InputOrder:
     def streams(self) -> tuple[str, ...]:
         """The IRIs of the streams read, in text order."""
         return tuple(self.views)
+
+    @property
+    def is_fresh(self) -> bool:
+        """True before the first input."""
+        untouched = all(view == View(view.lateness) for view in self.views.values())
+        return untouched and not self.taken and not self.heap
 
     @property
     def watermark(self) -> int | None:

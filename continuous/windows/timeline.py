@@ -86,15 +86,20 @@ class QueryTimeline:
     # --- what it is -----------------------------------------------------------------------------
 
     def shape(self) -> Hashable | None:
-        """Equal for timelines that can be one; None where windows close, are timed or on other streams.
+        """Equal for timelines that can be one; None where windows are timed or on several streams.
 
         Timelines of one shape say the same and hold the same when they are given the same.
         """
-        windows = self.windows.shape if self._slides and len(self.inputs.views) == 1 else None
+        windows = self.windows.shape if len(self.inputs.views) == 1 else None
         if windows is None:
             return None
         ((stream, view),) = self.inputs.views.items()
-        return (stream, windows, self._non_empty, view.lateness)
+        return (stream, windows, self.report, self._non_empty, self._max_empty, view.lateness)
+
+    @property
+    def is_fresh(self) -> bool:
+        """True before the first input."""
+        return self.instant is None and self.inputs.is_fresh
 
     def complete_from(self) -> int | None:
         """The instant from which its windows hold the same whatever came before its first input.
@@ -102,7 +107,7 @@ class QueryTimeline:
         None while that is not known, and for windows that never forget.
         """
         first, stay = self.inputs.first, self.windows.stay
-        return None if first is None or stay is None or not self._slides else first.newest + stay
+        return None if first is None or stay is None else first.newest + stay + self.report.every_ms
 
     # --- what it has become ---------------------------------------------------------------------
 
@@ -134,10 +139,7 @@ class QueryTimeline:
         self.windows.restore(snapshot, self.inputs.views)
 
     def fork(self, taken: int, late: int, behind: int) -> QueryTimeline:
-        """A timeline of its own that stands where this one does, of a query that counted otherwise.
-
-        For windows that have no closes.
-        """
+        """A timeline of its own that stands where this one does, of a query that counted otherwise."""
         other = copy(self)
         other.windows, other.inputs = self.windows.fork(), self.inputs.fork()
         other.inputs.taken, other.inputs.late, other.inputs.behind = taken, late, behind

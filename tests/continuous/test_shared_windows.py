@@ -21,14 +21,24 @@ TEXTS = (
     "SELECT ?x WHERE { STREAM :s [TRIPLES 3] { ?x :seen ?v } }",
     "SELECT ?x WHERE { STREAM :s [ALL] { ?x :seen ?v } }",
     "ASK { STREAM :s [RANGE 7ms] { :a :seen ?v } }",
+    "SELECT ?x WHERE { STREAM :s [RANGE 6ms SLIDE 3ms] { ?x :seen ?v } }",
+    "SELECT ?x WHERE { STREAM :s [RANGE 6ms SLIDE 3ms] { ?x :seen ?v } }",
+    "SELECT ?x WHERE { STREAM :s [RANGE 2ms SLIDE 5ms] { ?x :seen ?v } }",
+    "SELECT ?x WHERE { STREAM :s [RANGE 2ms SLIDE 5ms] { ?x :seen ?v } }",
 )
+HOW: dict[int, Any] = {
+    7: {"report": "on-window-close"},
+    8: {"report": "on-window-close", "non_empty": True},
+    9: {"report": {"periodic": "4ms"}},
+}
+"""When those texts are evaluated, where it is not whenever the content changes."""
 NAMES = st.lists(st.sampled_from("abc"), unique=True, min_size=1, max_size=2)
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("push"), st.integers(-3, 9), NAMES),
         st.tuples(st.just("pushes"), st.integers(0, 5), NAMES),
         st.tuples(st.just("beat"), st.integers(0, 9), st.none()),
-        st.tuples(st.just("register"), st.integers(0, 5), st.sampled_from(["istream", "changes"])),
+        st.tuples(st.just("register"), st.integers(0, 9), st.sampled_from(["istream", "changes", "rstream"])),
         st.tuples(st.just("register"), st.integers(0, 1), st.just("changes")),
         st.tuples(st.just("drop"), st.integers(0, 9), st.none()),
         st.tuples(st.just("pause"), st.integers(0, 9), st.none()),
@@ -59,7 +69,8 @@ def run(events: list[Any], late: str, lateness: int) -> tuple[list[Any], int]:
                 b.engine.heartbeat(E + "s", at)
             elif kind == "register":
                 names.append(f"q{number}")
-                b.register(names[-1], TEXTS[value], **({} if value == 5 else {"output": more}))
+                output = {} if value == 5 else {"output": more}
+                b.register(names[-1], TEXTS[value], **output, **HOW.get(value, {}))
                 feeds.append(b.engine.feed(names[-1]))
             elif names and kind == "drop" and value % 3 == 0:
                 b.engine.drop(names.pop(value % len(names)))
@@ -91,7 +102,7 @@ def test_feeds_are_those_of_queries_that_share_nothing() -> None:
     def law(events: list[Any], late: str, lateness: int) -> None:
         nonlocal most
         together, number = run(events, late, lateness)
-        with patch.object(GroupRegistry, "enter", lambda self, running: None):
+        with patch.object(GroupRegistry, "enter", lambda self, running: []):
             apart, none = run(events, late, lateness)
         assert together == apart and none == 0
         most = max(most, number)

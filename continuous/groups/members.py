@@ -1,0 +1,75 @@
+"""What groups and common plans ask about their members, and what they tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from pyoxigraph import Literal, NamedNode
+
+from quadrill.store.dictionary import inline_id
+
+from ..algebra.nodes import Var
+from ..evaluate.native import NativeEvaluator
+from ..queries.running import RunningQuery
+from ..windows.reports import Evaluation
+
+_INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
+
+Failures = list[tuple[RunningQuery, Exception]]
+"""The queries that failed in a group; whoever works with groups ends them."""
+
+
+class Record(NamedTuple):
+    """A plan's newest evaluation: how many there were, its step, and the version whose turn had come.
+
+    ``step`` is None before the first. ``told`` is the number of the newest that was no correction.
+    """
+
+    number: int
+    step: Evaluation | None
+    passed: int
+    told: int = 0
+
+
+def native_of(running: RunningQuery) -> NativeEvaluator:
+    """The evaluator of a query that is in a group, or may be."""
+    assert isinstance(running.evaluator, NativeEvaluator)
+    return running.evaluator
+
+
+def tables_of(native: NativeEvaluator) -> list[tuple[Hashable, tuple[Var, ...]]]:
+    """The tables of the static parts with their columns: queries with equal ones have the same rows there."""
+    statics = native.statics
+    return [(table, part.vars) for table, part in zip(statics.tables, statics.parts, strict=True)]
+
+
+def template_of(running: RunningQuery) -> Hashable | None:
+    """Equal for members that differ in constants alone; None for one that is to have a plan of its own."""
+    prepared, template = running.prepared, native_of(running).template
+    if (
+        template is None
+        or running.view is not None
+        or prepared.sources is not None
+        or prepared.query.form not in ("select", "ask")
+        or prepared.refresh != "trigger"
+    ):
+        return None
+    return template, prepared.output, prepared.non_empty, prepared.limits
+
+
+def in_common(running: RunningQuery) -> Hashable:
+    """Equal for queries of a template that one plan can be made for just now."""
+    native = native_of(running)
+    # The static parts whose rows may not differ between members.
+    parts = [
+        table
+        for part, table in zip(native.statics.parts, tables_of(native), strict=True)
+        if part.name not in native.skeleton.tables
+    ]
+    return running.evaluated_at, tuple(parts)
+
+
+def label_of(number: int) -> int:
+    """The id that stands for a member in rows: a number is held inside its id."""
+    return inline_id(Literal(str(number), datatype=_INTEGER))
