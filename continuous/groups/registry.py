@@ -154,8 +154,8 @@ class GroupRegistry:
 def _joins_at(cohort: Cohort, first: Cohort, mark: int) -> int | None:
     """The watermark at which one may join another of its shape: ``mark`` when it may now; None for never."""
     mine, its = cohort.timeline, first.timeline
-    if mine.is_fresh or its.is_fresh:
-        return mark if mine.is_fresh and its.is_fresh else mark + 1
+    if mine.inputs.is_fresh or its.inputs.is_fresh:
+        return mark if mine.inputs.is_fresh and its.inputs.is_fresh else mark + 1
     begun = mine.inputs.first, its.inputs.first
     if begun[0] is None or begun[1] is None:
         return mark + 1

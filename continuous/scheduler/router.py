@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -161,7 +161,7 @@ class Router:
         # What it was given is not what others were.
         running.timeline.inputs.first = None
         if running.state != "failed":
-            self._group([running])
+            self._take_places(self._groups.enter([running]))
         _derive_time(self._acceptor, running, self._outputs.get(running))
         self.timetable.set(running)
         self._work_off_derived()
@@ -174,7 +174,7 @@ class Router:
             self._enter(running)
             self._index(running)
             self.timetable.set(running)
-        self._group(going_on)
+        self._take_places(self._groups.enter(going_on))
 
     def _enter(self, running: RunningQuery) -> None:
         before = self._attached.get(running.name)
@@ -228,7 +228,7 @@ class Router:
         running.state = state
         if state == "running":
             self._move([running], lambda running: running.evaluate_now(self._turns.at, self._turns.at))
-            self._group([running])
+            self._take_places(self._groups.enter([running]))
             self._work_off_derived()
 
     def part(self, running: RunningQuery) -> None:
@@ -243,7 +243,7 @@ class Router:
         running.prepared = prepared
         running.evaluator.budget.limit(prepared.limits)
         if self._attached.get(running.name) is running:
-            self._group([running])
+            self._take_places(self._groups.enter([running]))
         self.timetable.set(running)
 
     def _leave_group(self, running: RunningQuery) -> None:
@@ -255,10 +255,6 @@ class Router:
             del self._readers[left.stream][left]
         self._index(running)
         self._fail_members()
-
-    def _group(self, queries: Sequence[RunningQuery]) -> None:
-        """Queries that stand where others do get inputs with them from now on."""
-        self._take_places(self._groups.enter(queries))
 
     def _take_places(self, joined: Iterable[Joined]) -> None:
         """Groups get inputs in the place of others."""

@@ -96,11 +96,6 @@ class QueryTimeline:
         ((stream, view),) = self.inputs.views.items()
         return (stream, windows, self.report, self._non_empty, self._max_empty, view.lateness)
 
-    @property
-    def is_fresh(self) -> bool:
-        """True before the first input."""
-        return self.instant is None and self.inputs.is_fresh
-
     def complete_from(self) -> int | None:
         """The instant from which its windows hold the same whatever came before its first input.
 

@@ -21,7 +21,11 @@ TEXTS = (
     'SELECT ?x ?v WHERE { STREAM :s [RANGE 3s] { ?x :seen ?v } ?x :name "%d" }',
     "SELECT ?v ?n WHERE { STREAM :s [RANGE 3s] { :%s :seen ?v } OPTIONAL { :%s :name ?n } }",
     "SELECT ?x (COUNT(?v) AS ?c) WHERE { STREAM :s [NOW] { ?x :seen ?v } FILTER(?x != :%s) } GROUP BY ?x",
+    'SELECT ?x ?v WHERE { STREAM :s [RANGE 3s SLIDE 1s] { ?x :seen ?v } ?x :name "%d" }',
+    'SELECT ?x ?n WHERE { STREAM :s [RANGE 2s STEP 2s] { ?x :seen ?v } ?x :name ?n FILTER(?n != "%d") }',
 )
+CLOSING = 4
+"""From here on they are evaluated when windows close."""
 
 
 def steps(seed: int) -> list[tuple[Any, ...]]:
@@ -71,7 +75,8 @@ def run(
         match step:
             case ("make", text, constant):
                 name = TEXTS[text].replace("%d", str(constant)).replace("%s", "abcd"[constant])
-                life.register(f"q{made}", name, output=("istream", "changes")[constant % 2])
+                report = {"report": "on-window-close"} if text >= CLOSING else {}
+                life.register(f"q{made}", name, output=("istream", "changes")[constant % 2], **report)
                 made += 1
             case _:
                 take(life, step)
@@ -86,7 +91,7 @@ def run(
     return result
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_run_with_crashes_tells_what_queries_alone_tell_without(tmp_path: Path, seed: int) -> None:
     alone = run(tmp_path / "alone", seed, 0, templates=False)
     together = run(tmp_path / "together", seed, 0, templates=True)
