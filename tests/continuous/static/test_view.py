@@ -92,7 +92,7 @@ def test_what_queries_look_into_together_is_what_each_would_hold(
 
 
 def test_an_index_is_made_once_for_all_queries_and_goes_with_the_last() -> None:
-    with bench() as one:
+    with bench(templates=False) as one:
         one.store.apply(add=[quad("a", "1"), quad("b", "2")])
         for name in "pqr":
             one.register(name, LABELLED)
