@@ -304,6 +304,11 @@ SETTINGS: tuple[Setting, ...] = _table()
 _BY_NAME = {row.name: row for row in SETTINGS}
 
 
+def names_data_folder(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the environment names the data folder."""
+    return bool(environment.get(f"{ENVIRONMENT_PREFIX}DATA"))
+
+
 def default_data_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """``quadrill`` in the user's data directory, after the XDG Base Directory Specification."""
     base = environment.get("XDG_DATA_HOME") or ""

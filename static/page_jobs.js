@@ -58,6 +58,7 @@ async function update() {
     const { jobs } = (await call("GET", "/jobs")).data;
     if (!body.contains(document.activeElement)) put(body, jobs.slice(-SHOWN).reverse().map(row));
     byId("no-jobs").hidden = jobs.length > 0;
+    if (jobs.some((job) => job.kind === "mirror" && job.state === "done")) byId("mirror").dataset.made = "";
     const open = jobs.filter(isOpen).length;
     setText(byId("summary"), open === 0 ? "" : `${counted(open, "job")} at work or in line`);
   } catch {
@@ -66,15 +67,15 @@ async function update() {
 }
 
 async function showMirror() {
-  let text = "This store has no mirror for Spark.";
+  const place = byId("mirror");
+  if (!("made" in place.dataset)) return;
   try {
     const { data: mirror } = await call("GET", "/mirror");
     const changes = mirror.stale ? `It is stale: ${mirror.stale}.` : `${counted(mirror.changes, "quad")} changed since.`;
-    text = `The mirror has ${counted(mirror.quads, "quad")} at version ${count(mirror.version)}. ${changes}`;
+    setText(place, `The mirror has ${counted(mirror.quads, "quad")} at version ${count(mirror.version)}. ${changes}`);
   } catch (problem) {
-    if (problem.status !== 404) return;
+    if (problem.status === 404) setText(place, "This store has no mirror for Spark.");
   }
-  setText(byId("mirror"), text);
 }
 
 async function stop(job) {

@@ -20,6 +20,20 @@ def test_every_relative_link_of_a_document_leads_to_a_file(document: Path) -> No
     assert missing == []
 
 
+PATH = re.compile(
+    r"`((?:app|continuous|store|migrations|static|tests|benchmarks|docker|docs|examples)/[\w./-]+\.\w+)"
+)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_path_that_a_document_names_is_there(document: Path) -> None:
+    named = sorted(set(PATH.findall(document.read_text("utf-8"))))
+    # `static/` is a folder of `continuous/` as well.
+    assert [
+        path for path in named if not ((ROOT / path).exists() or (ROOT / "continuous" / path).exists())
+    ] == []
+
+
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     readme = (ROOT / "README.md").read_text("utf-8").splitlines()
     (command,) = [line for line in readme if " -m pytest" in line]

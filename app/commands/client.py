@@ -27,6 +27,8 @@ ACCEPT = {
     "jsonld": "application/ld+json",
     "table": "application/sparql-results+json, text/turtle;q=0.5",
 }
+PIPED = "application/n-quads"
+"""What standard input is taken for."""
 PUSH_TYPES = {".ndjson": "application/x-ndjson", ".jsonl": "application/x-ndjson"}
 
 
@@ -41,7 +43,11 @@ def add_commands(commands: Any) -> None:
     push = _command(commands, "push", _push, "push elements to a stream")
     push.add_argument("stream", help="the stream's name or IRI")
     push.add_argument("file", help="a file, or - for standard input")
-    push.add_argument("--type", metavar="MEDIA_TYPE", help="media type, when the file name does not tell")
+    push.add_argument(
+        "--type",
+        metavar="MEDIA_TYPE",
+        help=f"media type; default: by the file's name, {PIPED} of standard input",
+    )
     push.add_argument("--at", metavar="TIME", help="event time: milliseconds or xsd:dateTime")
     push.add_argument("--each", choices=("triple",), help="make one element of each triple")
     push.add_argument("--partial", action="store_true", help="accept the good elements and list the bad")
@@ -62,6 +68,7 @@ def add_commands(commands: Any) -> None:
         "--from", dest="after", type=int, metavar="ID", help="begin after that event; 0 is the oldest"
     )
     watch.add_argument("--snapshot", action="store_true", help="begin with the current answer")
+    watch.add_argument("--ids", action="store_true", help="begin each line with the id of its event")
     watch.add_argument("--count", type=int, metavar="N", help="end after that many events")
     replay = _command(commands, "replay", _replay, "evaluate a query once more over the retained elements")
     replay.add_argument("name", help="the query's name")
@@ -120,11 +127,11 @@ def _update(options: argparse.Namespace) -> int:
 
 def _push(options: argparse.Namespace) -> int:
     data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
-    media_type = (
-        options.type
-        or PUSH_TYPES.get(Path(options.file).suffix)
-        or ("application/n-quads" if options.file == "-" else media_type_of(Path(options.file)))
-    )
+    media_type = options.type or PUSH_TYPES.get(Path(options.file).suffix)
+    if media_type is None and options.file == "-":
+        media_type = PIPED
+        print(f"standard input is taken for {PIPED}; --type tells another format", file=sys.stderr)
+    media_type = media_type or media_type_of(Path(options.file))
     parameters: dict[str, str] = {name: value for name in ("at", "each") if (value := getattr(options, name))}
     parameters |= {name: "true" for name in ("partial", "wait") if getattr(options, name)}
     path = f"streams/{quote(options.stream, safe='')}"
@@ -182,23 +189,13 @@ def _json_or_text(value: str) -> Any:
         return value
 
 
-_REASONS = (
-    "failed", "paused", "static-empty", "filtered", "window-empty", "late", "watermark", "no-element", "idle",
-)  # fmt: skip
-"""What stops an answer for good comes first: the column is cut where the line ends."""
-
-
-def _weight(reason: dict[str, Any]) -> int:
-    return _REASONS.index(reason["reason"]) if reason["reason"] in _REASONS else len(_REASONS)
-
-
 def _queries(options: argparse.Namespace) -> int:
     with connect(options) as server:
         rows = server.call("GET", "queries").json()["queries"]
     shown = [
         [
             *(row[name] or "" for name in ("name", "state", "dialect")),
-            "; ".join(each["text"] for each in sorted(row["waiting_for"], key=_weight)),
+            "; ".join(each["text"] for each in row["waiting_for"]),
         ]
         for row in rows
     ]
@@ -210,7 +207,8 @@ def _watch(options: argparse.Namespace) -> int:
     seen = 0
     with connect(options) as server:
         for event in _feed(server, options):
-            print(f"{event.kind} {event.data}", flush=True)
+            shown = f"{event.id or '-'} " if options.ids else ""
+            print(f"{shown}{event.kind} {event.data}", flush=True)
             seen += 1
             if options.count is not None and seen >= options.count:
                 break

@@ -28,7 +28,7 @@ from quadrill.store.folder import is_new
 from quadrill.store.formats import guess_rdf_format
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..config import Settings, load_settings
+from ..config import Settings, load_settings, names_data_folder
 from ..data_folder import open_registry, open_store
 from ..upkeep import backup
 from ..upkeep.tar import ArchiveError, unpack
@@ -222,6 +222,8 @@ def open_source(options: argparse.Namespace, default: str = DEFAULT_SERVER) -> Q
         StoreLockedError: a process holds the folder.
     """
     given = options.data is not None or options.config is not None
+    if not given and named_server(options) is None:
+        given = names_data_folder()
     if not given:
         server = connect(options, default)
         if named_server(options) is not None:

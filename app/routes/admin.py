@@ -102,7 +102,7 @@ def store() -> AnyResponse:
 @needs(PUBLIC)
 def jobs() -> AnyResponse:
     """Loads and other long work: progress, what was left out, a way to cancel."""
-    return _page("jobs", "jobs.html")
+    return _page("jobs", "jobs.html", mirrored=services().jobs.has_mirror())
 
 
 @blueprint.get("/ui/processes")

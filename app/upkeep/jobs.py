@@ -77,6 +77,11 @@ class JobQueue:
         require_mirror(self._settings.data_folder is not None)
         return self._submit(MIRROR, {"compact": compact, "automatic": False})
 
+    def has_mirror(self) -> bool:
+        """Whether there is a mirror to ask about."""
+        folder = self._settings.data_folder
+        return folder is not None and (folder / MIRROR_FOLDER / "meta.json").exists()
+
     def mirror(self) -> dict[str, Any]:
         """The mirror, and how far the store is ahead of it.
 

@@ -265,7 +265,7 @@ class QueryCatalogue:
                 if entry.registration.query != registration.query
                 else f"the query {entry.name} is registered with other options",
                 code="query-exists",
-                hint="Choose another name, drop the query, or PUT with ?replace=true",
+                hint="Choose another name, drop the query, or PUT with ?replace=true (register --replace)",
             )
 
     def note_result(self, prepared: PreparedQuery) -> None:
@@ -322,7 +322,7 @@ class QueryCatalogue:
         if unknown:
             raise InputError(
                 f"{unknown[0]} cannot be changed while the query is registered",
-                hint=f"{', '.join(changeable)} can; for others PUT the query anew with ?replace=true",
+                hint=f"{', '.join(changeable)} can; else PUT it anew with ?replace=true (register --replace)",
             )
         state = changes.get("state")
         if state not in (None, "running", "paused"):

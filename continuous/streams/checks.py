@@ -71,7 +71,7 @@ def _wrong_stamp(record: StreamRecord, element: DecodedElement) -> InputError:
         timestamps = record.timestamp_property or PROV_GENERATED_AT_TIME
         return InputError(
             f"{element.place} has no time and stream {record.name} is event-stamped",
-            hint=f'Give it with "at", with ?at= or with the property {timestamps}',
+            hint=f'Give it with "at", with ?at= (push --at) or with the property {timestamps}',
             code="no-time",
             line=element.line,
         )

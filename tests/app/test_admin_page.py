@@ -137,6 +137,29 @@ def test_a_wrong_query_shows_its_error_at_the_place_and_a_right_one_shows_its_ro
     page.until_text("#counters", "2")
 
 
+def test_a_page_that_is_opened_late_shows_what_was_told_from_the_first_event_on(
+    page: Page, client: httpx.Client
+) -> None:
+    _update(client, ROOMS)
+    _register(client, "early", LIVE)
+    for value, at in ((31, 1000), (32, 2000)):
+        _push(client, PREFIX + f"ex:s1 ex:value {value} .", at)
+    page.open("/ui/queries/early")
+    page.until_text("#live tbody", "31")
+    page.until_text("#live tbody", "32")
+    asked = page.driver.execute_script(
+        "return performance.getEntriesByType('resource').map((each) => each.name)"
+        ".filter((name) => name.includes('/results?'))"
+    )
+    assert asked == [] or all("from=0" in name for name in asked)
+
+
+def test_a_store_without_a_mirror_is_not_asked_for_one(page: Page) -> None:
+    page.open("/ui/jobs")
+    page.until_text("#mirror", "no mirror")
+    page.until(lambda: not page.one("#no-jobs").get_property("hidden"), "the list of jobs is read")
+
+
 def test_a_script_in_the_data_is_text_on_every_page(page: Page, client: httpx.Client) -> None:
     _update(client, ROOMS)
     _register(client, "hostile", LIVE + "\n# </script><script>document.title='run'</script>")

@@ -221,9 +221,14 @@ def test_the_life_of_a_continuous_query(
     assert main(["queries", *at]) == 0
     assert "q" in capsys.readouterr().out.splitlines()[2].split()
     assert main(["watch", *at, "q", "--from", "0", "--count", "1"]) == 0
-    kind, _, data = capsys.readouterr().out.partition(" ")
+    line = capsys.readouterr().out
+    kind, _, data = line.partition(" ")
+    assert main(["watch", *at, "q", "--from", "0", "--count", "1", "--ids"]) == 0
+    assert capsys.readouterr().out == f"1 {line}"
     assert kind == "insert"
     assert json.loads(data)["at"] == 1000
+    assert main(["register", *at, str(tmp_path / "q.cqels"), "--name", "q", "--output", "rstream"]) == 1
+    assert "register --replace" in capsys.readouterr().err
     old = json.dumps({"at": 400, "data": "<urn:b> <urn:v> <urn:x> ."})
     (tmp_path / "old.ndjson").write_text(old + "\n")
     assert main(["push", *at, "r", str(tmp_path / "old.ndjson")]) == 1, "not everything got where it should"

@@ -90,18 +90,18 @@ def test_the_variable_names_the_server_of_an_export_and_a_backup(
 def test_without_a_name_the_default_server_comes_before_the_default_folder(
     start_server: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("QUADRILL_DATA", str(tmp_path / "mine"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     nobody = free_address()
     with pytest.raises(OfflineError, match="no server answers at .*there is no data in the folder") as caught:
         open_source(options(), nobody)
     assert "--server" in str(caught.value.hint)
     assert "--data" in str(caught.value.hint)
-    with QuadStore.open(tmp_path / "mine"):
+    with QuadStore.open(tmp_path / "quadrill"):
         pass
     found = open_source(options(), nobody)
     assert isinstance(found, QuadStore)
     found.close()
-    assert f"taking the data folder {tmp_path / 'mine'}" in capsys.readouterr().err
+    assert f"taking the data folder {tmp_path / 'quadrill'}" in capsys.readouterr().err
     server = start_server()
     asked = open_source(options(), server.url)
     assert isinstance(asked, ServerConnection)
@@ -179,3 +179,29 @@ def test_queries_to_pause_are_named_with_commas_or_repeats_and_unknown_ones_told
     assert {row["name"]: row["state"] for row in rows} == {"a": "paused", "b": "paused", "c": "running"}
     assert "no query nosuch to pause; there are: a, b, c" in errors
     assert "no query a" not in errors
+
+
+def test_the_variable_for_the_data_folder_names_it_unless_a_server_is_named(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = start_server()
+    with QuadStore.open(tmp_path / "data") as store:
+        store.update(QUAD)
+    monkeypatch.setenv("QUADRILL_DATA", str(tmp_path / "data"))
+    source = open_source(options(), default=server.url)
+    assert isinstance(source, QuadStore)
+    with source:
+        assert source.quad_count == 1
+    with_server = open_source(options(server=server.url), default=free_address())
+    assert isinstance(with_server, ServerConnection)
+    with_server.close()
+
+
+def test_standard_input_without_a_format_is_told_what_it_is_taken_for(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = start_server()
+    piped = io.TextIOWrapper(io.BytesIO(b"<urn:a> <urn:b> <urn:c> ."))
+    monkeypatch.setattr("sys.stdin", piped)
+    assert main(["push", "--server", server.url, "r", "-", "--at", "1000"]) == 0
+    assert "taken for application/n-quads; --type tells another" in capsys.readouterr().err
