@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from .errors import NetworkRefusedError
 
+WEB: Mapping[str, int] = {"http": 80, "https": 443}
+"""The schemes that SERVICE and LOAD know, with their ports."""
+
 
 class AllowedHosts:
-    """The hosts that SERVICE and LOAD may reach: ``example.org`` (any port) or ``example.org:8080``.
+    """The hosts that this server may reach: ``example.org`` (any port) or ``example.org:8080``.
 
-    None by default. Only http and https IRIs are ever allowed.
+    None by default.
     """
 
     def __init__(self, hosts: Iterable[str] = ()) -> None:
@@ -20,28 +23,28 @@ class AllowedHosts:
     def __bool__(self) -> bool:
         return bool(self._hosts)
 
-    def allows(self, iri: str) -> bool:
-        """True when a request to ``iri`` may be made."""
+    def allows(self, iri: str, ports: Mapping[str, int] = WEB) -> bool:
+        """True when a request to ``iri`` may be made; ``ports`` are those of the schemes that are known."""
         try:
             parts = urlsplit(iri)
             host, port = parts.hostname, parts.port
         except ValueError:
             return False
-        if parts.scheme not in ("http", "https") or not host:
+        if parts.scheme not in ports or not host:
             return False
-        named = port or (443 if parts.scheme == "https" else 80)
+        named = port or ports[parts.scheme]
         shown = f"[{host}]" if ":" in host else host
         return host in self._hosts or shown in self._hosts or f"{shown}:{named}" in self._hosts
 
-    def require(self, iri: str, construct: str) -> None:
+    def require(self, iri: str, construct: str, ports: Mapping[str, int] = WEB) -> None:
         """Check that ``iri`` may be reached.
 
         Raises:
             NetworkRefusedError: it may not.
         """
-        if not self.allows(iri):
+        if not self.allows(iri, ports):
             raise NetworkRefusedError(
                 f"{construct} <{iri}> is refused: the host is not on the list of allowed hosts",
-                hint="an administrator can allow the host in the settings",
+                hint="an administrator can allow the host in the setting remote_hosts",
                 iri=iri,
             )

@@ -70,21 +70,30 @@ class RemoteClient:
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
 
-    def get(self, iri: str, *, etag: str | None = None, last_modified: str | None = None) -> Fetched | None:
+    def get(
+        self,
+        iri: str,
+        *,
+        etag: str | None = None,
+        last_modified: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Fetched | None:
         """Fetch an RDF document; None when it is still the one with that ETag or date.
+
+        With ``headers`` of the request they decide what is asked for; they go to the first host alone.
 
         Raises:
             NetworkRefusedError: the host, or that of a redirect, is not allowed.
             FetchError: no document came.
             LimitError: it is too long.
         """
-        headers = {"Accept": ACCEPT}
+        asked = {"Accept": ACCEPT} if headers is None else dict(headers)
         if etag is not None:
-            headers["If-None-Match"] = etag
+            asked["If-None-Match"] = etag
         if last_modified is not None:
-            headers["If-Modified-Since"] = last_modified
+            asked["If-Modified-Since"] = last_modified
         known = etag is not None or last_modified is not None
-        return self._request("GET", iri, headers, None, conditional=known)
+        return self._request("GET", iri, asked, None, conditional=known)
 
     def query(self, endpoint: str, text: str) -> Fetched:
         """Send a query to a SPARQL endpoint as SPARQL 1.1 Protocol section 2.1.2 has it.
@@ -114,7 +123,10 @@ class RemoteClient:
                         if response.status_code == 304 and conditional:
                             return None
                         if response.has_redirect_location:
-                            target = urljoin(target, response.headers["location"])
+                            before, target = target, urljoin(target, response.headers["location"])
+                            if httpx.URL(before).netloc != httpx.URL(target).netloc:
+                                # What a client tells one host about itself is not for another.
+                                client.headers = httpx.Headers({"Accept": headers.get("Accept", "*/*")})
                             if response.status_code == _SEE_OTHER:
                                 method, form = "GET", None
                             continue

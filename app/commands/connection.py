@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -16,6 +15,7 @@ import httpx
 from quadrill.store.errors import QuadrillError
 
 from ..config import SERVER_VARIABLE
+from ..http.event_stream import ServerEvent, events_of
 
 DEFAULT_SERVER = "http://127.0.0.1:7878/"
 _ADDRESS = f"Write {DEFAULT_SERVER} or 127.0.0.1:7878."
@@ -39,15 +39,6 @@ class ServerError(QuadrillError):
 
 class UnreachableError(ServerError):
     """No server answers at the address."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One Server-Sent Event."""
-
-    kind: str
-    data: str
-    id: str | None
 
 
 class ServerConnection(AbstractContextManager["ServerConnection"]):
@@ -111,7 +102,9 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
 
-    def events(self, path: str, parameters: Mapping[str, str], last_id: str | None) -> Iterator[Event] | None:
+    def events(
+        self, path: str, parameters: Mapping[str, str], last_id: str | None
+    ) -> Iterator[ServerEvent] | None:
         """The events of one connection to a feed; None when the feed has ended."""
         headers = {"Accept": "text/event-stream"}
         if last_id is not None:
@@ -179,7 +172,7 @@ def server_url(text: str) -> str:
     return url
 
 
-def events(server: ServerConnection, path: str, parameters: Mapping[str, str]) -> Iterator[Event]:
+def events(server: ServerConnection, path: str, parameters: Mapping[str, str]) -> Iterator[ServerEvent]:
     """A feed's events for as long as it lives: a lost connection is taken up again after the last event."""
     last_id: str | None = None
     attempts = 0
@@ -201,24 +194,10 @@ def events(server: ServerConnection, path: str, parameters: Mapping[str, str]) -
         time.sleep(min(2.0, 0.1 * 2**attempts))
 
 
-def _parse_events(answer: httpx.Response) -> Iterator[Event]:
-    kind, event_id = "message", None
-    data: list[str] = []
+def _parse_events(answer: httpx.Response) -> Iterator[ServerEvent]:
     try:
-        for line in answer.iter_lines():
-            if not line:
-                if data:
-                    yield Event(kind, "\n".join(data), event_id)
-                kind, data, event_id = "message", [], None
-                continue
-            name, _, value = line.partition(":")
-            value = value.removeprefix(" ")
-            if name == "event":
-                kind = value
-            elif name == "data":
-                data.append(value)
-            elif name == "id":
-                event_id = value
+        for events in events_of(answer.iter_bytes()):
+            yield from events
     finally:
         answer.close()
 

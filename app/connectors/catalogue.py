@@ -15,9 +15,16 @@ _Table: TypeAlias = "dict[str, tuple[str, str, str | None]]"
 """Kind -> module and class below `kinds`, and the extra that it needs."""
 
 _SOURCES: _Table = {
+    "file": ("file_source", "FileSource", None),
+    "poll": ("poll_source", "PollSource", None),
+    "sse": ("sse_source", "SseSource", None),
     "webhook": ("webhook_source", "WebhookSource", None),
+    "websocket": ("websocket_source", "WebSocketSource", "websocket"),
 }
-_SINKS: _Table = {}
+_SINKS: _Table = {
+    "file": ("file_sink", "FileSink", None),
+    "webhook": ("webhook_sink", "WebhookSink", None),
+}
 
 
 def source_kind(kind: object) -> type[Source]:

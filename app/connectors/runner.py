@@ -36,10 +36,17 @@ class _Context(Protocol):
 class Runner:
     """Runs ``work`` in a thread until it is stopped."""
 
-    def __init__(self, context: _Context, work: Callable[[], None], what: str) -> None:
+    def __init__(
+        self,
+        context: _Context,
+        work: Callable[[], None],
+        what: str,
+        interrupt: Callable[[], None] = lambda: None,
+    ) -> None:
         self._context = context
         self._work = work
         self._what = what
+        self._interrupt = interrupt
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -51,6 +58,7 @@ class Runner:
     def ask_to_stop(self) -> None:
         """Let it come to an end, without waiting for that."""
         self._context.stopping.set()
+        self._interrupt()
 
     def stop(self, timeout: float = 5.0) -> bool:
         """Bring it to an end; whether it came within ``timeout`` seconds."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -77,8 +78,9 @@ class Connectors:
             runners = [each.runner for each in self._all.values() if each.runner is not None]
             for runner in runners:
                 runner.ask_to_stop()
+            deadline = time.monotonic() + _STOP_S
             for runner in runners:
-                runner.stop(_STOP_S)
+                runner.stop(max(0.0, deadline - time.monotonic()))
 
     # --- what clients ask -----------------------------------------------------------------------
 
@@ -110,7 +112,7 @@ class Connectors:
             if before is None:
                 record = ConnectorRecord(role, name, members, created_ms=self._now_ms())
                 if role == "sink":
-                    record = replace(record, position=self._first_position(members))
+                    record = replace(record, place=self._first_position(members))
             else:
                 self._end(before)
                 record = replace(before.record, members=members, wanted=True)
@@ -209,9 +211,9 @@ class Connectors:
                 )
                 source = source_kind(values["kind"])(values, context)
                 made.part = source
-                made.runner = Runner(context, partial(run_source, source), "source")
+                made.runner = Runner(context, partial(run_source, source), "source", source.interrupt)
             else:
-                position = None if record.position is None else int(record.position)
+                position = None if record.place is None else int(record.place)
                 sink = sink_kind(values["kind"])(
                     values, SinkContext(record.name, self._hosts, self._sink_folder, letters, position)
                 )
@@ -235,7 +237,7 @@ class Connectors:
     def _placed(made: _Connector) -> ConnectorRecord:
         part = made.part
         if isinstance(part, Sink) and part.context.position is not None:
-            return replace(made.record, position=str(part.context.position))
+            return replace(made.record, place=str(part.context.position))
         return made.record
 
     def _save(self, name: str, position: int) -> None:
@@ -264,7 +266,7 @@ class Connectors:
             description |= shown_members(members, record.members)
         if part is None:
             state = "stopped" if made.error is None else "failed"
-            description |= {"state": state, "position": record.position, "error": made.error}
+            description |= {"state": state, "position": record.place, "error": made.error}
             return description
         description |= {"guarantee": part.guarantee, "position": _position(part)}
         return description | part.context.figures.to_json()

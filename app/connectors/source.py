@@ -27,6 +27,7 @@ from .figures import Figures
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+N_QUADS = "application/n-quads"
 _UNREADABLE = (InputError, RdfSyntaxError, LimitError)
 
 SOURCE_MEMBERS = (
@@ -104,6 +105,7 @@ class SourceContext:
         *,
         position: str | None = None,
         at: int | None = None,
+        each: str | None = None,
         durable: bool = True,
     ) -> dict[str, Any]:
         """Bring records into the stream; the answer of the push. Bad ones become dead letters.
@@ -113,17 +115,75 @@ class SourceContext:
             media_type: their format.
             position: where the source is behind them: kept in the journal together with the elements.
             at: the event time of elements that have none of their own.
+            each: ``triple`` makes one element of each triple.
             durable: wait until the journal has them.
 
         Raises:
             StoppedError: the source has to stop.
             ConnectorFailedError: the stream does not take what this source brings.
         """
+        try:
+            answer = self._enter(body, media_type, position, at=at, each=each, durable=durable)
+        except _UNREADABLE as error:
+            self.refuse(body, error.message)
+            return self._pass_by(position)
+        self._count(body, answer)
+        return answer
+
+    def push_lines(
+        self,
+        lines: Sequence[tuple[bytes, str]],
+        media_type: str,
+        *,
+        header: bytes = b"",
+        each: str | None = None,
+    ) -> None:
+        """Bring lines into the stream, each with the position behind it; ``header`` stands before any push.
+
+        A format whose errors are of a whole document keeps the bad lines alone from entering: lines that
+        cannot enter together are tried by halves.
+
+        Raises: as `push`.
+        """
+        if not lines:
+            return
+        body = header + b"".join(line for line, _ in lines)
+        try:
+            answer = self._enter(body, media_type, lines[-1][1], each=each)
+        except _UNREADABLE as error:
+            if len(lines) > 1:
+                half = len(lines) // 2
+                self.push_lines(lines[:half], media_type, header=header, each=each)
+                self.push_lines(lines[half:], media_type, header=header, each=each)
+                return
+            self.refuse(lines[0][0].rstrip(b"\n"), error.message)
+            self._pass_by(lines[0][1])
+            return
+        self._count(body, answer)
+
+    def _enter(
+        self,
+        body: bytes,
+        media_type: str,
+        position: str | None,
+        *,
+        at: int | None = None,
+        each: str | None = None,
+        durable: bool = True,
+    ) -> dict[str, Any]:
+        """One push, as often as the stream is full; raises what is wrong with it as `_UNREADABLE`."""
         place = None if position is None else (self.name, position)
         while True:
             try:
-                answer = self._engine.push(
-                    self.stream, body, media_type, at=at, partial=True, durable=durable, position=place
+                return self._engine.push(
+                    self.stream,
+                    body,
+                    media_type,
+                    at=at,
+                    each=each,
+                    partial=True,
+                    durable=durable,
+                    position=place,
                 )
             except BackPressureError as error:
                 self.sleep(error.retry_after)
@@ -131,12 +191,10 @@ class SourceContext:
                 raise StoppedError from error
             except (MediaTypeError, ConflictError, NotFoundError) as error:
                 raise ConnectorFailedError(error.message, hint=error.hint) from error
-            except _UNREADABLE as error:
-                self._refuse(body, error.message)
-                return {"accepted": 0}
-            else:
-                self._count(body, answer)
-                return answer
+
+    def _pass_by(self, position: str | None) -> dict[str, Any]:
+        """Note a place behind records of which nothing entered."""
+        return {"accepted": 0} if position is None else self._enter(b"", N_QUADS, position)
 
     def push_or_raise(self, body: bytes, media_type: str) -> dict[str, Any]:
         """One push for a sender who waits for its answer: all or nothing, its errors are told."""
@@ -174,7 +232,7 @@ class SourceContext:
         try:
             value = json.loads(body)
         except (ValueError, RecursionError) as error:
-            self._refuse(body, f"the message is not JSON: {error}")
+            self.refuse(body, f"the message is not JSON: {error}")
             return None
         if isinstance(value, dict):
             value = {**message.fields, **value}
@@ -182,7 +240,8 @@ class SourceContext:
             value = {**message.fields, "value": value}
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def _refuse(self, record: bytes, error: str) -> None:
+    def refuse(self, record: bytes, error: str) -> None:
+        """A record that cannot be read becomes a dead letter."""
         self.figures.refused += 1
         self.letters.add(record, error)
 
@@ -194,7 +253,7 @@ class SourceContext:
             for each in bad:
                 line = each.get("line")
                 known = isinstance(line, int) and 0 < line <= len(lines)
-                self._refuse(lines[line - 1] if known else body, each["error"])
+                self.refuse(lines[line - 1] if known else body, each["error"])
 
 
 class Source(ABC):
@@ -220,6 +279,10 @@ class Source(ABC):
     @abstractmethod
     def run(self) -> None:
         """Bring what comes into the stream."""
+
+    def interrupt(self) -> None:
+        """Called from another thread when it has to stop: end what waits for the other side."""
+        return
 
     def receive(self, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
         """What somebody has sent to ``POST /sources/{name}``; the answer of the push."""

@@ -17,15 +17,15 @@ depends_on = None
 def upgrade() -> None:
     op.create_table(
         "connectors",
-        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
         sa.Column("role", sa.String(8), nullable=False),
         sa.Column("name", sa.String(128), nullable=False),
         sa.Column("members", sa.JSON(), nullable=False),
         sa.Column("wanted", sa.Boolean(), nullable=False),
-        sa.Column("position", sa.Text()),
+        sa.Column("place", sa.Text()),
         sa.Column("created_ms", sa.BigInteger(), nullable=False),
         sa.Column("digest", sa.BigInteger()),
-        sa.PrimaryKeyConstraint("number", name="pk_connectors"),
+        sa.PrimaryKeyConstraint("position", name="pk_connectors"),
         sa.UniqueConstraint("role", "name", name="uq_connectors_role"),
     )
 

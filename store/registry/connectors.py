@@ -31,15 +31,15 @@ class Connectors:
     def list_connectors(self) -> list[ConnectorRecord]:
         """All sources and sinks in the order in which they were declared."""
         with self._database.read() as session:
-            rows = session.scalars(select(ConnectorRow).order_by(ConnectorRow.number))
+            rows = session.scalars(select(ConnectorRow).order_by(ConnectorRow.position))
             return [_record(row) for row in rows]
 
-    def move_connector(self, role: ConnectorRole, name: str, position: str) -> None:
-        """A sink has come to a position; one that was dropped in the meantime has none."""
+    def move_connector(self, role: ConnectorRole, name: str, place: str) -> None:
+        """A sink has come to a place; one that was dropped in the meantime has none."""
         with self._database.write() as session:
             row = _find(session, role, name)
             if row is not None:
-                row.position = position
+                row.place = place
 
     def remove_connector(self, role: ConnectorRole, name: str) -> None:
         """Forget a source or a sink.
@@ -64,6 +64,6 @@ def _record(row: ConnectorRow) -> ConnectorRecord:
         name=row.name,
         members=row.members,
         wanted=row.wanted,
-        position=row.position,
+        place=row.place,
         created_ms=row.created_ms,
     )

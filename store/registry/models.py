@@ -76,17 +76,17 @@ class StreamRow(Base):
 
 
 class ConnectorRow(Base):
-    """A source or a sink; ``position`` is where a sink is in its feed."""
+    """A source or a sink; ``position`` keeps the order, ``place`` is where a sink is in its feed."""
 
     __tablename__ = "connectors"
     __table_args__ = (UniqueConstraint("role", "name", name="uq_connectors_role"),)
 
-    number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    position: Mapped[int] = mapped_column(Integer, primary_key=True)
     role: Mapped[str] = mapped_column(String(8))
     name: Mapped[str] = mapped_column(String(128))
     members: Mapped[dict[str, Any]] = mapped_column(JSON)
     wanted: Mapped[bool] = mapped_column(Boolean)
-    position: Mapped[str | None] = mapped_column(Text)
+    place: Mapped[str | None] = mapped_column(Text)
     created_ms: Mapped[int] = mapped_column(BigInteger)
 
 

@@ -59,7 +59,7 @@ class StreamRecord:
 class ConnectorRecord:
     """A source, which feeds a stream, or a sink, which takes what a query tells; ``members`` declare it.
 
-    ``wanted`` is False while it is stopped. ``position`` is the id of the last event that a sink has taken;
+    ``wanted`` is False while it is stopped. ``place`` is the id of the last event that a sink has taken;
     where a source is stands in the journal, with its elements.
     """
 
@@ -67,7 +67,7 @@ class ConnectorRecord:
     name: str
     members: Mapping[str, Any] = field(default_factory=dict)
     wanted: bool = True
-    position: str | None = None
+    place: str | None = None
     created_ms: int = 0
 
 

@@ -1,0 +1,41 @@
+"""An event of a feed as others get it: a line of JSON, or a CloudEvent."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from quadrill.continuous.output.subscription import FeedEvent
+
+CLOUD_EVENT = "application/cloudevents+json"
+CLOUD_EVENTS = "application/cloudevents-batch+json"
+
+
+def line_of(event: FeedEvent) -> str:
+    """An event in one line, ``{"id", "event", "data"}``, as a feed in NDJSON has it."""
+    return f'{{"id": {json.dumps(event.id)}, "event": "{event.kind}", "data": {event.data}}}'
+
+
+def key_of(event: FeedEvent) -> str:
+    """What tells an event from all others of its query; the same when it is delivered again."""
+    return event.kind if event.id is None else str(event.id)
+
+
+def cloud_event(event: FeedEvent, query: str, source: str) -> dict[str, Any]:
+    """An event by CloudEvents 1.0.2: its time is the instant that the answer is of."""
+    data = json.loads(event.data)
+    document = {
+        "specversion": "1.0",
+        "id": key_of(event),
+        "source": source,
+        "type": f"quadrill.{event.kind}",
+        "subject": query,
+        "datacontenttype": "application/json",
+        "data": data,
+    }
+    at = data.get("at") if isinstance(data, dict) else None
+    if isinstance(at, int) and 0 <= at < 253_402_300_800_000:
+        moment = datetime.fromtimestamp(at / 1000, UTC)
+        document["time"] = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return document

@@ -1,0 +1,177 @@
+"""A sink that writes events into files: lines of JSON, or Parquet, a new file now and then."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from quadrill.continuous.output.subscription import FeedEvent
+from quadrill.continuous.streams.times import duration_ms
+from quadrill.store.errors import UnsupportedError
+from quadrill.store.hosts import AllowedHosts
+
+from ...http.errors import HttpError
+from ..declaration import Member, number, one_of, text
+from ..envelopes import line_of
+from ..errors import ConnectorError
+from ..sink import Sink
+
+
+class FileSink(Sink):
+    """Events go to ``NAME.part``, which becomes ``NAME-<first id>.ndjson`` or ``.parquet`` once it is full.
+
+    What a part holds tells the place after a crash, so that no event stands in the files twice.
+    """
+
+    members = (
+        Member("path", text, "the files' name without an ending, below sink_folder", required=True),
+        Member("format", one_of("ndjson", "parquet"), "what finished files are", default="ndjson"),
+        Member("max_bytes", number(1_000, 1 << 40), "a part of this size is finished", default=64 << 20),
+        Member(
+            "max_age",
+            lambda value, name: duration_ms(value, name, positive=True),
+            "a part of this age is finished when the next events come",
+        ),
+    )
+    _file: IO[bytes] | None = None
+    # The id of the first event of the part.
+    _first: int | None = None
+
+    guarantee = "each event stands in the files exactly once; one without an id, a reset, perhaps twice"
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
+        """Raises HttpError 403 for a place outside of the folder, UnsupportedError without a library."""
+        _place(given["path"], folder)
+        if given["format"] == "parquet":
+            _parquet()
+
+    def open(self) -> None:
+        """Go on with the part that is there: a half line at its end goes, and its last id is our place."""
+        self._base = _place(self.given["path"], self.context.folder)
+        self._part = self._base.with_name(self._base.name + ".part")
+        try:
+            self._part.parent.mkdir(parents=True, exist_ok=True)
+            self._first = None
+            self._file = open(self._part, "a+b")
+            self._file.seek(0)
+            end = 0
+            for line in self._file:
+                if not line.endswith(b"\n"):
+                    break
+                end += len(line)
+                self._note(json.loads(line)["id"])
+            self._file.truncate(end)
+            self._began = time.time()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConnectorError(f"{self._part} cannot be written: {error}") from error
+
+    def close(self) -> None:
+        """Close the part; it is gone on with."""
+        if self._file is not None:
+            self._file.close()
+
+    def deliver(self, events: Sequence[FeedEvent]) -> None:
+        """Write them, and finish the part when it is full or old."""
+        position = self.context.position
+        fresh = [each for each in events if each.id is None or position is None or each.id > position]
+        age = self.given["max_age"]
+        assert self._file is not None
+        try:
+            if age is not None and self._first is not None and time.time() - self._began > age / 1000:
+                self._finish()
+            self._file.write("".join(line_of(each) + "\n" for each in fresh).encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            for each in fresh:
+                self._note(each.id)
+            if self._file.tell() >= self.given["max_bytes"]:
+                self._finish()
+        except OSError as error:
+            raise ConnectorError(f"{self._part} cannot be written: {error.strerror or error}") from error
+
+    def _note(self, number: int | None) -> None:
+        """An event is in the part."""
+        if number is not None:
+            self._first = number if self._first is None else self._first
+            self.context.position = max(number, self.context.position or 0)
+
+    def _finish(self) -> None:
+        """Make a finished file of the part, and begin a new one."""
+        ending = self.given["format"]
+        done = self._base.with_name(f"{self._base.name}-{self._first or 0:012d}.{ending}")
+        assert self._file is not None
+        self._file.close()
+        if ending == "parquet":
+            made = done.with_name(done.name + ".making")
+            _write_parquet(self._part, made)
+            os.replace(made, done)
+            self._part.unlink()
+        else:
+            os.replace(self._part, done)
+        _sync_folder(done.parent)
+        self._file = open(self._part, "ab")
+        self._first, self._began = None, time.time()
+
+
+def _place(path: str, folder: Path | None) -> Path:
+    """Where files of a name go; links do not lead out of the folder."""
+    hint = "The setting sink_folder names it."
+    if folder is None:
+        raise HttpError(403, "there is no folder that sinks may write", code="outside-sink-folder", hint=hint)
+    found = Path(os.path.realpath(folder / path))
+    if found == folder or not found.is_relative_to(folder) or len(os.fsencode(found.name)) > 200:
+        raise HttpError(
+            403, f"{path} is not below the folder for sinks", code="outside-sink-folder", hint=hint
+        )
+    return found
+
+
+def _parquet() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise UnsupportedError("Parquet without pyarrow", hint="pip install 'quadrill[parquet]'") from error
+    return pyarrow
+
+
+def _write_parquet(part: Path, made: Path) -> None:
+    """The rows of a part: ``id``, ``event``, ``at``, ``version``, and each variable's value as text."""
+    arrow = _parquet()
+    rows: list[dict[str, Any]] = []
+    with open(part, "rb") as lines:
+        for line in lines:
+            event = json.loads(line)
+            data = event["data"]
+            beside = {"id": event["id"], "event": event["event"]}
+            beside |= {name: data.get(name) for name in ("at", "version")}
+            if "results" in data:
+                names = data["head"]["vars"]
+                for binding in data["results"]["bindings"]:
+                    values = {f"?{name}" if name in beside else name: binding.get(name) for name in names}
+                    rows.append(beside | {name: term and term["value"] for name, term in values.items()})
+            else:
+                rest = {key: data[key] for key in ("boolean", "quads", "error") if key in data}
+                rows.append(beside | {key: str(value) for key, value in rest.items()})
+    columns = list(dict.fromkeys(name for row in rows for name in row)) or ["id", "event", "at", "version"]
+    types = {"id": arrow.int64(), "at": arrow.timestamp("ms", tz="UTC"), "version": arrow.int64()}
+    arrays = {
+        name: arrow.array([row.get(name) for row in rows], type=types.get(name, arrow.string()))
+        for name in columns
+    }
+    arrow.parquet.write_table(arrow.table(arrays), made)
+    with open(made, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,74 @@
+"""A source that asks an address now and then, and brings in what has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from quadrill.continuous.streams.times import duration_ms
+from quadrill.store.hosts import AllowedHosts
+from quadrill.store.remote import RemoteClient
+
+from ..declaration import Member, number
+from ..errors import ConnectorFailedError
+from ..source import Source
+from ..web import HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
+
+_ACCEPT = "application/x-ndjson, application/json, text/turtle;q=0.9, application/n-quads;q=0.9, */*;q=0.5"
+
+
+class PollSource(Source):
+    """Each answer that differs from the one before is one push; its ETag and digest are the position."""
+
+    members = (
+        url_member("the address that is asked"),
+        Member(
+            "every",
+            lambda value, name: max(100, duration_ms(value, name, positive=True)),
+            "the time between two requests",
+            default=60_000,
+        ),
+        Member("max_bytes", number(1, 1 << 30), "the longest answer", default=64 << 20),
+        HEADERS,
+        TOKEN,
+        TIMEOUT,
+    )
+    guarantee = "an answer that changes enters once; what changes back between two requests is not seen"
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
+        """Raises InputError, NetworkRefusedError."""
+        require_url(given["url"], hosts)
+
+    def run(self) -> None:
+        """Ask again and again."""
+        given, context = self.given, self.context
+        client = RemoteClient(context.hosts, timeout_s=given["timeout"] / 1000, max_bytes=given["max_bytes"])
+        headers = {"Accept": _ACCEPT, **headers_of(given)}
+        while True:
+            known = json.loads(context.position or "{}")
+            fetched = client.get(
+                given["url"],
+                etag=known.get("etag"),
+                last_modified=known.get("last_modified"),
+                headers=headers,
+            )
+            context.connected()
+            if fetched is not None:
+                digest = hashlib.sha256(fetched.body).hexdigest()
+                if digest != known.get("digest"):
+                    media_type = given["format"] or fetched.media_type
+                    if media_type is None:
+                        raise ConnectorFailedError(
+                            f"<{given['url']}> does not say its media type", hint="Declare the member format"
+                        )
+                    place = {
+                        "etag": fetched.etag,
+                        "last_modified": fetched.last_modified,
+                        "digest": digest,
+                    }
+                    context.push(fetched.body, media_type, position=json.dumps(place))
+            context.sleep(given["every"] / 1000)

@@ -1,0 +1,123 @@
+"""A source that follows an event stream (SSE), for instance the feed of another Quadrill."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from quadrill.store.hosts import AllowedHosts
+
+from ...http.event_stream import EventTooLongError, ServerEvent, events_of
+from ..declaration import Member, list_of, text
+from ..errors import ConnectorError, ConnectorFailedError
+from ..rows import records_of
+from ..source import JSON, Message, Source
+from ..web import HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
+
+RESULTS = "application/sparql-results+json"
+N_QUADS = "application/n-quads"
+_FINAL = (400, 401, 403, 404, 405, 406, 410)
+
+
+class SseSource(Source):
+    """Events in their order, from behind the last one that entered; each is one record, or several rows.
+
+    By its format an event's data is a JSON record, SPARQL results in JSON (each row a record, with the
+    member ``at``), or a feed's ``quads`` with their event time.
+    """
+
+    members = (
+        url_member("the address of the event stream"),
+        Member("events", list_of(text), "the kinds of events that are taken, all of those with data"),
+        Member("from", text, "the id behind which it begins"),
+        HEADERS,
+        TOKEN,
+        TIMEOUT,
+    )
+    guarantee = "each event enters once where the other side gives and keeps ids, else at most once"
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
+        """Raises InputError, NetworkRefusedError."""
+        require_url(given["url"], hosts)
+
+    _answer: httpx.Response | None = None
+
+    def run(self) -> None:
+        """Follow the stream until it ends."""
+        given, context = self.given, self.context
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers_of(given)}
+        position = context.position or given["from"]
+        if position is not None:
+            headers["Last-Event-ID"] = position
+        timeout = httpx.Timeout(given["timeout"] / 1000)
+        try:
+            with (
+                httpx.Client(timeout=timeout, trust_env=False) as client,
+                client.stream("GET", given["url"], headers=headers) as answer,
+            ):
+                if answer.status_code == 204:
+                    raise ConnectorError(f"<{given['url']}> has ended")
+                if answer.status_code != 200 or "text/event-stream" not in answer.headers.get(
+                    "content-type", ""
+                ):
+                    refused = ConnectorFailedError if answer.status_code in _FINAL else ConnectorError
+                    raise refused(
+                        f"<{given['url']}> answered with status {answer.status_code}, no event stream"
+                    )
+                context.connected()
+                self._answer = answer
+                for events in events_of(self._chunks(answer)):
+                    self._take(events)
+        except (httpx.HTTPError, EventTooLongError) as error:
+            told = str(error) or type(error).__name__
+            raise ConnectorError(f"<{given['url']}> could not be followed: {told}") from error
+        finally:
+            self._answer = None
+        raise ConnectorError(f"<{given['url']}> has ended the connection")
+
+    def interrupt(self) -> None:
+        """Close the connection that is read."""
+        answer = self._answer
+        stream = None if answer is None else answer.extensions.get("network_stream")
+        sock = None if stream is None else stream.get_extra_info("socket")
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def _chunks(self, answer: httpx.Response) -> Iterator[bytes]:
+        for chunk in answer.iter_bytes():
+            yield chunk
+            self.context.sleep(0)
+
+    def _take(self, events: Sequence[ServerEvent]) -> None:
+        """Events that came together enter together."""
+        context, wanted = self.context, self.given["events"]
+        asked = (self.given["format"] or JSON).partition(";")[0].strip()
+        messages: list[tuple[Message, str | None]] = []
+        for event in events:
+            if wanted is not None and event.kind not in wanted:
+                continue
+            if asked == JSON:
+                messages.append(
+                    (Message(event.data.encode(), {"_event": event.kind, "_id": event.id}), event.id)
+                )
+                continue
+            try:
+                document = json.loads(event.data)
+                if asked == RESULTS:
+                    records = records_of(document, {"_event": event.kind, "_id": event.id})
+                    messages += ((Message(json.dumps(each).encode()), event.id) for each in records)
+                elif "quads" in document:
+                    messages.append((Message(document["quads"].encode(), at=document.get("at")), event.id))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                context.refuse(event.data.encode(), f"the event is not of the format {asked}: {error}")
+        media_type = JSON if asked == RESULTS else asked
+        for first in range(0, len(messages), self.given["batch"]):
+            context.push_messages(messages[first : first + self.given["batch"]], media_type)

@@ -1,0 +1,145 @@
+"""A sink that posts events to an address."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from time import time
+from typing import Any
+
+import httpx
+
+from quadrill.continuous.output.subscription import FeedEvent
+from quadrill.store.hosts import AllowedHosts
+
+from ..declaration import Member, flag, number, one_of, text
+from ..envelopes import CLOUD_EVENT, CLOUD_EVENTS, cloud_event, key_of, line_of
+from ..errors import ConnectorError, ConnectorFailedError
+from ..sink import Sink
+from ..web import HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
+
+SIGNATURE = "X-Hub-Signature-256"
+_AGAIN = (408, 425, 429)
+_FINAL = (401, 403, 410)
+_LONGEST_WAIT_S = 300.0
+
+
+class WebhookSink(Sink):
+    """Each event is one request, or all that wait are one with an array of them."""
+
+    members = (
+        url_member("the address that events are posted to"),
+        Member("style", one_of("json", "cloudevents"), "the form of an event", default="json"),
+        Member("array", flag, "whether a request carries all events that wait, as an array", default=False),
+        Member("secret", text, f"the key of the HMAC-SHA256 in {SIGNATURE}", secret=True),
+        Member("tries", number(1, 1_000_000), "after so many an event is a dead letter", default=20),
+        HEADERS,
+        TOKEN,
+        TIMEOUT,
+    )
+    guarantee = "each event arrives at least once, in order, with its id as Idempotency-Key"
+
+    _client: httpx.Client | None = None
+    _tried = (0, "")
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
+        """Raises InputError, NetworkRefusedError."""
+        require_url(given["url"], hosts)
+
+    def open(self) -> None:
+        """Connections are made when there is something to send."""
+        require_url(self.given["url"], self.context.hosts)
+        self._client = httpx.Client(timeout=self.given["timeout"] / 1000, trust_env=False)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+
+    def deliver(self, events: Sequence[FeedEvent]) -> None:
+        """Post them, one after the other or together."""
+        if self.given["array"]:
+            self._post(events)
+            return
+        for event in events:
+            self._post([event])
+            if event.id is not None:
+                self.context.position = event.id
+
+    def _post(self, events: Sequence[FeedEvent]) -> None:
+        """One request; events that the other side will never take become dead letters.
+
+        Raises:
+            ConnectorError: it may take them later.
+            ConnectorFailedError: it takes nothing from us.
+        """
+        body, headers = self._request(events)
+        assert self._client is not None
+        url, answer = self.given["url"], None
+        try:
+            answer = self._client.post(url, content=body, headers=headers)
+        except httpx.HTTPError as error:
+            told = f"<{url}> cannot be reached: {error or type(error).__name__}"
+        else:
+            if answer.is_success:
+                self._tried = (0, "")
+                self.context.connected()
+                return
+            told = f"<{url}> answered with status {answer.status_code}"
+            if answer.status_code in _FINAL:
+                raise ConnectorFailedError(told)
+            if answer.status_code < 500 and answer.status_code not in _AGAIN:
+                self._give_up(events, told)
+                return
+        key = headers["Idempotency-Key"]
+        tries = self._tried[0] + 1 if self._tried[1] == key else 1
+        self._tried = (tries, key)
+        if tries >= self.given["tries"]:
+            self._give_up(events, f"{told}, for the {tries}th time")
+            return
+        if answer is not None and (wait := _retry_after(answer)):
+            self.context.figures.state, self.context.figures.error = "waiting", told
+            self.context.sleep(wait)
+        raise ConnectorError(told)
+
+    def _give_up(self, events: Sequence[FeedEvent], why: str) -> None:
+        for event in events:
+            self.context.refuse(event, why)
+
+    def _request(self, events: Sequence[FeedEvent]) -> tuple[bytes, dict[str, str]]:
+        """Body and headers of the request that carries some events."""
+        given, array = self.given, self.given["array"]
+        if given["style"] == "cloudevents":
+            source = f"/queries/{given['query']}"
+            documents = [cloud_event(each, given["query"], source) for each in events]
+            text_ = json.dumps(documents if array else documents[0], ensure_ascii=False)
+            media_type = CLOUD_EVENTS if array else CLOUD_EVENT
+        else:
+            lines = [line_of(each) for each in events]
+            text_ = f"[{', '.join(lines)}]" if array else lines[0]
+            media_type = "application/json"
+        body = text_.encode()
+        headers = {
+            **headers_of(given),
+            "Content-Type": media_type,
+            "Idempotency-Key": f"{self.context.name}-{key_of(events[-1])}",
+        }
+        if given["secret"]:
+            digest = hmac.new(given["secret"].encode(), body, "sha256").hexdigest()
+            headers[SIGNATURE] = f"sha256={digest}"
+        return body, headers
+
+
+def _retry_after(answer: httpx.Response) -> float:
+    """How many seconds the other side wants us to wait, by RFC 9110, 10.2.3; 0 where it does not say."""
+    asked = answer.headers.get("Retry-After", "").strip()
+    if asked.isascii() and asked.isdigit():
+        return min(float(asked[:9]), _LONGEST_WAIT_S)
+    try:
+        return max(0.0, min(parsedate_to_datetime(asked).timestamp() - time(), _LONGEST_WAIT_S))
+    except (ValueError, TypeError):
+        return 0.0

@@ -1,0 +1,106 @@
+"""A source that listens to a WebSocket (RFC 6455)."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from quadrill.store.hosts import AllowedHosts
+
+from ..declaration import Member, list_of, number, text
+from ..errors import ConnectorError, ConnectorFailedError
+from ..source import JSON, Message, Source
+from ..web import HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
+
+PORTS = {"ws": 80, "wss": 443}
+_LOOK_S = 0.5
+"""Between two looks whether the source has to stop."""
+_POLICY = 1008
+
+
+class WebSocketSource(Source):
+    """Each message is one record. A connection that ends is taken up again."""
+
+    members = (
+        url_member("the address, ws:// or wss://"),
+        Member("send", list_of(text), "messages that are sent first, for instance to subscribe", default=[]),
+        Member("subprotocol", text, "the subprotocol that is asked for"),
+        Member("max_bytes", number(1, 1 << 30), "the longest message", default=16 << 20),
+        HEADERS,
+        TOKEN,
+        TIMEOUT,
+    )
+    guarantee = "each message enters at most once: what is sent while nobody listens is lost"
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
+        """Raises InputError, NetworkRefusedError."""
+        require_url(given["url"], hosts, PORTS)
+
+    def run(self) -> None:
+        """Listen until the connection ends."""
+        given, url = self.given, self.given["url"]
+        headers = headers_of(given)
+        agent = headers.pop("User-Agent")
+        subprotocol = given["subprotocol"]
+        timeout = given["timeout"] / 1000
+        address = urlsplit(url)
+        try:
+            # With a socket of our own no redirect leads to another host.
+            sock = socket.create_connection(
+                (address.hostname, address.port or PORTS[address.scheme]), timeout
+            )
+            sock.settimeout(None)
+            with connect(
+                url,
+                sock=sock,
+                additional_headers=headers,
+                user_agent_header=agent,
+                subprotocols=None if subprotocol is None else [subprotocol],
+                open_timeout=timeout,
+                max_size=given["max_bytes"],
+                proxy=None,
+            ) as connection:
+                for message in given["send"]:
+                    connection.send(message)
+                self.context.connected()
+                while True:
+                    self._bring(self._waiting(connection))
+        except InvalidStatus as error:
+            status = error.response.status_code
+            refused = ConnectorFailedError if 400 <= status < 500 and status != 429 else ConnectorError
+            raise refused(f"<{url}> answered with status {status}, no WebSocket") from error
+        except ConnectionClosed as error:
+            code = None if error.rcvd is None else error.rcvd.code
+            refused = ConnectorFailedError if code == _POLICY else ConnectorError
+            raise refused(f"<{url}> has ended the connection: {error}") from error
+        except (OSError, ValueError, WebSocketException) as error:
+            raise ConnectorError(f"<{url}> cannot be reached: {error or type(error).__name__}") from error
+
+    def _waiting(self, connection: ClientConnection) -> list[bytes]:
+        """The next message and those behind it that are there already."""
+        found: list[bytes] = []
+        while len(found) < self.given["batch"]:
+            try:
+                message = connection.recv(timeout=0 if found else _LOOK_S)
+            except TimeoutError:
+                if found:
+                    break
+                self.context.sleep(0)
+                continue
+            except ConnectionClosed:
+                if found:
+                    break
+                raise
+            found.append(message.encode() if isinstance(message, str) else message)
+        return found
+
+    def _bring(self, messages: Sequence[bytes]) -> None:
+        media_type = self.given["format"] or JSON
+        self.context.push_messages([(Message(each), None) for each in messages], media_type)

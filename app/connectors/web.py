@@ -1,0 +1,69 @@
+"""What sources and sinks over HTTP share: members of their declarations, headers, forbidden places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from quadrill.continuous.errors import InputError
+from quadrill.continuous.streams.times import duration_ms
+from quadrill.store.hosts import WEB, AllowedHosts
+
+from .declaration import Member, mapping_of, text
+
+_FORBIDDEN = frozenset("host content-length transfer-encoding connection".split())
+
+
+def header_text(value: Any, name: str) -> str:
+    """The value of a header: printable, in one line."""
+    found = text(value, name)
+    header = name.rpartition(".")[2].lower()
+    if header in _FORBIDDEN or not found.isprintable() or not header.replace("-", "").isalnum():
+        raise InputError(f"{name} is no header that can be sent", code="member")
+    return found
+
+
+def url_member(what: str) -> Member:
+    """The member ``url``."""
+    return Member("url", text, what, required=True)
+
+
+HEADERS = Member("headers", mapping_of(header_text), "headers of its requests", default={}, secret=True)
+TOKEN = Member("token", header_text, "a bearer token that its requests carry", secret=True)
+TIMEOUT = Member(
+    "timeout",
+    lambda value, name: duration_ms(value, name, positive=True),
+    "how long the other side may be silent",
+    default=30_000,
+)
+
+
+def headers_of(given: Mapping[str, Any]) -> dict[str, str]:
+    """The headers that a declaration asks for."""
+    headers = {"User-Agent": "Quadrill", **given["headers"]}
+    if given["token"]:
+        headers["Authorization"] = f"Bearer {given['token']}"
+    return headers
+
+
+def require_url(url: str, hosts: AllowedHosts, ports: Mapping[str, int] = WEB) -> None:
+    """Check the address of the other side.
+
+    Raises:
+        InputError: it is none, or holds a password.
+        NetworkRefusedError: the host is not allowed.
+    """
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise InputError(f"url is {url!r}, which is no URL: {error}", code="member") from error
+    if parsed.scheme not in ports or not parsed.host:
+        raise InputError(
+            f"url is {url!r}, it must begin with {' or '.join(f'{scheme}://' for scheme in ports)}",
+            code="member",
+        )
+    if parsed.userinfo:
+        raise InputError("url holds a password", code="member", hint="Secrets have members of their own")
+    hosts.require(url, "reaching", ports)

@@ -1,0 +1,214 @@
+"""Sinks over HTTP and into files: each event arrives, with its id, over faults."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app.conftest import LiveServer, Start, problem_of
+from tests.app.test_feed_streams import until
+
+TEXT = "SELECT ?s { STREAM <http://e/s> [NOW] { ?s <urn:p> ?o } }"
+
+
+class Receiver:
+    """Takes what is posted; ``statuses`` are given first, then 204."""
+
+    def __init__(self) -> None:
+        self.statuses: list[int | tuple[int, dict[str, str]]] = []
+        self.taken: list[tuple[dict[str, str], bytes]] = []
+        self.asked = 0
+        self.url = ""
+
+    def documents(self) -> list[Any]:
+        return [json.loads(body) for _, body in self.taken]
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            receiver.asked += 1
+            status = receiver.statuses.pop(0) if receiver.statuses else 204
+            status, headers = status if isinstance(status, tuple) else (status, {})
+            if status < 300:
+                receiver.taken.append((dict(self.headers.items()), body))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    receiver.url = f"http://127.0.0.1:{server.server_port}/hook"
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def begin(server: LiveServer) -> None:
+    headers = {"Content-Type": "text/plain"}
+    assert server.client.put("/queries/q", content=TEXT, headers=headers).status_code == 201
+
+
+def push(server: LiveServer, *numbers: int) -> None:
+    for number in numbers:
+        answer = server.client.post(
+            "/streams",
+            params={"iri": "http://e/s", "at": str(1_000 * number)},
+            content=f"<urn:{number}> <urn:p> <urn:o> .",
+            headers={"Content-Type": "application/n-triples"},
+        )
+        assert answer.status_code == 200
+
+
+def put(server: LiveServer, **members: Any) -> None:
+    answer = server.client.put("/sinks/it", json={"query": "q", **members})
+    assert answer.status_code in (200, 201), answer.text
+
+
+def state(server: LiveServer) -> dict[str, Any]:
+    return dict(server.client.get("/sinks/it").json())
+
+
+def test_a_webhook_gets_each_event_signed(start_server: Start) -> None:
+    with receiving() as receiver:
+        server = start_server(remote_hosts=("127.0.0.1",))
+        begin(server)
+        push(server, 1)
+        put(server, kind="webhook", url=receiver.url, secret="s3cret", headers={"X-From": "us"})
+        assert state(server)["secret"] == "***" and state(server)["headers"] == "***"
+        until(lambda: state(server)["state"] == "running")
+        push(server, 2, 3)
+        until(lambda: len(receiver.taken) == 2)
+        assert [each["id"] for each in receiver.documents()] == [2, 3], "with the next event, not the past"
+        headers, body = receiver.taken[0]
+        assert (
+            headers["X-Hub-Signature-256"]
+            == f"sha256={hmac.new(b's3cret', body, hashlib.sha256).hexdigest()}"
+        )
+        assert headers["Idempotency-Key"] == "it-2" and headers["X-From"] == "us"
+        document = json.loads(body)
+        assert document["event"] == "insert"
+        assert document["data"]["results"]["bindings"][0]["s"]["value"] == "urn:2"
+        until(lambda: state(server)["position"] == 3)
+
+
+def test_cloud_events_in_arrays(start_server: Start) -> None:
+    with receiving() as receiver:
+        server = start_server(remote_hosts=("127.0.0.1",))
+        begin(server)
+        push(server, 1, 2, 3)
+        put(server, kind="webhook", url=receiver.url, style="cloudevents", array=True, **{"from": 0})
+        until(lambda: sum(map(len, receiver.documents())) == 3)
+        headers, _ = receiver.taken[0]
+        assert headers["Content-Type"] == "application/cloudevents-batch+json"
+        first = receiver.documents()[0][0]
+        assert {first["specversion"], first["id"], first["type"]} == {"1.0", "1", "quadrill.insert"}
+        assert first["source"] == "/queries/q" and first["time"] == "1970-01-01T00:00:01.000Z"
+
+
+def test_what_is_refused_is_tried_again_or_a_dead_letter(start_server: Start) -> None:
+    with receiving() as receiver:
+        server = start_server(remote_hosts=("127.0.0.1",))
+        begin(server)
+        receiver.statuses = [503, (429, {"Retry-After": "1"}), 422]
+        put(server, kind="webhook", url=receiver.url)
+        push(server, 1, 2)
+        until(lambda: len(receiver.taken) == 1, 15)
+        assert receiver.documents()[0]["id"] == 2
+        letters = server.client.get("/sinks/it/dead-letters").json()["letters"]
+        assert [(each["id"], "422" in each["error"]) for each in letters] == [(1, True)]
+        receiver.statuses = [401]
+        push(server, 3)
+        until(lambda: state(server)["state"] == "failed")
+        assert "401" in state(server)["error"]
+        server.client.post("/sinks/it:start")
+        until(lambda: len(receiver.taken) == 2)
+        assert receiver.documents()[1]["id"] == 3, "nothing is lost by a failure"
+
+
+def test_a_receiver_that_comes_late_gets_everything(start_server: Start, tmp_path: Path) -> None:
+    settings = {"data": str(tmp_path / "data"), "remote_hosts": ("127.0.0.1",)}
+    server = start_server(**settings)
+    begin(server)
+    put(server, kind="webhook", url="http://127.0.0.1:1/")
+    push(server, 1, 2)
+    until(lambda: state(server)["state"] == "waiting")
+    server.services.close()
+    with receiving() as receiver:
+        again = start_server(**settings)
+        push(again, 3)
+        put(again, kind="webhook", url=receiver.url)
+        until(lambda: len(receiver.taken) >= 3)
+        assert [each["id"] for each in receiver.documents()] == [1, 2, 3]
+
+
+def test_files_of_lines_hold_each_event_once(start_server: Start, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    settings = {"data": str(tmp_path / "data"), "sink_folder": str(folder)}
+    server = start_server(**settings)
+    begin(server)
+    put(server, kind="file", path="q/answers", max_bytes=1_000, **{"from": 0})
+    push(server, *range(1, 21))
+    until(lambda: state(server)["position"] == 20)
+    server.services.close()
+    part = folder / "q" / "answers.part"
+    with part.open("ab") as file:
+        file.write(b'{"id": 21, "event"')
+    # As after a kill: the place that was saved is behind what stands in the files.
+    again = start_server(**settings)
+    again.services.registry.move_connector("sink", "it", "17")
+    push(again, 21, 22)
+    until(lambda: state(again)["position"] == 22)
+    again.client.post("/sinks/it:stop")
+    lines = [
+        json.loads(line)
+        for file in (*sorted((folder / "q").glob("answers-*.ndjson")), part)
+        for line in file.read_text().splitlines()
+    ]
+    assert [each["id"] for each in lines] == list(range(1, 23))
+
+
+def test_files_of_parquet(start_server: Start, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    server = start_server(sink_folder=str(tmp_path))
+    begin(server)
+    put(server, kind="file", path="answers", format="parquet", max_bytes=1_000, **{"from": 0})
+    push(server, *range(1, 21))
+    until(lambda: len(list(tmp_path.glob("answers-*.parquet"))) >= 1)
+    rows = parquet.read_table(min(tmp_path.glob("answers-*.parquet"))).to_pylist()
+    assert rows[0]["id"] == 1 and rows[0]["event"] == "insert" and rows[0]["s"] == "urn:1"
+    assert rows[0]["at"].timestamp() == 1.0
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/x", "", "link/x"])
+def test_no_other_file_is_written(start_server: Start, tmp_path: Path, path: str) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "link").symlink_to(tmp_path)
+    server = start_server(sink_folder=str(tmp_path / "out"))
+    begin(server)
+    answer = server.client.put("/sinks/it", json={"kind": "file", "query": "q", "path": path})
+    assert answer.status_code in (400, 403), answer.text
+    nowhere = start_server()
+    problem_of(nowhere.client.put("/sinks/it", json={"kind": "file", "query": "q", "path": "x"}), 403)
