@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN ?= $(VENV)/bin
 
-.PHONY: help dev check types imports test test-fast test-all bench chaos soak links lock
+.PHONY: help dev check types imports test test-fast test-all bench bench-peers targets chaos soak links lock
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,3 +49,9 @@ lock: ## renew the versions and hashes that the images of docker/ install; needs
 
 bench: ## all benchmarks, ratios of one run; writes the tables and plots of docs/performance.md
 	$(BIN)/python -m benchmarks
+
+bench-peers: ## beside rsp-js, rsp-rs, oxigraph serve and a polling loop, in one run; QUICK=--quick for a short one
+	$(BIN)/python -m benchmarks.peers $(QUICK)
+
+targets: ## what performance must reach and aims at, measured in one run; QUICK=--quick for a short one
+	$(BIN)/python -m benchmarks.targets $(QUICK)

@@ -20,12 +20,15 @@ PARTS = {
     "plots",
     "polling",
     "report",
+    "report_peers",
     "report_server",
+    "report_static",
     "results",
+    "speed",
     "taxi",
 }
-# Takes half an hour: `make soak`.
-APART = {"soak"}
+# Takes half an hour: `make soak`. Repeats parts of others: `make targets`.
+APART = {"soak", "targets"}
 
 
 def names() -> list[str]:

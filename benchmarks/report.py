@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import report_server, report_static
+from . import report_peers, report_server, report_static
 from .plots import bar_plot, line_plot
 from .results import kept
 
@@ -318,6 +318,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "instances": instances,
     "windows": windows,
     "slides": slides,
+    "peers": lambda found: report_peers.peers(found, table),
     "latency": lambda found: report_server.latency(found, table),
     "fanout": lambda found: report_server.fanout(found, table),
     "recovery": lambda found: report_server.recovery(found, table),

@@ -34,7 +34,9 @@ def kept(name: str, *, folder: Path = FOLDER) -> dict[str, Any] | None:
 def conditions() -> dict[str, Any]:
     """Command, day, machine and load of this run."""
     module = sys.modules["__main__"].__spec__
-    command = f"python -m {module.name}" if module is not None else Path(sys.argv[0]).name
+    command = (
+        f"python -m {module.name.removesuffix('.__main__')}" if module is not None else Path(sys.argv[0]).name
+    )
     return {
         "command": " ".join([command, *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d"),

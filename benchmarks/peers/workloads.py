@@ -52,6 +52,11 @@ class Workload:
         """The time of the first element that is timed."""
         return FIRST + self.filling
 
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that elements are of."""
+        return (ONE, OTHER) if self.kind == "two streams" else (ONE,)
+
     def static_triples(self) -> str:
         """Where each of so many sensors is, as N-Triples."""
         return "".join(f"<{E}s{each}> <{E}in> <{E}room{each % ROOMS}> .\n" for each in range(self.static))
