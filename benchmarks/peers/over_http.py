@@ -140,7 +140,7 @@ def polled(name: str, server: Server, elements: int) -> Line:
 def measure(oxigraph: str | None, folder: Path, rounds: int, elements: int) -> Iterator[Line]:
     """All lines; without ``oxigraph``, the path of the program, only ours."""
     with ExitStack() as stack:
-        servers = {OURS: stack.enter_context(http.quadrill(folder / "ours"))}
+        servers = {OURS: stack.enter_context(http.quadrill(folder / "ours", None))}
         if oxigraph is not None:
             servers[http.BASE] = stack.enter_context(http.oxigraph(oxigraph, folder / "oxigraph"))
         for server in servers.values():
