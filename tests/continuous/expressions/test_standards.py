@@ -182,7 +182,7 @@ TAKEN = [
         ),
     ),
 ]
-NAMES = ("a", "b")
+NAMES = ("a", "b", "c", "d")
 
 
 def expression(name: str, arity: int) -> Expr:
@@ -204,7 +204,7 @@ def text(name: str, arity: int) -> str:
     if name in by.CASTS:
         return f"<{XSD}{name}>(?a)"
     if name in by.OPERATORS:
-        return f"?a {name} (?b)" if name.endswith("IN") else f"?a {name} ?b"
+        return f"?a {name} ({', '.join(args[1:])})" if name.endswith("IN") else f"?a {name} ?b"
     if name in ("!", "UNARY-", "UNARY+"):
         return name[-1] + "?a"
     return f"{name}({', '.join(args)})"
