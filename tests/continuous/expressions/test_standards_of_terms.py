@@ -1,8 +1,8 @@
 """Functions of several terms on boundary values: by the standards in plain Python, by us, and by Oxigraph.
 
 REGEX and REPLACE (17.4.3.14 and .15, with the flags of XPath), SUBSTR with a length, STRDT, STRLANG,
-TIMEZONE, and the forms that judge terms: IF, COALESCE, BOUND, IN and NOT IN of lists. Characters are Unicode's,
-also those beyond the first 65,536, which have two halves elsewhere.
+TIMEZONE, and the forms that judge terms: IF, COALESCE, BOUND, IN and NOT IN of lists. Characters are
+Unicode's, also those beyond the first 65,536, which have two halves elsewhere.
 """
 
 from __future__ import annotations
