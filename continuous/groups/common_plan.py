@@ -337,7 +337,8 @@ class CommonPlan:
         try:
             delta = self.state.step(self.state.gather(at, contents))
         finally:
-            self.budget.since = 0.0
+            # Who called it off meant this step.
+            self.budget.since, self.budget.stop = 0.0, ""
         changes: dict[int, Delta] = {}
         place = self.state.plan.schema.position(MEMBER.name)
         for row, weight in delta.items():

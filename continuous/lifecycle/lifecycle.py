@@ -108,8 +108,8 @@ class QueryLifecycle:
         paused: bool = False,
         reset: bool = False,
         replay_from: int | None = None,
-    ) -> int:
-        """Attach a query in its turn: it sees what is accepted from now on.
+    ) -> AttachTurn:
+        """Attach a query in its turn, which is waited for a moment: it sees what is accepted from now on.
 
         Args:
             entry: whose it is; what ran under its name before ends in the same turn.
@@ -120,7 +120,7 @@ class QueryLifecycle:
             replay_from: the event time from which retained elements come first; by default that of ``start``.
 
         Returns:
-            How many retained elements came first.
+            The turn, whose result is how many retained elements came first.
         """
         for iri in prepared.streams:
             self.open_stream(iri)
@@ -139,8 +139,8 @@ class QueryLifecycle:
             turn = parts.turns.submit(AttachTurn(running, reset, replay_from, kept), "attach", **members)
         # A restart comes between two turns: its own comes after those that wait.
         with suppress(TimeoutError):
-            return parts.sequencer.finish(turn, PATIENCE_S if replay_from is None else None) or 0
-        return 0
+            parts.sequencer.finish(turn, PATIENCE_S)
+        return turn
 
     def make_running(
         self, entry: Entry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
@@ -273,11 +273,8 @@ class QueryLifecycle:
         self.check_streams(prepared)
         return prepared, self.evaluator_maker(prepared)()
 
-    def begin_anew(self, entry: Entry, replay_from: int | None = None) -> int:
+    def begin_anew(self, entry: Entry, replay_from: int | None = None) -> AttachTurn:
         """New windows and a new epoch of the feed; with ``replay_from`` retained elements come first.
-
-        Returns:
-            How many retained elements came first.
 
         Raises:
             QuadrillError: it cannot; what ran goes on.

@@ -317,20 +317,19 @@ class QueryService:
         self.parts.turns.require_open()
         with self.parts.admin:
             entry = self._begun(name)
-            elements = self.lifecycle.begin_anew(entry, NEVER if from_ms is None else from_ms)
-            running = entry.running
-            streams = [] if running is None else running.timeline.inputs.streams
-            with self.parts.turns.lock:
-                states = [state for iri in streams if (state := self.parts.streams.find(iri)) is not None]
-                oldest = [at for state in states if (at := state.oldest_retained) is not None]
-            return {
-                "name": name,
-                "from": from_ms,
-                "retained_from": min(oldest, default=None),
-                "elements": elements,
-                "first_id": entry.feed.epoch_id + 1,
-                "state": "failed" if running is None else running.state,
-            }
+            turn = self.lifecycle.begin_anew(entry, NEVER if from_ms is None else from_ms)
+        elements, running = self.parts.sequencer.finish(turn) or 0, turn.running
+        with self.parts.turns.lock:
+            found = map(self.parts.streams.find, running.timeline.inputs.streams)
+            oldest = [each.oldest_retained for each in found if each is not None]
+        return {
+            "name": name,
+            "from": from_ms,
+            "retained_from": min((at for at in oldest if at is not None), default=None),
+            "elements": elements,
+            "first_id": entry.feed.epoch_id + 1,
+            "state": running.state,
+        }
 
     def drop(self, name: str, *, with_graph: bool = False) -> None:
         """Drop a query; its feed ends.
@@ -340,17 +339,18 @@ class QueryService:
             with_graph: the graph of its view is dropped, too; by default it stays and is everybody's.
         """
         self._call_off(name)
+        if name in self.parts.views.by_name:
+            self.parts.views.wait(time.monotonic() + _LAST_WRITE_S)
         with self.parts.admin:
             entry = self.parts.catalogue.get(name)
             self.parts.turns.require_writable()
             view = self.parts.views.by_name.get(name)
-            if view is not None:
-                self.parts.views.wait(time.monotonic() + _LAST_WRITE_S)
             self.parts.catalogue.remove(entry)
             self.lifecycle.detach(entry, dropped=True)
             entry.feed.close()
-            if view is not None and with_graph and self.parts.store.graph_exists(view.graph):
-                self.parts.store.delete_graph(view.graph, cause=f"view {name}")
+        # Others go on meanwhile: a query that makes the same graph by now keeps it.
+        if view is not None and with_graph and self.parts.store.graph_exists(view.graph):
+            self.parts.store.delete_graph(view.graph, cause=f"view {name}")
 
     def current_answer(self, name: str) -> dict[str, Any]:
         """The current answer: SPARQL Results JSON with ``at`` and ``version``, or quads, or a boolean.

@@ -149,7 +149,8 @@ class StreamService:
         if letter.query is not None:
             entry = self.parts.catalogue.get(letter.query)
             with self.parts.admin:
-                self.lifecycle.begin_anew(entry, letter.element.event_time)
+                begun = self.lifecycle.begin_anew(entry, letter.element.event_time)
+            self.parts.sequencer.finish(begun)
             return {"id": letter.id, "retried": "query", "query": letter.query, "state": entry.state}
         if letter.entered:
             raise ConflictError(

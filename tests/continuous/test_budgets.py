@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.plan.plan_state import PlanState
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.rows import Limits
 from quadrill.store.errors import ConflictError
@@ -340,3 +341,36 @@ def test_the_stream_of_a_query_that_has_failed_stays(tmp_path: Path) -> None:
     life.engine.drop("bad")
     life.engine.drop_stream(S)
     life.stop()
+
+
+def test_a_step_that_ends_before_it_is_called_off_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = 'SELECT ?b WHERE { STREAM :s [RANGE 1m] { ?b :k "%s" } }'
+    with bench() as b:
+        for number in range(3):
+            b.register(f"q{number}", text % number)
+
+        def entered(at: int) -> None:
+            lines = [f'<{N}b{at}> <{N}k> "{value}" .' for value in range(3)]
+            b.engine.push(S, "\n".join(lines).encode(), "application/n-triples", at=at)
+
+        entered(1)
+        entered(2)
+        running = b.engine.parts.catalogue.get("q1").running
+        assert running is not None and running.seat is not None
+        step = PlanState.step
+        called_off = []
+
+        def late(*given: Any) -> Any:
+            found = step(*given)
+            called_off.append(running.call_off(0.0))
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(PlanState, "step", late)
+            entered(3)
+        assert any(called_off) and running.seat.budget.stop == ""
+        entered(4)
+        assert b.engine.describe("q0")["template"], "they have one plan still"
+        assert [len(b.told(f"q{number}")) for number in (0, 2)] == [4, 4]

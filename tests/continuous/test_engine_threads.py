@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import pytest
+from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
@@ -16,7 +20,7 @@ from quadrill.continuous.output.subscription import FeedEvent
 from quadrill.store.errors import NotFoundError
 from quadrill.store.quads.quad_store import QuadStore
 
-from .engines import PREFIX, RANGE, E, S, bench
+from .engines import PREFIX, RANGE, Bench, E, S, bench
 
 
 def together(*works: Callable[[], None]) -> None:
@@ -186,3 +190,58 @@ def test_stopping_works_off_what_was_accepted() -> None:
             b.push(at, f"y{at}")
     assert b_feed.last_id == 39
     assert len(subscription.take()) == 39
+
+
+def test_others_are_managed_while_a_replay_or_the_drop_of_a_graph_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on, at_work = threading.Event(), threading.Event()
+
+    def wait(*_: Any, **__: Any) -> None:
+        at_work.set()
+        assert go_on.wait(20)
+
+    def managed(one: Bench, work: Callable[[], Any]) -> Any:
+        at_work.clear()
+        go_on.clear()
+        with ThreadPoolExecutor(2) as pool:
+            try:
+                if work.__name__ == "replay":
+                    pool.submit(one.engine.parts.sequencer.call, wait)
+                done = pool.submit(work)
+                assert at_work.wait(10)
+                time.sleep(0.2)
+                began = time.monotonic()
+                one.engine.validate(Registration.from_json({"query": PREFIX + RANGE}))
+                one.engine.patch("other", {"max_rows": 7})
+                assert time.monotonic() - began < 5 and not done.done()
+            finally:
+                go_on.set()
+            return done.result(20)
+
+    with bench(threaded=True) as one:
+        one.register("q", RANGE)
+        one.register("other", RANGE)
+        one.register(
+            "v", "CONSTRUCT { ?x a :Seen } WHERE { STREAM :s [NOW] { ?x :seen ?v } }", into_graph=E + "g"
+        )
+        one.push(1, "a")
+        one.push(2, "b")
+
+        def replay() -> Any:
+            return one.engine.replay("q")
+
+        def drop() -> Any:
+            one.engine.drop("v", with_graph=True)
+
+        found = managed(one, replay)
+        assert (found["elements"], found["retained_from"], found["state"]) == (2, 1, "running")
+        delete = one.store.delete_graph
+
+        def slowly(*given: Any, **options: Any) -> Any:
+            wait()
+            return delete(*given, **options)
+
+        monkeypatch.setattr(one.store, "delete_graph", slowly)
+        managed(one, drop)
+        assert not one.store.graph_exists(NamedNode(E + "g"))
