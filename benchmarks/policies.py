@@ -147,7 +147,7 @@ def routed(evaluator: NativeEvaluator, order: Sequence[int] | Policy | None) -> 
             places = range(len(node.operator.inputs))
             ranks = order if callable(order) else sorted(places, key=lambda each: order[each % len(order)])
             route(node.operator, ranks)
-    running.compiled.renew()
+    running.compiled.outdate()
     return evaluator
 
 

@@ -128,6 +128,7 @@ class Engine(StreamService, QueryService):
                 parts.streams.restore()
                 for record in parts.catalogue.stored():
                     self.lifecycle.restore(record)
+        parts.texts.forget()
         parts.sources.start()
         parts.views.start()
         parts.sequencer.wait_for_all()
@@ -181,6 +182,7 @@ class Engine(StreamService, QueryService):
         if self.recovery is not None:
             self.recovery.close()
         parts.statics.close()
+        parts.texts.close()
         for entry in parts.catalogue.entries():
             entry.feed.close()
 

@@ -42,6 +42,8 @@ from .nodes import (
     Values,
     Var,
 )
+from .static import StaticPattern
+from .triggers import triggers
 from .variables import Names, certain, in_scope
 
 T = TypeVar("T")
@@ -89,6 +91,35 @@ def canonical(pattern: Algebra, columns: Sequence[Var]) -> Canonical:
     kept = sorted((names[name] for name in shown), key=lambda name: int(name[1:]))
     ordered = rename(ordered, names)
     return Canonical(f"{ordered!r} {kept!r}", rename(pattern, names), tuple(map(Var, kept)), names, ordered)
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """A static part as equal parts of other queries have it, where it can follow the store.
+
+    ``part`` has its columns in the order that equal parts have in common; ``form`` is its canonical form,
+    None where it cannot follow; ``permutation`` tells where the columns that it had are among these.
+    """
+
+    part: StaticPattern
+    form: Canonical | None
+    permutation: tuple[int, ...]
+
+
+def as_it_is(part: StaticPattern) -> Arranged:
+    """A part that does not follow the store."""
+    return Arranged(part, None, tuple(range(len(part.vars))))
+
+
+def arranged(part: StaticPattern) -> Arranged:
+    """A part that follows the store where it can."""
+    if triggers(part.pattern) is None:
+        return as_it_is(part)
+    form = canonical(part.pattern, part.vars)
+    columns = [each.name for each in form.columns]
+    own = {form.names[each.name]: each for each in part.vars}
+    permutation = tuple(columns.index(form.names[each.name]) for each in part.vars)
+    return Arranged(replace(part, vars=tuple(own[name] for name in columns)), form, permutation)
 
 
 def rename(value: T, names: Mapping[str, str]) -> T:

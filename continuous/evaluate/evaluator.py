@@ -17,15 +17,14 @@ from quadrill.store.sweep import Holder
 from ..algebra.build import all_nodes
 from ..algebra.nodes import MERGED, Algebra, Table, Var, Window
 from ..algebra.query import ContinuousQuery
-from ..algebra.rewrites import has_order, prepare
+from ..algebra.rewrites import has_order
 from ..algebra.static import (
     StaticPattern,
     calls_service,
     is_static,
     merged_background,
-    projected,
-    split_static,
 )
+from ..language.analysis import Analysis
 from ..output.construct import Template
 from ..output.emission import ChangedAnswer
 from ..plan.plan_state import PlanState
@@ -68,6 +67,7 @@ class Evaluator(ABC):
         options: EvaluationOptions,
         terms: EngineTerms | None,
         tables: TableRegistry | None,
+        analysis: Analysis | None,
         *,
         whole: bool,
     ) -> None:
@@ -80,6 +80,7 @@ class Evaluator(ABC):
             terms: the dictionary of the engine; by default its own.
             tables: where static parts are shared tables that follow the store from `begin` on; None: it reads
                 them itself with each `refresh`.
+            analysis: of the query; by default it is made here.
             whole: a query without windows is one static part.
 
         Raises:
@@ -95,8 +96,8 @@ class Evaluator(ABC):
         self.options = options
         self.budget = Budget(options.limits)
         self.terms = EngineTerms() if terms is None else terms
-        self.root = prepare(query)
-        self.columns = query.columns if query.form == "select" else projected(self.root)
+        analysis = Analysis(query) if analysis is None else analysis
+        self.root, self.columns = analysis.root, analysis.columns
         self.vars = () if query.form == "ask" else tuple(var.name for var in self.columns)
         self.ordered = query.form != "ask" and has_order(self.root)
         self.is_whole = whole and is_static(self.root) and not calls_service(self.root)
@@ -105,11 +106,14 @@ class Evaluator(ABC):
         if self.is_whole:
             self.rest, parts = Table("0", self.columns), (StaticPattern("0", self.root, self.columns),)
         else:
-            self.rest, parts = split_static(self.root, frozenset(var.name for var in self.columns))
+            self.rest, parts = analysis.split
         if any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(self.root)):
             parts += (merged_background(self.root),)
         background = partial(StaticEvaluator, query, store, options)
-        self.statics = StaticInputs(options, parts, background, self.terms, tables, whole=self.is_whole)
+        known = None if self.is_whole or tables is None else analysis.arranged
+        self.statics = StaticInputs(
+            options, parts, background, self.terms, tables, whole=self.is_whole, known=known
+        )
         # Also an evaluator that was only made to check a query lets go of its terms.
         release = self.terms.dictionary.hold(weakly(self._held_rows))
         self._finalizer = weakref.finalize(self, _let_go, release, self.statics)

@@ -26,6 +26,7 @@ from ..algebra.template import Skeleton, skeleton
 from ..algebra.triggers import unkeyed
 from ..algebra.volatile import with_clock
 from ..errors import BudgetError
+from ..language.analysis import Analysis
 from ..plan.plan_state import Encoded, PlanState
 from ..rows import Delta, IdRow, Solution
 from ..static.static_evaluator import EvaluationOptions
@@ -188,9 +189,10 @@ class NativeEvaluator(Evaluator):
         terms: EngineTerms | None = None,
         *,
         statics: TableRegistry | None = None,
+        analysis: Analysis | None = None,
     ) -> None:
         """As `Evaluator`. Raises UnsupportedError also for a construct without a delta form."""
-        super().__init__(query, store, options, terms, statics, whole=False)
+        super().__init__(query, store, options, terms, statics, analysis, whole=False)
         if self.ordered and is_static(self.root):
             # The store reads the first rows without anybody holding the others.
             raise UnsupportedError("ORDER BY or LIMIT of a query without windows")

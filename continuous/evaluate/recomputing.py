@@ -27,6 +27,7 @@ from ..algebra.volatile import uses_timestamps
 from ..algebra.windows_as_graphs import WindowsAsGraphs
 from ..expressions.choices import Functions
 from ..inputs import WindowContent
+from ..language.analysis import Analysis
 from ..output.emission import difference
 from ..rows import Solution
 from ..static.static_evaluator import EvaluationOptions
@@ -82,9 +83,10 @@ class ReferenceEvaluator(Evaluator):
         *,
         statics: TableRegistry | None = None,
         engine: str = "reference",
+        analysis: Analysis | None = None,
     ) -> None:
         """As `Evaluator`; ``engine`` is the word for it in descriptions."""
-        super().__init__(query, store, options, terms, statics, whole=True)
+        super().__init__(query, store, options, terms, statics, analysis, whole=True)
         self.engine = engine
         self._union = options.window_default_graph == "union"
         self._functions = Functions(options.name, custom_functions())

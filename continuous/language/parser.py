@@ -73,6 +73,11 @@ def _additions(dialect: Dialect) -> Additions:
     return words(), tuple(rule for rule in _rules.values() if dialect in rule.dialects)
 
 
+def has_additions() -> bool:
+    """True when texts may mean what somebody from outside says."""
+    return bool(_rules or words())
+
+
 def parse(
     text: str,
     *,

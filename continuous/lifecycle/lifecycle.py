@@ -61,7 +61,7 @@ class QueryLifecycle:
         Raises:
             QueryTextError, UnsupportedError, InputError: the text or an option is wrong.
         """
-        prepared = prepare(registration, self.parts.settings)
+        prepared = prepare(registration, self.parts.settings, self.parts.texts)
         if name is not None:
             prepared = prepared.under_name(name)
         query, store = prepared.query, self.parts.store
@@ -147,6 +147,7 @@ class QueryLifecycle:
     ) -> RunningQuery:
         """A query that is not attached yet, as its entry's."""
         self.parts.catalogue.note_result(prepared)
+        self.parts.texts.keep(prepared.analysis)
         emit = None
         if prepared.made_stream is not None:
             output = self.parts.streams.open_output(prepared.made_stream, entry.name)

@@ -19,6 +19,7 @@ from ..clock import Clock
 from ..durable.journal import Journal
 from ..durable.turns import TurnQueue
 from ..evaluate.evaluator import Evaluator
+from ..language.analysis import KeptAnalyses
 from ..output.feed import Outbox
 from ..output.views import ViewRegistry
 from ..queries.catalogue import QueryCatalogue
@@ -44,6 +45,7 @@ class EngineParts:
 
     Attributes:
         turns: the order of everything that moves a query; its lock guards streams, too.
+        texts: what the texts of queries mean.
         outbox: what is on its way to subscribers.
         threads: where work is done.
         admin: held while something is registered, dropped or declared: these come one at a time.
@@ -67,6 +69,8 @@ class EngineParts:
         self.turns = TurnQueue(clock, journal)
         self.rates = ChangeRates()
         terms = EngineTerms()
+        path = None if journal is None else journal.folder / "analyses"
+        self.texts = KeptAnalyses(path, threads.background("quadrill-analyses"))
         kept: KeptTables | None = None
         if journal is not None and not store.in_memory:
             shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)

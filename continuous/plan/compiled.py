@@ -26,12 +26,16 @@ from .plan import Plan, PlanNode, SourceKey
 
 _DEEPEST_JOIN = 12
 _TIMED_EVERY = 64
+_LARGE = 256
+"""Rows of a first step that is worth a function."""
 
 
 class CompiledPlan:
     """Runs a plan by its generated function; made again when a join chooses another route.
 
-    The function works on the state of the plan's own operators, so that both forms can take turns.
+    The function works on the state of the plan's own operators, so that both forms can take turns. The
+    operators take the first step unless it is a large one: many a plan takes no other, since its query joins
+    others before, and a start need not wait for thousands of functions.
     """
 
     def __init__(
@@ -46,7 +50,7 @@ class CompiledPlan:
         self._replan_most = replan_most
         self._special = 0
         self._memos: Memos = {}
-        self.source = ""
+        self._source = ""
         self._step: Any = None
         self._timed: Any = None
 
@@ -61,13 +65,16 @@ class CompiledPlan:
 
     def _special_step(self, changes: Mapping[SourceKey, Delta], steps: int) -> Delta:
         """The first step, one that is measured, or one before which joins look for better routes."""
+        if not self.plan.primed and sum(map(len, changes.values())) < _LARGE:
+            self.plan.figures.steps -= 1  # the operators count it
+            return self.plan.step(changes)
         if self._step is None:
-            self.renew()
+            self._renew()
         if steps >= self._replan_at:
             self._replan_every = min(2 * self._replan_every, self._replan_most)
             self._replan_at = steps + self._replan_every
             if any([join.replan() for join in self._joins]):
-                self.renew()
+                self._renew()
         timed = steps % _TIMED_EVERY == 0
         self._special = min(self._replan_at, steps + _TIMED_EVERY - steps % _TIMED_EVERY)
         if timed and self._timed is None:
@@ -79,9 +86,19 @@ class CompiledPlan:
         self.plan.primed = True
         return delta
 
-    def renew(self) -> None:
-        """Make the function, again when a route or an input of a join has become another."""
-        self.source, self._step = _Writer(self.plan, self.context, self._memos).write()
+    def outdate(self) -> None:
+        """An input of a join has become another: the function is made when it is needed."""
+        self._step, self._special = None, 0
+
+    @property
+    def text(self) -> str:
+        """The source of the function."""
+        if self._step is None:
+            self._renew()
+        return self._source
+
+    def _renew(self) -> None:
+        self._source, self._step = _Writer(self.plan, self.context, self._memos).write()
         self._timed = None
 
     def forget(self) -> None:

@@ -140,7 +140,7 @@ class PlanState:
                     self._lookups.append(made)
         for join, number, view in shared:
             view.prepare(join.keys_of(number))
-        self.compiled.renew()
+        self.compiled.outdate()
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class PlanState:
     @property
     def code(self) -> str:
         """The generated function that runs the plan now, as text."""
-        return self.compiled.source
+        return self.compiled.text
 
 
 def _union_of(predicates: Sequence[Predicates]) -> Predicates:

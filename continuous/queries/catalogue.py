@@ -405,9 +405,10 @@ class QueryCatalogue:
             record.name, registration, feed, record.created_ms, state=record.state, error=record.error
         )
         self.add(entry)
-        document = {"query": record.text, "dialect": record.dialect, **record.options}
         try:
-            entry.registration = Registration.from_json(document, name=record.name)
+            entry.registration = Registration.restored(
+                record.name, record.text, record.dialect, record.options
+            )
         except QuadrillError as error:
             self.set_state(entry, "failed", error.message)
         return entry

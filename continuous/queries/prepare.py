@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
-from ..language.parser import parse
+from ..language.analysis import Analysis, KeptAnalyses
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
 from ..rows import Limits
@@ -50,7 +50,7 @@ class PreparedQuery:
     ``result_iri`` names the stream of a CONSTRUCT query's output; for a SELECT it is the name of a feed that
     no window may read. ``base_iri`` completes the names of streams. ``sources`` are what it reads from other
     servers, None when it reads nothing there. ``looked_up`` are the static parts that were looked up
-    before a restart, by their place; None decides it anew.
+    before a restart, by their place; None decides it anew. ``analysis`` is what follows from the text alone.
     """
 
     registration: Registration
@@ -64,6 +64,7 @@ class PreparedQuery:
     result_iri: str | None
     warnings: tuple[str, ...]
     base_iri: str
+    analysis: Analysis
     sources: QuerySources | None = None
     looked_up: Mapping[int, str | None] | None = None
     default_limits: Limits = Limits()
@@ -157,20 +158,21 @@ class PreparedQuery:
 # --- from text and options -------------------------------------------------------------------------
 
 
-def prepare(registration: Registration, settings: EngineSettings) -> PreparedQuery:
-    """The text parsed, and everything decided that it and the options leave open.
+def prepare(
+    registration: Registration, settings: EngineSettings, texts: KeptAnalyses | None = None
+) -> PreparedQuery:
+    """The text parsed, or found among those that were, and everything decided that it leaves open.
 
     Raises:
         QueryTextError: the text is wrong.
         UnsupportedError: it uses something that is missing.
         InputError: an option does not go with the text.
     """
-    query = parse(
-        registration.query,
-        dialect=registration.dialect,
-        base_iri=settings.base_iri,
-        parameters=registration.parameters,
+    asked = registration
+    analysis = (texts or KeptAnalyses()).analyse(
+        asked.query, asked.dialect, settings.base_iri, asked.parameters
     )
+    query = analysis.query
     if query.form == "describe":
         raise UnsupportedError("DESCRIBE in a continuous query", hint="Use CONSTRUCT")
     profile: Profile = registration.profile or ("cqels" if query.dialect == "sparql" else query.dialect)
@@ -195,6 +197,7 @@ def prepare(registration: Registration, settings: EngineSettings) -> PreparedQue
         result_iri=iri,
         warnings=(*query.warnings, *_warnings(query)),
         base_iri=settings.base_iri,
+        analysis=analysis,
         default_limits=settings.limits,
     )
 
@@ -307,9 +310,17 @@ class EvaluatorChoice:
         try:
             if not query.windows and sources is not None:
                 raise UnsupportedError("a query without windows that reads other servers")
-            return NativeEvaluator(query, store, options, self.statics.terms, statics=tables)
+            return NativeEvaluator(
+                query, store, options, self.statics.terms, statics=tables, analysis=prepared.analysis
+            )
         except UnsupportedError as reason:
             engine = f"reference (not native: {reason.construct})"
             return ReferenceEvaluator(
-                query, store, options, self.statics.terms, statics=tables, engine=engine
+                query,
+                store,
+                options,
+                self.statics.terms,
+                statics=tables,
+                engine=engine,
+                analysis=prepared.analysis,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 from typing import Literal as OneOf
@@ -125,6 +126,15 @@ class Registration:
             given["name"] = name
         return cls(**{key: members[key].metadata["read"](value, key) for key, value in given.items()})
 
+    @classmethod
+    def restored(cls, name: str, text: str, dialect: str | None, options: Mapping[str, Any]) -> Registration:
+        """The registration of a record: of the registry, the journal or a checkpoint; see `options`.
+
+        Raises:
+            InputError: an option is none any more.
+        """
+        return cls.from_json({"query": text, "dialect": dialect, **options}, name=name)
+
     @property
     def start_from(self) -> int | None:
         """The event time from which retained elements come first."""
@@ -133,7 +143,7 @@ class Registration:
     def options(self) -> dict[str, Any]:
         """The JSON members that are not left to their defaults, name, text and dialect apart.
 
-        `from_json` of them with the text gives the registration again.
+        `restored` makes the registration of them again.
         """
         plain = Registration(self.query, self.name, self.dialect)
         found = {each.name: getattr(self, each.name) for each in fields(self)}

@@ -269,6 +269,7 @@ class Checkpointer:
     def _keep_tables(self, *, at_end: bool = False) -> None:
         evaluated = {each.name: each.static.evaluated_version for each in self._parts.running()}
         self._parts.statics.keep(evaluated, at_end=at_end)
+        self._parts.texts.write()
 
     def _not_before(self, seconds: float) -> None:
         self._next_s = max(self._next_s, time.monotonic() + seconds)

@@ -241,8 +241,9 @@ class Recovery:
                 lifecycle.detach(existing)
                 lifecycle.restore(record, None, existing.feed)
             elif existing.registration.options() != dict(record.options):
-                document = {"query": record.text, "dialect": record.dialect, **record.options}
-                existing.registration = Registration.from_json(document, name=name)
+                existing.registration = Registration.restored(
+                    name, record.text, record.dialect, record.options
+                )
                 if existing.running is not None:
                     parts.attachments.change(existing.running, existing.registration)
         for entry in parts.catalogue.entries():

@@ -197,8 +197,9 @@ class Replay:
                 return kinds.StateTurn(running, members["state"])
             case "registration" if entry is not None and running is not None:
                 before = entry.registration
-                text = {"query": before.query, "dialect": before.dialect}
-                entry.registration = Registration.from_json(text | members["options"], name=entry.name)
+                entry.registration = Registration.restored(
+                    entry.name, before.query, before.dialect, members["options"]
+                )
                 return kinds.ChangeTurn(running, entry.registration)
         return None
 
@@ -272,8 +273,7 @@ class Replay:
 
 def registration_of(members: Mapping[str, Any]) -> Registration:
     """The registration that a record or a checkpoint holds."""
-    document = {"query": members["text"], "dialect": members["dialect"], **members["options"]}
-    return Registration.from_json(document, name=members["name"])
+    return Registration.restored(members["name"], members["text"], members["dialect"], members["options"])
 
 
 def _tables_of(members: Mapping[str, Any]) -> list[tuple[str, int]]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from quadrill.store.errors import LimitError
 
-from ..algebra.canonical import Canonical, canonical
+from ..algebra.canonical import Arranged, Canonical, arranged, as_it_is
 from ..algebra.rewrites import has_order
 from ..algebra.static import StaticPattern
-from ..algebra.triggers import triggers
 from ..rows import IdRow, Solution, difference
 from ..windows.encoded import EngineTerms
 from .lookup import Lookup, lookup_figures
@@ -49,11 +47,13 @@ class StaticInputs:
         registry: TableRegistry | None,
         *,
         whole: bool = False,
+        known: Mapping[str, Arranged] | None = None,
     ) -> None:
         """Prepare the parts; `open` or `open_next` make their tables.
 
         ``new_background`` makes what evaluates them. Without a registry nothing is shared, nothing follows.
-        ``whole``: the one part is the whole query, whose rows may have an order.
+        ``whole``: the one part is the whole query, whose rows may have an order. ``known``: parts that were
+        arranged before, by name.
         """
         self._options = options
         self._registry = registry
@@ -61,10 +61,11 @@ class StaticInputs:
         self._background = new_background()
         self._terms = terms
         self._whole = whole
-        arranged = [_arranged(part, follows=registry is not None) for part in parts]
-        self.parts = [part for part, _, _ in arranged]
-        self._forms = [form for _, form, _ in arranged]
-        self._permutations = [permutation for _, _, permutation in arranged]
+        given = {} if known is None else known
+        found = [as_it_is(p) if registry is None else given.get(p.name) or arranged(p) for p in parts]
+        self.parts = [each.part for each in found]
+        self._forms = [each.form for each in found]
+        self._permutations = [each.permutation for each in found]
         self.shares = registry is not None
         self.follows = any(form is not None for form in self._forms)
         self.has_own = any(form is None for form in self._forms)
@@ -310,17 +311,3 @@ class StaticInputs:
         if self._registry is None or (self.tables and not self.follows):
             self.steps.frontier = Frontier(version)
         return changes
-
-
-def _arranged(part: StaticPattern, *, follows: bool) -> tuple[StaticPattern, Canonical | None, Sequence[int]]:
-    """A part with its columns in the order that equal parts have in common, where it can follow the store.
-
-    Also its canonical form, None where it cannot; and where its own columns are among these.
-    """
-    if not follows or triggers(part.pattern) is None:
-        return part, None, range(len(part.vars))
-    form = canonical(part.pattern, part.vars)
-    columns = [each.name for each in form.columns]
-    own = {form.names[each.name]: each for each in part.vars}
-    permutation = [columns.index(form.names[each.name]) for each in part.vars]
-    return replace(part, vars=tuple(own[name] for name in columns)), form, permutation
