@@ -4,6 +4,7 @@
         input/*.log         the journal's records (store/logs/input_log.py)
         results.sqlite      the events of the feeds (store/logs/result_log.py)
         tables.sqlite       rows of static parts (static/kept.py, store/shelf.py)
+        analyses            what the texts of queries mean (language/analysis.py)
         checkpoint          the state after some record (recovery/checkpoint.py)
 
 A record is one line of JSON and N-Quads behind it. Kinds:
