@@ -147,7 +147,7 @@ class Conference:
             if chance.random() >= 0.7:
                 at[person] = chance.choice(neighbours[at[person]])
             quad = Quad(NamedNode(person), detected, place_of(at[person]), default)
-            yield Element((quad,), seq * 1000 // per_second, seq + 1)
+            yield Element.of((quad,), seq * 1000 // per_second, seq + 1)
 
 
 def place_of(number: int) -> NamedNode:

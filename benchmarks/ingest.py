@@ -108,7 +108,7 @@ def main() -> None:
     lines = []
     for name, (body, media_type, how) in bodies(elements).items():
         decoded = decode(body, media_type, how)
-        assert sum(len(each.quads) for each in decoded.elements) == triples
+        assert sum(len(each.statements) for each in decoded.elements) == triples
         line = (
             name,
             round(len(body) / 1e6, 2),

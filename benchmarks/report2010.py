@@ -59,7 +59,7 @@ def detections(scene: conference.Conference, number: int, per_second: int) -> It
     at = NamedNode(PLACES.value + "at")
     for element in scene.elements(number, per_second=per_second):
         quads = tuple(Quad(each.subject, at, each.object, each.graph_name) for each in element.quads)
-        yield Element(quads, element.event_time, element.seq)
+        yield Element.of(quads, element.event_time, element.seq)
 
 
 def measure(

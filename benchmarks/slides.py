@@ -51,7 +51,7 @@ def measure(things: int, slides: int) -> tuple[int, int, float, float]:
             reading = Quad(NamedNode(f"{E}x{number % things}"), VALUE, Literal(str(number), datatype=INTEGER))
             after = StreamTime(at)
             begin = time.thread_time()
-            arrival = Arrival(timeline.inputs.streams[0], (Element((reading,), at, number),), seen, after)
+            arrival = Arrival(timeline.inputs.streams[0], (Element.of((reading,), at, number),), seen, after)
             for step in timeline.handle(arrival):
                 if isinstance(step, Evaluation):
                     start = time.thread_time()

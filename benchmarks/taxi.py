@@ -179,7 +179,7 @@ def element_of(trip: Trip, *, numbered: bool = False) -> Element:
     if numbered:
         values = (("number", Literal(trip.number + 1)), *values)
     quads = tuple(Quad(subject, NamedNode(NS + name), value, default) for name, value in values)
-    return Element(quads, trip.dropoff * 1000, trip.number + 1)
+    return Element.of(quads, trip.dropoff * 1000, trip.number + 1)
 
 
 def csv_of(trip: Trip) -> str:

@@ -146,7 +146,7 @@ class Tunnel:
         self.store.apply(add=list(sensors(sectors)))
         self.executions = executions
         self._seen = {
-            (kind, second): Element(tuple(observations(kind, second, sectors)), second * 1000, second)
+            (kind, second): Element.of(tuple(observations(kind, second, sectors)), second * 1000, second)
             for kind in _BLOCKS
             for second in range(max(every for _, every in TIMES.values()) * executions)
         }

@@ -50,7 +50,7 @@ def events(number: int, partners: float, seed: int = 2021) -> Iterator[Element]:
             Quad(subject, NamedNode(f"{NS}value{kind}"), value, default),
             Quad(subject, NamedNode(f"{NS}join{kind}"), key, default),
         )
-        yield Element(quads, seq * 5, seq + 1)
+        yield Element.of(quads, seq * 5, seq + 1)
 
 
 def main() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from pyoxigraph import Quad
+
+from quadrill.store.documents.statements import Statements, quads_of, statements_of
 
 NEVER = -(1 << 62)
 """An instant before all others, in milliseconds."""
@@ -16,16 +18,30 @@ NEVER = -(1 << 62)
 class Element:
     """One RDF dataset that arrived atomically on a stream.
 
-    ``quads`` keep the order of the serialisation, terms are in the store's own forms and blank nodes are
-    renamed so that they never clash with another element's. ``event_time`` in milliseconds; ``seq`` is
-    given at accept time and never repeats on its stream. Nothing but ``encoded`` is ever set again.
+    ``statements`` are its quads as text, in the order of the serialisation; terms are in the store's own
+    forms and blank nodes are renamed so that they never clash with another element's. ``event_time`` in
+    milliseconds; ``seq`` is given at accept time and never repeats on its stream. Nothing but what is
+    remembered of it is ever set again.
     """
 
-    quads: tuple[Quad, ...]
+    statements: Statements
     event_time: int
     seq: int
     encoded: tuple[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
     """The quads as whoever encoded them last remembers them, with a stamp that says how long that holds."""
+    _quads: tuple[Quad, ...] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, quads: Iterable[Quad], event_time: int, seq: int) -> Self:
+        """An element of these quads."""
+        return cls(statements_of(quads), event_time, seq)
+
+    @property
+    def quads(self) -> tuple[Quad, ...]:
+        """Its quads, made when somebody asks for the first time."""
+        if self._quads is None:
+            self._quads = tuple(quads_of(self.statements))
+        return self._quads
 
 
 class StreamTime(NamedTuple):

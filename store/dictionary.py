@@ -18,10 +18,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from pyoxigraph import Literal, NamedNode
 
+from .documents.statements import term_of
 from .sweep import Holder, Sweep
 from .terms import Term
 
@@ -84,8 +86,9 @@ class _TermsById(dict[int, Term]):
 class TermDictionary:
     """Term <-> id, with the forgetting of terms that nothing holds any more.
 
-    ``ids`` and ``terms`` are plain mappings, for hot loops to subscript (``ids[term]`` gives a new term its
-    id, in any thread). While a slice of a sweep runs nobody may hold ids that no holder names.
+    ``ids``, ``texts`` and ``terms`` are plain mappings, for hot loops to subscript (``ids[term]`` gives a new
+    term its id, in any thread; ``texts`` the same by how N-Quads writes the term). While a slice of a sweep
+    runs nobody may hold ids that no holder names.
 
     Whoever keeps ids across calls is a *holder* (`sweep.Holder`), registered with `hold`; holders whose ids
     others copy come first. Ids that must not be looked at again at each sweep (static tables) are pinned
@@ -93,13 +96,15 @@ class TermDictionary:
     when what is not pinned has doubled, so that its cost per new term is constant; `sweep` makes a whole one.
     """
 
-    def __init__(self, pace: SweepPace | None = None) -> None:
+    def __init__(self, pace: SweepPace | None = None, texts: int = 262_144) -> None:
+        """Make an empty one; ``texts`` of terms are remembered at most."""
         self.pace = pace or SweepPace()
         self._by_id = _TermsById()
         self.terms: dict[int, Term] = self._by_id
         self._by_term = _IdsByTerm(self)
         self.ids: dict[Term, int] = self._by_term
-        self._next_id = 1
+        self.texts: dict[str, int] = _IdsByText(self, texts)
+        self._numbers = count(1)
         self._young: dict[int, Term] = {}
         self._pins: Counter[int] = Counter()
         self._holders: list[Holder] = []
@@ -208,6 +213,8 @@ class TermDictionary:
         # What came before it has no part in its pace.
         self._entered = 0
         self._by_term.marked = self._sweep.marked
+        # What is asked for by text from here on is asked for by term once, and marked then.
+        self.texts.clear()
         self._by_term.__class__ = _MarkingIdsByTerm
 
     def _go_on(self, units: int) -> None:
@@ -245,17 +252,19 @@ class TermDictionary:
                 cache.pop(term_id, None)
 
     def enter(self, term: Term) -> int:
-        """Called by ``ids`` for a term that it does not know."""
+        """Called by ``ids`` for a term that it does not know; of two threads at once one gives the id."""
         self._entered += 1
-        term_id = inline_id(term)
-        if not term_id:
-            term_id = self._next_id
-            self._next_id += 1
-            self._young[term_id] = term
-        else:
+        term_id = inline_id(term) if type(term) is Literal else 0
+        if term_id:
             self._by_id.inline.append(term_id)
-        self.terms[term_id] = term
-        return term_id
+            self._by_id[term_id] = term
+            return self._by_term.setdefault(term, term_id)
+        term_id = next(self._numbers)
+        self._young[term_id] = self._by_id[term_id] = term
+        known = self._by_term.setdefault(term, term_id)
+        if known != term_id:
+            del self._young[term_id], self._by_id[term_id]
+        return known
 
 
 class Pins:
@@ -286,13 +295,7 @@ class _IdsByTerm(dict[Term, int]):
         self._dictionary = dictionary
 
     def __missing__(self, term: Term) -> int:
-        with self._dictionary._lock:
-            known = dict.get(self, term)
-            if known is not None:
-                return known
-            term_id = self._dictionary.enter(term)
-            self[term] = term_id
-            return term_id
+        return self._dictionary.enter(term)
 
 
 class _MarkingIdsByTerm(_IdsByTerm):
@@ -309,6 +312,41 @@ class _MarkingIdsByTerm(_IdsByTerm):
 
     def get(self, term: Term, default: Any = None) -> Any:
         return self[term] if term in self else default
+
+
+class _IdsByText(dict[str, int]):
+    """Ids by the text of the term, as far as they were asked for since the last sweep began."""
+
+    def __init__(self, dictionary: TermDictionary, most: int) -> None:
+        super().__init__()
+        self._ids = dictionary.ids
+        self._met_inline = dictionary.met_inline
+        self._most = most
+
+    def __missing__(self, text: str) -> int:
+        if text[0] == "<" and text[1] != "<":
+            term_id = self._ids[NamedNode(text[1:-1])]
+        else:
+            term_id = inline_text_id(text) if text[0] == '"' else 0
+            if term_id:
+                self._met_inline(term_id)
+            else:
+                term_id = self._ids[term_of(text)]
+        if len(self) >= self._most:
+            self.clear()
+        self[text] = term_id
+        return term_id
+
+
+def inline_text_id(text: str) -> int:
+    """The negative id of a literal by how N-Quads writes it, or 0 as for `inline_id`."""
+    if "\\" in text:
+        return 0
+    value, mark, datatype = text.rpartition('"^^<')
+    if mark:
+        inline = _INLINE.get(datatype[:-1])
+        return 0 if inline is None else inline(value[1:])
+    return _string_id(text[1:-1]) if text[-1] == '"' else 0
 
 
 def inline_id(term: Term) -> int:

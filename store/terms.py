@@ -15,10 +15,10 @@ Solution: TypeAlias = tuple[Term | None, ...]
 _OBJECT = NamedNode("urn:quadrill:object")
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _XSD_STRING = f"{_XSD}string"
-_XSD_DECIMAL = NamedNode(f"{_XSD}decimal")
+XSD_DECIMAL = NamedNode(f"{_XSD}decimal")
 _SIGN = r'(?:-(?!0(?:"|\Z))|)'
 _WHOLE = r"(?:0|[1-9][0-9]{0,8}+)"
-_CANONICAL = {
+CANONICAL = {
     f"{_XSD}decimal": rf"{_SIGN}{_WHOLE}(?:\.[0-9]{{1,9}}+(?<!0)|)",
     f"{_XSD}double": rf"{_SIGN}{_WHOLE}(?:\.[0-9]{{1,6}}+(?<!0)|)",
     f"{_XSD}integer": r"(?:0|-?[1-9][0-9]{0,17}+)",
@@ -29,18 +29,9 @@ _CANONICAL = {
 }
 """Values that are certainly in the store's form: most are, and asking it costs twenty times such a match."""
 _IS_CANONICAL: dict[str, Callable[[str], object]] = {
-    **{datatype: re.compile(pattern).fullmatch for datatype, pattern in _CANONICAL.items()},
+    **{datatype: re.compile(pattern).fullmatch for datatype, pattern in CANONICAL.items()},
     _XSD_STRING: str,
 }
-_IRI = r"<(?!<)[^>]*+>"
-_STRING = r'[^"\\\n\r]*+(?:\\.[^"\\\n\r]*+){0,100}"(?:@[a-zA-Z0-9-]+|)'
-_TYPED = "|".join(rf'{pattern}"\^\^<{re.escape(datatype)}>' for datatype, pattern in _CANONICAL.items())
-STORED_STATEMENTS = re.compile(
-    rf'(?:{_IRI} {_IRI} (?:{_IRI}|"(?:{_TYPED}|{_STRING}))(?: {_IRI}|) ?\.\r?\n){{1,500}}'
-)
-"""Up to 500 lines of N-Triples or N-Quads whose terms are in the store's form, none of them blank.
-
-Only of a text that its parser accepts. The text tells it for a third of what asking its terms costs."""
 # Prices and coordinates end with zeros again and again: the store need not be asked for these either.
 _PLAIN_DECIMAL = re.compile(r"(-?)0*([0-9]{1,9})(?:\.([0-9]{1,9}))?\Z").match
 _PROBE = NamedNode("urn:quadrill:probe")
@@ -95,7 +86,7 @@ def store_form(term: Literal | Triple, most: int = 100_000) -> Literal | Triple:
             return term
     form: Literal | Triple | None = _forms.get(term)
     if form is None:
-        form = _decimal(term.value) if type(term) is Literal and term.datatype == _XSD_DECIMAL else None
+        form = _decimal(term.value) if type(term) is Literal and term.datatype == XSD_DECIMAL else None
         form = form or in_store_form([Quad(_PROBE, _PROBE, term)])[0].object  # type: ignore[assignment]
         assert form is not None
         if len(_forms) >= most:
@@ -112,4 +103,4 @@ def _decimal(text: str) -> Literal | None:
     sign, whole, fraction = match.groups("")
     fraction = fraction.rstrip("0")
     number = f"{whole}.{fraction}" if fraction else whole
-    return Literal(number if number == "0" else sign + number, datatype=_XSD_DECIMAL)
+    return Literal(number if number == "0" else sign + number, datatype=XSD_DECIMAL)

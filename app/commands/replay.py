@@ -17,8 +17,8 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.output.subscription import Subscription
 from quadrill.continuous.queries.registration import Registration
-from quadrill.continuous.results import quads_text
 from quadrill.continuous.streams.decode import DecodedElement, DecodeOptions, decode
+from quadrill.store.documents.statements import lines_of
 from quadrill.store.errors import QuadrillError
 from quadrill.store.formats import guess_rdf_format
 from quadrill.store.quads.quad_store import QuadStore
@@ -136,7 +136,7 @@ def _play(engine: Engine, streams: dict[str, Path]) -> None:
                 del bodies[stream]
         timed.sort(key=lambda entry: entry[:3])
         for (at, _, stream), group in groupby(timed, key=lambda entry: entry[:3]):
-            lines = [{"at": at, "data": quads_text(element.quads)} for _, _, _, element in group]
+            lines = [{"at": at, "data": lines_of(element.statements)} for _, _, _, element in group]
             engine.push(stream, "\n".join(map(json.dumps, lines)).encode(), MEDIA_TYPES[".ndjson"])
     for stream, (body, media_type) in bodies.items():
         engine.push(stream, body, media_type, wait=True)

@@ -30,8 +30,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 from pyoxigraph import Quad, RdfFormat, parse, serialize
 
+from quadrill.store.documents.statements import Statement, lines_of, read_statements, statements_of
 from quadrill.store.logs.held import HeldFiles
 from quadrill.store.logs.input_log import SegmentedLog, Sync
 from quadrill.store.logs.result_log import ResultLog
@@ -132,16 +134,12 @@ class Journal:
                 head["admit"] = event.admit_late
                 if elements is None:
                     elements = event.elements
-        figures: list[list[int]] = []
-        quads: list[Quad] = []
-        for element in elements or ():
-            figures.append([element.event_time, element.seq, len(element.quads)])
-            quads += element.quads
-        head["elements"] = figures
+        elements = elements or ()
+        head["elements"] = [[each.event_time, each.seq, len(each.statements)] for each in elements]
         if members is not None:
             head.update(members)
-        text = json.dumps(head, ensure_ascii=False, separators=(",", ":"))
-        return self.log.append(text.encode() + b"\n" + to_lines(quads))
+        lines = "".join([lines_of(each.statements) for each in elements])
+        return self.log.append(orjson.dumps(head) + b"\n" + lines.encode())
 
     def read(self) -> Iterator[JournalRecord]:
         """All records, oldest first."""
@@ -179,15 +177,21 @@ def from_lines(lines: bytes) -> list[Quad]:
     return list(parse(lines, RdfFormat.N_QUADS, lenient=True, rename_blank_nodes=False))
 
 
+def _statements(lines: bytes) -> Sequence[Statement]:
+    text = lines.decode()
+    plain = read_statements(text, graphs=True, exact=True) if text else ()
+    return statements_of(from_lines(lines)) if plain is None else plain
+
+
 _WORDS: dict[type, str] = {Arrival: "arrival", Advance: "advance", Idle: "idle"}
 
 
 def input_of(record: JournalRecord) -> tuple[StreamInput | None, list[Element]]:
     """The input of a record, None for a push of which nothing entered, and all elements that came."""
-    members, quads = record.members, from_lines(record.body)
+    members, statements = record.members, _statements(record.body)
     elements, place = [], 0
     for event_time, seq, size in members.get("elements", ()):
-        elements.append(Element(tuple(quads[place : place + size]), event_time, seq))
+        elements.append(Element(tuple(statements[place : place + size]), event_time, seq))
         place += size
     if "event" not in members:
         return None, elements

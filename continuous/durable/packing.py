@@ -14,10 +14,13 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
+
+from quadrill.store.documents.statements import quads_of, statements_of
 
 from ..inputs import Element
 
@@ -88,8 +91,8 @@ class _Writer(pickle.Pickler):
         if kind is deque:
             return elements_of, (
                 _QUADS,
-                self._array_of(quad for element in item for quad in element.quads),
-                _whole(len(element.quads) for element in item),
+                self._array_of(quads_of(chain.from_iterable(element.statements for element in item))),
+                _whole(len(element.statements) for element in item),
                 _whole(element.event_time for element in item),
                 _whole(element.seq for element in item),
             )
@@ -153,12 +156,12 @@ def numbers_of(quads: list[Quad], numbers: bytes, values: bytes) -> QuadNumbers:
 
 def elements_of(quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, seqs: bytes) -> deque[Element]:
     """Elements from the arrays of their quads, how many each has, event times and seqs."""
-    found = _found(quads, numbers)
+    found = statements_of(_found(quads, numbers))
     elements: deque[Element] = deque()
     place = 0
     rows = zip(array("q", sizes), array("q", times), array("q", seqs), strict=True)
     for size, event_time, seq in rows:
-        elements.append(Element(tuple(found[place : place + size]), event_time, seq))
+        elements.append(Element(found[place : place + size], event_time, seq))
         place += size
     return elements
 

@@ -291,8 +291,10 @@ class Acceptor:
         dropped: list[int] = []
         for decoded, at in good:
             seq = stream.next_seq
-            quads = with_own_blank_nodes(decoded.quads, iri, seq) if decoded.blank else decoded.quads
-            element = Element(quads, at, seq)
+            statements = decoded.statements
+            if decoded.blank:
+                statements = with_own_blank_nodes(statements, iri, seq)
+            element = Element(statements, at, seq)
             is_late = watermark is not None and at < watermark
             if is_late:
                 late.append(len(elements))
@@ -350,7 +352,7 @@ class Acceptor:
             if repeats and stream.seen is not None and at <= stream.seen:
                 return
             before, watermark = stream.time, stream.watermark
-            element = Element(tuple(quads), at, stream.next_seq)
+            element = Element.of(quads, at, stream.next_seq)
             stream.derived += 1
             stream.heard(self._clock)
             if stream.take(element, late=watermark is not None and at < watermark):

@@ -18,22 +18,30 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
+import orjson
+from pyoxigraph import RdfFormat, parse
 
 from quadrill.store.documents.messages import split_messages
 from quadrill.store.documents.nesting import deep_line_of_json, deep_line_of_turtle
 from quadrill.store.documents.own_terms import as_stored
+from quadrill.store.documents.statements import (
+    Statement,
+    Statements,
+    literal_parts,
+    read_statements,
+    statements_of,
+    term_of,
+)
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.formats import advice
-from quadrill.store.terms import STORED_STATEMENTS
 
 from ..errors import InputError, MediaTypeError
-from .times import INSTANT_HINT, instant_ms, parse_instant
+from .times import GREATEST_MS, INSTANT_HINT, LEAST_MS, instant_ms, parse_instant
 
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"
 
@@ -55,11 +63,11 @@ _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
 _LINES = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
 """Formats of a statement a line."""
 _MEMBERS = {"at", "data", "jsonld"}
+_PLAIN_MEMBERS = {"at", "data"}
 _MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
 _VERSION = re.compile(
     r"""\A(?:\s++|\#[^\n]*+\n)*+(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
 )
-GraphName = NamedNode | BlankNode | DefaultGraph
 
 
 class DecodeOptions(NamedTuple):
@@ -83,7 +91,7 @@ class DecodeOptions(NamedTuple):
 class DecodedElement(NamedTuple):
     """One element: literals in the store's form, blank nodes still those of the document, if it has any."""
 
-    quads: tuple[Quad, ...]
+    statements: Statements
     at: int | None
     place: str
     line: int | None
@@ -114,6 +122,22 @@ class Decoded:
     quads: int = 0
 
 
+class _Content(NamedTuple):
+    """The quads of a text; whether blank nodes may be among them; the quads with values as they were written.
+
+    The store's form of a value may be an instant where the value is none, and the other way round.
+    """
+
+    statements: Sequence[Statement]
+    blank: bool
+    spelt: Sequence[Statement]
+
+    def only(self, places: Sequence[int]) -> _Content:
+        """Some of the quads."""
+        statements = [self.statements[each] for each in places]
+        return _Content(statements, self.blank, [self.spelt[each] for each in places])
+
+
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
     """Read the elements of a push.
 
@@ -141,13 +165,13 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
         or _MESSAGES.match(parameters.get("version", "")) is not None
     ):
         return _of_messages(text, rdf_format, options)
-    quads, stored = _parse(text, rdf_format, options)
+    content = _parse(text, rdf_format, options)
     if options.each_triple or rdf_format in _FLAT:
         result = Decoded()
-        if quads:
-            _add(result, quads, stored, options.at, "the body", None, options)
+        if content.statements:
+            _add(result, content, options.at, "the body", None, options)
         return result
-    return _of_graphs(quads, stored, options)
+    return _of_graphs(content, options)
 
 
 def _media_type(header: str) -> tuple[str, dict[str, str]]:
@@ -183,20 +207,34 @@ def _of_lines(text: str, options: DecodeOptions) -> Decoded:
             continue
         place = f"line {number}"
         try:
-            document = _json_object(line, number, place, options)
+            document = _plain_object(line) or _json_object(line, number, place, options)
             at = document.get("at")
-            at = options.at if at is None else instant_ms(at, f"at of {place}")
+            if type(at) is not int or not LEAST_MS <= at <= GREATEST_MS:
+                at = options.at if at is None else instant_ms(at, f"at of {place}")
             if "jsonld" in document:
-                content, rdf_format = json.dumps(document["jsonld"]), RdfFormat.JSON_LD
+                data, rdf_format = json.dumps(document["jsonld"]), RdfFormat.JSON_LD
             else:
-                content, rdf_format = document["data"], RdfFormat.N_QUADS
-                if not isinstance(content, str):
+                data, rdf_format = document["data"], RdfFormat.N_QUADS
+                if not isinstance(data, str):
                     raise InputError(f"data of {place} is not a string of N-Quads")
-            quads, stored = _parse(content, rdf_format, options, within=number)
-            _add(result, quads, stored, at, place, number, options)
+            content = _parse(data, rdf_format, options, within=number, timed=at is not None)
+            _add(result, content, at, place, number, options)
         except QuadrillError as error:
             _refuse(result, error, place, number, options)
     return result
+
+
+def _plain_object(line: str) -> dict[str, Any] | None:
+    """The members of the JSON object on a line where it is plainly one of an element."""
+    if line.find("{", 1) >= 0 or "[" in line:
+        return None
+    try:
+        document = orjson.loads(line)
+    except ValueError:
+        return None
+    # Numbers of more than 64 bits are another thing there.
+    plain = type(document) is dict and "data" in document and document.keys() <= _PLAIN_MEMBERS
+    return document if plain and type(document.get("at")) is not float else None
 
 
 def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> dict[str, Any]:
@@ -224,66 +262,59 @@ def _of_messages(text: str, rdf_format: RdfFormat, options: DecodeOptions) -> De
     for number, (message, line, lead) in enumerate(split_messages(text), start=1):
         place = f"message {number}"
         try:
-            quads, stored = _parse(message, rdf_format, options, first_line=line, lead=lead)
-            _add(result, quads, stored, options.at, place, line, options)
+            content = _parse(message, rdf_format, options, first_line=line, lead=lead)
+            _add(result, content, options.at, place, line, options)
         except QuadrillError as error:
             _refuse(result, error, place, line, options)
     return result
 
 
-def _of_graphs(quads: Sequence[Quad], stored: int, options: DecodeOptions) -> Decoded:
+def _of_graphs(content: _Content, options: DecodeOptions) -> Decoded:
     """One element per named graph, the rest of the default graph one more."""
     result = Decoded()
-    groups: dict[GraphName, list[Quad]] = defaultdict(list)
-    for quad in quads:
-        groups[quad.graph_name].append(quad)
-    default = DefaultGraph()
-    if default in groups:
-        if len(groups) == 1:
-            _add(result, quads, stored, options.at, "the body", None, options)
-            return result
-        names, groups = set(groups), defaultdict(list)
-        for quad in quads:
-            key: Any = quad.graph_name
-            if key == default and quad.subject in names:
-                key = quad.subject
-            groups[key].append(quad)
-    result.quads += len(quads)
+    names = {each[3] for each in content.statements}
+    if names == {""}:
+        _add(result, content, options.at, "the body", None, options)
+        return result
+    groups: dict[str, list[int]] = defaultdict(list)
+    for place, (subject, _, _, graph) in enumerate(content.statements):
+        name = graph or subject
+        groups[name if name in names else ""].append(place)
+    result.quads += len(content.statements)
     if result.quads > options.max_quads:
         raise _too_many(options)
-    whole = stored >= len(quads)
-    for name, group in groups.items():
-        place = "the default graph" if name == default else f"graph {name}"
+    for name, places in groups.items():
+        where = f"graph {name}" if name else "the default graph"
+        group = content.only(places)
         try:
-            _add(result, group, len(group) if whole else 0, options.at, place, None, options, name)
+            _add(result, group, options.at, where, None, options, name)
         except QuadrillError as error:
-            _refuse(result, error, place, None, options)
+            _refuse(result, error, where, None, options)
     return result
 
 
 def _add(
     result: Decoded,
-    quads: Sequence[Quad],
-    stored: int,
+    content: _Content,
     at: int | None,
     place: str,
     line: int | None,
     options: DecodeOptions,
-    name: GraphName | None = None,
+    name: str | None = None,
 ) -> None:
-    """Add quads of `_parse`, in a graph of this name, as one element or as one per triple."""
-    whole = stored >= len(quads)
-    parts: Iterable[tuple[Sequence[Quad], str]] = ((quads, place),)
-    if options.each_triple:
-        name = None
-        parts = (((quad,), f"triple {number} of {place}") for number, quad in enumerate(quads, start=1))
-        stored = 0
-    for part, where in parts:
-        time = _own_time(part, where, name, options.timestamp_property) if at is None else at
-        part, blank = (part, False) if whole else as_stored(part, stored)
-        # An element is a dataset: each quad once.
-        unique = tuple(part if len(part) == 1 else dict.fromkeys(part))
-        result.elements.append(DecodedElement(unique, time, where, line, blank))
+    """Add what `_parse` found, in a graph of this name, as one element or as one per triple."""
+    statements, blank, spelt = content
+    # An element is a dataset: each quad once.
+    if not options.each_triple:
+        time = _own_time(spelt, place, name, options.timestamp_property) if at is None else at
+        unique = tuple(statements if len(statements) == 1 else dict.fromkeys(statements))
+        result.elements.append(DecodedElement(unique, time, place, line, blank))
+        return
+    for number, statement in enumerate(statements, start=1):
+        where, time = f"triple {number} of {place}", at
+        if time is None:
+            time = _own_time(spelt[number - 1 : number], where, None, options.timestamp_property)
+        result.elements.append(DecodedElement((statement,), time, where, line, blank))
 
 
 def _refuse(
@@ -306,23 +337,23 @@ def _too_many(options: DecodeOptions) -> LimitError:
     )
 
 
-def _own_time(quads: Sequence[Quad], place: str, name: GraphName | None, by: str) -> int | None:
+def _own_time(statements: Sequence[Statement], place: str, name: str | None, by: str) -> int | None:
     """The element's time by the stream's timestamp property; one on the graph name goes first."""
-    stamp = NamedNode(by)
-    stamped = [quad for quad in quads if quad.predicate == stamp]
+    stamp = f"<{by}>"
+    stamped = [each for each in statements if each[1] == stamp]
     if not stamped:
         return None
     found: set[int] = set()
     on_name: set[int] = set()
-    names = {quad.graph_name for quad in quads} if name is None else {name}
-    for quad in stamped:
-        value = parse_instant(quad.object.value.strip()) if isinstance(quad.object, Literal) else None
-        if value is None:
+    names = {each[3] for each in statements} if name is None else {name}
+    for subject, _, value, _ in stamped:
+        moment = parse_instant(literal_parts(value)[0].strip()) if value[0] == '"' else None
+        if moment is None:
             raise InputError(
-                f"{place}: {quad.object} by {stamp} is no instant in the years 1 to 9999",
+                f"{place}: {term_of(value)} by {stamp} is no instant in the years 1 to 9999",
                 hint=INSTANT_HINT,
             )
-        (on_name if quad.subject in names else found).add(value)
+        (on_name if subject in names else found).add(moment)
     times = on_name or found
     if len(times) > 1:
         raise InputError(
@@ -343,18 +374,22 @@ def _parse(
     first_line: int = 1,
     lead: int = 0,
     within: int | None = None,
-) -> tuple[list[Quad], int]:
-    """The quads of a text; how many at least of the first are as the store has them, without blank nodes.
+    timed: bool = False,
+) -> _Content:
+    """The quads of a text, as the store has them but for blank nodes; ``timed``: their time is known.
 
     Errors speak of the document that the text is part of: it begins in ``first_line``, with ``lead``
     characters put before it, or is a string in line ``within``.
     """
-    lines = rdf_format in _LINES
-    begin = 0 if text.startswith("<") else len(text) - len(text.lstrip())
-    read = begin
-    while lines and (match := STORED_STATEMENTS.match(text, read)) is not None:
-        read = match.end()
-    if rdf_format is RdfFormat.JSON_LD or text.find("<<", read) >= 0:
+    lines, timed = rdf_format in _LINES, timed or options.at is not None
+    if lines:
+        exact = not timed and options.timestamp_property in text
+        plain = read_statements(text, graphs=rdf_format is RdfFormat.N_QUADS, exact=exact)
+        if plain is not None:
+            if len(plain) > options.max_quads:
+                raise _too_many(options)
+            return _Content(plain, False, plain)
+    if rdf_format is RdfFormat.JSON_LD or "<<" in text:
         _guard_nesting(text, options.max_nesting, json_text=rdf_format is RdfFormat.JSON_LD)
     try:
         found = parse(text, rdf_format, base_iri=None if lines else options.base_iri)
@@ -377,7 +412,9 @@ def _parse(
         raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=within) from None
     if len(quads) > options.max_quads:
         raise _too_many(options)
-    return quads, text.count("\n", begin, read)
+    stored, blank = as_stored(quads)
+    statements = statements_of(stored)
+    return _Content(statements, blank, statements if timed or stored is quads else statements_of(quads))
 
 
 def _guard_nesting(text: str, limit: int, *, json_text: bool) -> None:

@@ -23,9 +23,9 @@ class Triples:
 
     def add(self, element: Element) -> None:
         """Put the triples of an element behind these."""
-        if element.quads:
+        if element.statements:
             self.elements.append(element)
-            self.number += len(element.quads)
+            self.number += len(element.statements)
 
     def take(self, number: int) -> list[Element]:
         """The first of them, which are here no longer; elements that are meant in part are cut."""
@@ -33,14 +33,14 @@ class Triples:
         self.number -= number
         while number > 0:
             element, begin = self.elements[0], self.first
-            quads = element.quads[begin : begin + number]
-            number -= len(quads)
-            self.first += len(quads)
-            if self.first == len(element.quads):
+            cut = element.statements[begin : begin + number]
+            number -= len(cut)
+            self.first += len(cut)
+            if self.first == len(element.statements):
                 self.first = 0
                 self.elements.popleft()
-            whole = len(quads) == len(element.quads)
-            taken.append(element if whole else Element(quads, element.event_time, element.seq))
+            whole = len(cut) == len(element.statements)
+            taken.append(element if whole else Element(cut, element.event_time, element.seq))
         return taken
 
 
@@ -71,10 +71,10 @@ class TriplesWindow(WindowOperator):
         """An older element takes its place among the n newest, if it still has one."""
         newest = self.state.newest
         # When a part of the first element has left, the window is full.
-        if not element.quads or (newest.first and ORDER(element) < ORDER(newest.elements[0])):
+        if not element.statements or (newest.first and ORDER(element) < ORDER(newest.elements[0])):
             return False
         insort(newest.elements, element, key=ORDER)
-        newest.number += len(element.quads)
+        newest.number += len(element.statements)
         self._enter(element)
         return any(each.seq == element.seq for each in newest.elements)
 
@@ -188,7 +188,7 @@ class ElementsWindow(WindowOperator):
 
     def state_size(self) -> int:
         """Quads of the elements held."""
-        return len(self.live) + sum(len(element.quads) for element in self.state.newest)
+        return len(self.live) + sum(len(element.statements) for element in self.state.newest)
 
     def _place(self, elements: deque[Element], element: Element) -> Element | None:
         """Put an element among the newest ones; the one that leaves them for it."""

@@ -16,6 +16,7 @@ from weakref import WeakSet
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.store.dictionary import SweepPace, TermDictionary
+from quadrill.store.terms import term_text
 
 from ..algebra.reify import REIFIES
 from ..durable.packing import QuadNumbers
@@ -53,6 +54,8 @@ class ElementCoder:
         self._lock = threading.RLock()
         # How many queries ask for a predicate; under None, for all of them.
         self._wanted: Counter[int | None] = Counter([self.reifies])
+        # The same predicates as elements have them; their queries pin them.
+        self._texts = {term_text(REIFIES): self.reifies}
 
     def want(self, predicates: Predicates) -> None:
         """A query asks for these predicates."""
@@ -61,6 +64,8 @@ class ElementCoder:
             new = any(predicate not in self._wanted for predicate in asked)
             self._wanted.update(asked)
             if new:
+                texts = {term_text(self.terms.terms[each]): each for each in predicates or ()}
+                self._texts = self._texts | texts
                 self.renew()
 
     def unwant(self, predicates: Predicates) -> None:
@@ -70,6 +75,7 @@ class ElementCoder:
                 self._wanted[predicate] -= 1
                 if not self._wanted[predicate]:
                     del self._wanted[predicate]
+                    self._texts = {text: each for text, each in self._texts.items() if each != predicate}
 
     def held(self) -> Iterator[IdRow]:
         """The keys that windows hold, those of lower `Keeper.level` first (`quadrill.store.sweep`)."""
@@ -94,21 +100,19 @@ class ElementCoder:
         if known is not None and known[0] is stamp:
             keys: Keys = known[1]
             return keys
-        ids, wanted = self.terms.ids, self._wanted
-        every = None in wanted
-        # Whoever asks for a predicate has its id; `get` gives no id to one that nobody asks for.
-        find = ids.__getitem__ if every else ids.get
+        ids = self.terms.texts
+        wanted = ids if None in self._wanted else self._texts
         found: list[IdRow | None] = []
-        for quad in element.quads:
-            subject, predicate, object_, graph = quad
-            predicate_id = find(predicate)
-            if predicate_id is None or not (every or predicate_id in wanted):
+        for subject, predicate, object_, graph in element.statements:
+            # Whoever asks for a predicate has its id.
+            predicate_id = ids[predicate] if wanted is ids else wanted.get(predicate)
+            if predicate_id is None:
                 found.append(None)
                 continue
             if predicate_id == self.reifies:
                 self.met_reifier = True
             row: IdRow = (ids[subject], predicate_id, ids[object_])
-            found.append(row if type(graph) is DefaultGraph else (*row, ids[graph]))
+            found.append((*row, ids[graph]) if graph else row)
         keys = tuple(found)
         element.encoded = stamp, keys
         return keys
@@ -357,7 +361,7 @@ class EncodedContent:
         if snapshot.latest is not None:
             for quad, count in snapshot.counts.items():
                 for _ in range(count):
-                    self.add(Element((quad,), snapshot.latest[quad], 0))
+                    self.add(Element.of((quad,), snapshot.latest[quad], 0))
             self.take()
             return
         key = self._coder.key

@@ -26,7 +26,7 @@ class GridState(WindowState):
     waiting_quads: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.waiting_quads = sum(len(element.quads) for element in self.waiting)
+        self.waiting_quads = sum(len(element.statements) for element in self.waiting)
 
 
 class GridWindow(WindowOperator):
@@ -106,7 +106,7 @@ class GridWindow(WindowOperator):
     def add(self, element: Element) -> bool:
         """Keep the element for the windows that will close; the visible content stays."""
         self.state.waiting.append(element)
-        self.state.waiting_quads += len(element.quads)
+        self.state.waiting_quads += len(element.statements)
         return False
 
     def admit(self, element: Element, instant: int) -> bool:
@@ -114,7 +114,7 @@ class GridWindow(WindowOperator):
         state = self.state
         if state.closed is None or element.event_time >= state.closed.close + self.closes_after:
             insort(state.waiting, element, key=ORDER)
-            state.waiting_quads += len(element.quads)
+            state.waiting_quads += len(element.statements)
             return False
         if not self._holds(state.closed, element.event_time):
             return False
@@ -146,7 +146,7 @@ class GridWindow(WindowOperator):
         end = close + self.closes_after
         while state.waiting and state.waiting[0].event_time < end:
             element = state.waiting.popleft()
-            state.waiting_quads -= len(element.quads)
+            state.waiting_quads -= len(element.statements)
             # Else it is between two windows of a slide greater than the width.
             if self._holds(interval, element.event_time):
                 state.shown.append(element)

@@ -54,7 +54,7 @@ class LiveQuads:
     def add(self, element: Element) -> None:
         """Let an element enter."""
         counts, latest, at = self._counts, self._latest, element.event_time
-        self.occurrences += len(element.quads)
+        self.occurrences += len(element.statements)
         for quad in element.quads:
             counts[quad] = counts.get(quad, 0) + 1
             latest[quad] = max(at, latest.get(quad, at))
@@ -62,7 +62,7 @@ class LiveQuads:
     def remove(self, element: Element) -> None:
         """Let an element leave."""
         counts = self._counts
-        self.occurrences -= len(element.quads)
+        self.occurrences -= len(element.statements)
         for quad in element.quads:
             if counts[quad] > 1:
                 counts[quad] -= 1

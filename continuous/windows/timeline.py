@@ -150,7 +150,7 @@ class QueryTimeline:
 
     def state_size(self) -> int:
         """Quads held in windows and in waiting elements."""
-        return self.windows.size() + sum(len(element.quads) for *_, element in self.inputs.heap)
+        return self.windows.size() + sum(len(element.statements) for *_, element in self.inputs.heap)
 
     # --- inputs ---------------------------------------------------------------------------------
 

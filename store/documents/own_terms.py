@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from quadrill.store.terms import store_form
 
+from .statements import Statement, Statements
 
-def as_stored(quads: Sequence[Quad], known: int) -> tuple[Sequence[Quad], bool]:
-    """The quads with the values that the store would give back; True when a blank node may be among them.
+_ATOM = re.compile(r'<[^<(>][^>]*+>|"(?:[^"\\]++|\\.)*+"|_:[^\s]++', re.DOTALL)
+"""A term inside a triple term, or alone."""
 
-    The first ``known`` quads need no look.
+
+def as_stored(quads: list[Quad]) -> tuple[list[Quad], bool]:
+    """The quads with the values that the store would give back, the same list if it would give back all.
+
+    True when a blank node may be among them.
     """
-    found = list(quads[:known])
-    blank = False
-    for quad in quads[known:]:
+    found: list[Quad] = []
+    blank = changed = False
+    for quad in quads:
         value = quad.object
         kind = type(value)
         if kind is Literal or kind is Triple:
             form = store_form(value)  # type: ignore[arg-type]
             if form is not value and form != value:
                 subject, predicate, _, graph = quad
-                quad = _quad(subject, predicate, form, graph)
+                quad, changed = _quad(subject, predicate, form, graph), True
         if not blank:
             blank = (
                 (kind is not Literal and kind is not NamedNode)
@@ -33,28 +39,30 @@ def as_stored(quads: Sequence[Quad], known: int) -> tuple[Sequence[Quad], bool]:
                 or type(quad.graph_name) is BlankNode
             )
         found.append(quad)
-    return found, blank
+    return found if changed else quads, blank
 
 
-def with_own_blank_nodes(quads: Iterable[Quad], stream: str, seq: int) -> tuple[Quad, ...]:
+def with_own_blank_nodes(statements: Iterable[Statement], stream: str, seq: int) -> Statements:
     """The quads of an element with blank nodes that are renamed for this element alone.
 
     The new label is a function of the stream, the element's seq and the place of the label in the element,
     so that a replay gives the same terms.
     """
     digest = hashlib.sha256(stream.encode()).hexdigest()[:12]
-    labels: dict[BlankNode, BlankNode] = {}
+    labels: dict[str, str] = {}
 
-    def renamed(term: Any) -> Any:
-        if isinstance(term, BlankNode):
-            return labels.setdefault(term, BlankNode(f"e{digest}x{seq}x{len(labels)}"))
-        if isinstance(term, Triple):
-            return Triple(renamed(term.subject), term.predicate, renamed(term.object))
-        return term
+    def of_label(match: re.Match[str]) -> str:
+        text = match[0]
+        return labels.setdefault(text, f"_:e{digest}x{seq}x{len(labels)}") if text[0] == "_" else text
+
+    def renamed(text: str) -> str:
+        return text if "_:" not in text else _ATOM.sub(of_label, text)
 
     return tuple(
-        _quad(renamed(subject), predicate, renamed(value), renamed(graph))
-        for subject, predicate, value, graph in quads
+        [
+            (renamed(subject), predicate, renamed(value), renamed(graph))
+            for subject, predicate, value, graph in statements
+        ]
     )
 
 

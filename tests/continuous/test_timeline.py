@@ -38,7 +38,7 @@ class Streams:
             self.seq += 1
             names = [NamedNode(f"http://example.org/{letter}") for letter in name]
             quads = tuple(Quad(each, P, Literal("x")) for each in names)
-            found.append(Element(quads, at, self.seq))
+            found.append(Element.of(quads, at, self.seq))
         seen = max([at for at, _ in events] + ([before.seen] if before.seen is not None else []))
         after = self.times[stream] = StreamTime(seen, before.floor, self.lateness)
         return self._told(self.timeline.handle(Arrival(stream, tuple(found), before, after, admit)))

@@ -43,10 +43,10 @@ def move_to(evaluator: NativeEvaluator, at: int, contents: Contents) -> AnswerCh
         timed = isinstance(live, TimedContent)
         for quad, time in old.items():
             if quad not in new or (timed and new[quad] != time):
-                live.remove(Element((quad,), time, 0))
+                live.remove(Element.of((quad,), time, 0))
         for quad, time in new.items():
             if quad not in old or (timed and old[quad] != time):
-                live.add(Element((quad,), time, 0))
+                live.add(Element.of((quad,), time, 0))
         windows.held[key] = dict(new)
     return evaluator.advance(at, windows.live.items())
 

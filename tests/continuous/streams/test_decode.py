@@ -20,7 +20,7 @@ def read(text: str, media_type: str, **options: object) -> Decoded:
 
 
 def sizes(decoded: Decoded) -> list[int]:
-    return [len(element.quads) for element in decoded.elements]
+    return [len(element.statements) for element in decoded.elements]
 
 
 def test_turtle_and_n_triples_are_one_element() -> None:

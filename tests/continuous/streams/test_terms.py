@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -25,6 +24,7 @@ from pyoxigraph import (
 from quadrill.continuous.streams.decode import DecodeOptions, decode
 from quadrill.store import terms as store_terms
 from quadrill.store.documents.own_terms import with_own_blank_nodes
+from quadrill.store.documents.statements import quads_of, statements_of
 
 P = NamedNode("http://e.org/p")
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -38,11 +38,11 @@ def pushed(quads: Iterable[Quad]) -> tuple[Quad, ...]:
     body = serialize(quads, format=RdfFormat.N_TRIPLES)
     assert body is not None
     (element,) = decode(body, "application/n-triples", DecodeOptions()).elements
-    return element.quads
+    return tuple(quads_of(element.statements))
 
 
 def terms(stream: str = "http://e.org/s", seq: int = 1) -> Callable[[Iterable[Quad]], tuple[Quad, ...]]:
-    return partial(with_own_blank_nodes, stream=stream, seq=seq)
+    return lambda quads: tuple(quads_of(with_own_blank_nodes(statements_of(quads), stream, seq)))
 
 
 def test_numbers_are_in_the_stores_form_at_any_depth() -> None:
@@ -138,10 +138,11 @@ def test_lines_come_in_the_form_that_the_store_gives_back(text: str) -> None:
     line = json.dumps({"at": 1, "data": text}).encode()
     (element,) = decode(line, "application/x-ndjson", DecodeOptions()).elements
     parsed = list(parse(text, RdfFormat.N_QUADS))
-    rename = {str(node): str(number) for number, node in enumerate(blank_nodes(element.quads))}
+    quads = quads_of(element.statements)
+    rename = {str(node): str(number) for number, node in enumerate(blank_nodes(quads))}
     names = {str(node): str(number) for number, node in enumerate(blank_nodes(parsed))}
     assert element.blank >= bool(names)
-    assert [same(quad, rename) for quad in element.quads] == [
+    assert [same(quad, rename) for quad in quads] == [
         same(quad, names) for quad in store_terms.in_store_form(parsed)
     ]
 

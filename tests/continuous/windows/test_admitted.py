@@ -61,7 +61,7 @@ class World:
         for at in events:
             self.number += 1
             elements.append(
-                Element((Quad(NamedNode(f"urn:{self.number}"), P, Literal("x")),), at, self.number)
+                Element.of((Quad(NamedNode(f"urn:{self.number}"), P, Literal("x")),), at, self.number)
             )
             if late is None or at >= late or self.admit[stream]:
                 self.come[stream][self.number] = at

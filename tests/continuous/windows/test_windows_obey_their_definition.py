@@ -30,7 +30,7 @@ def elements(draw: st.DrawFn) -> list[Element]:
     found = []
     for seq, time in enumerate(times, start=1):
         names = draw(st.lists(st.integers(0, 4), min_size=0, max_size=3, unique=True))
-        found.append(Element(tuple(quad(name) for name in names), time, seq))
+        found.append(Element.of(tuple(quad(name) for name in names), time, seq))
     return found
 
 
