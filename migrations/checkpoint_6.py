@@ -132,7 +132,7 @@ _MADE: dict[str, Callable[..., Any]] = {
     "AllWindow": _AllWindow,
     "BatchWindow": _BatchWindow,
     "DeadLetter": DeadLetter,
-    "Element": Element,
+    "Element": Element.of,
     "ElementsWindow": _ElementsWindow,
     "Evaluation": Evaluation,
     "GridWindow": _GridWindow,

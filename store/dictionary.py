@@ -17,14 +17,13 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from pyoxigraph import Literal, NamedNode
 
 from .documents.statements import term_of
-from .sweep import Holder, Sweep
+from .sweep import Holder, Sweep, SweepPace
 from .terms import Term
 
 UNBOUND = 0
@@ -45,26 +44,6 @@ _XSD = "http://www.w3.org/2001/XMLSchema#"
 XSD_INTEGER = NamedNode(_XSD + "integer")
 XSD_DECIMAL = NamedNode(_XSD + "decimal")
 XSD_BOOLEAN = NamedNode(_XSD + "boolean")
-
-
-@dataclass(frozen=True, slots=True)
-class SweepPace:
-    """When ids are swept, and how many at a time.
-
-    Dropping an id counts as eight that are met: with these a sweep ends before an eighth of its terms have
-    come anew, and the next begins at three times what is live or so.
-
-    Attributes:
-        floor: so many ids, at least, make a sweep due.
-        slice: ids that the slices of one turn meet, all holders together: less than a millisecond.
-        least: ids that each slice meets at least.
-        per_term: ids that are met for each new term.
-    """
-
-    floor: int = 65_536
-    slice: int = 4_096
-    least: int = 64
-    per_term: int = 64
 
 
 class _TermsById(dict[int, Term]):

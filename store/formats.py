@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pyoxigraph import Quad, RdfFormat, parse
 
+from .documents.contents import advice
 from .documents.nesting import deep_line_of_json, deep_line_of_triple_terms, deep_line_of_turtle
 from .documents.rdf_xml import XmlLimits, check_rdf_xml
 from .errors import LimitError, RdfSyntaxError
@@ -69,6 +70,16 @@ def rdf_format(media_type: str) -> RdfType | None:
     return next((kind for kind in RDF_TYPES if plain in kind.media_types), None)
 
 
+def split_media_type(header: str) -> tuple[str, dict[str, str]]:
+    """The media type of a Content-Type header in lower case, and its parameters."""
+    name, *rest = header.split(";")
+    parameters = {}
+    for item in rest:
+        key, _, value = item.partition("=")
+        parameters[key.strip().lower()] = value.strip().strip('"')
+    return name.strip().lower(), parameters
+
+
 def guess_rdf_format(name: str) -> RdfType | None:
     """The RDF format by the ending of a file name or an IRI path, or None."""
     path = name.partition("?")[0].partition("#")[0].lower().removesuffix(".gz")
@@ -117,15 +128,6 @@ def rdf_error(error: SyntaxError, kind: RdfType) -> RdfSyntaxError:
     return RdfSyntaxError(
         f"malformed {kind.name}{place}: {message}", line=error.lineno, column=error.offset, hint=hint
     )
-
-
-def advice(message: str) -> tuple[str, str | None]:
-    """A parser's message in words for whoever sent the document, and a hint where one is known."""
-    if "LoadDocumentCallback" in message:
-        return "a context of another server is not fetched", "Put the context itself in place of its address."
-    if "IRI" in message and "scheme" in message:
-        return message, "relative IRIs need a base"
-    return message, None
 
 
 def check_document(body: bytes, kind: RdfType, limits: RdfLimits) -> None:

@@ -19,11 +19,32 @@ marked in time. A mark lasts for one sweep.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Protocol, TypeAlias
 
 Holder: TypeAlias = Callable[[], Iterable[Iterable[int]]]
 """Names every id that it still needs, in rows. Its iterator goes on while what it reads changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPace:
+    """When ids are swept, and how many at a time.
+
+    Dropping an id counts as eight that are met: with these a sweep ends before an eighth of its terms have
+    come anew, and the next begins at three times what is live or so.
+
+    Attributes:
+        floor: so many ids, at least, make a sweep due.
+        slice: ids that the slices of one turn meet, all holders together: less than a millisecond.
+        least: ids that each slice meets at least.
+        per_term: ids that are met for each new term.
+    """
+
+    floor: int = 65_536
+    slice: int = 4_096
+    least: int = 64
+    per_term: int = 64
 
 
 class Entries(Protocol):

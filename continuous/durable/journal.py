@@ -31,9 +31,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from pyoxigraph import Quad, RdfFormat, parse, serialize
 
-from quadrill.store.documents.statements import Statement, lines_of, read_statements, statements_of
+from quadrill.store.documents.statements import read_lines
 from quadrill.store.logs.held import HeldFiles
 from quadrill.store.logs.input_log import SegmentedLog, Sync
 from quadrill.store.logs.result_log import ResultLog
@@ -138,8 +137,12 @@ class Journal:
         head["elements"] = [[each.event_time, each.seq, len(each.statements)] for each in elements]
         if members is not None:
             head.update(members)
-        lines = "".join([lines_of(each.statements) for each in elements])
-        return self.log.append(orjson.dumps(head) + b"\n" + lines.encode())
+        lines = [
+            f"{subject} {predicate} {value} {graph} .\n" if graph else f"{subject} {predicate} {value} .\n"
+            for each in elements
+            for subject, predicate, value, graph in each.statements
+        ]
+        return self.log.append(orjson.dumps(head) + b"\n" + "".join(lines).encode())
 
     def read(self) -> Iterator[JournalRecord]:
         """All records, oldest first."""
@@ -163,32 +166,12 @@ def held_files(folder: Path) -> HeldFiles:
     return HeldFiles(folder, files, ("results.sqlite",))
 
 
-def to_lines(quads: Sequence[Quad]) -> bytes:
-    """Quads as N-Quads, in their order."""
-    if not quads:
-        return b""
-    written = serialize(quads, format=RdfFormat.N_QUADS)
-    assert written is not None
-    return written
-
-
-def from_lines(lines: bytes) -> list[Quad]:
-    """The quads again, blank nodes with the labels they had."""
-    return list(parse(lines, RdfFormat.N_QUADS, lenient=True, rename_blank_nodes=False))
-
-
-def _statements(lines: bytes) -> Sequence[Statement]:
-    text = lines.decode()
-    plain = read_statements(text, graphs=True, exact=True) if text else ()
-    return statements_of(from_lines(lines)) if plain is None else plain
-
-
 _WORDS: dict[type, str] = {Arrival: "arrival", Advance: "advance", Idle: "idle"}
 
 
 def input_of(record: JournalRecord) -> tuple[StreamInput | None, list[Element]]:
     """The input of a record, None for a push of which nothing entered, and all elements that came."""
-    members, statements = record.members, _statements(record.body)
+    members, statements = record.members, read_lines(record.body)
     elements, place = [], 0
     for event_time, seq, size in members.get("elements", ()):
         elements.append(Element(tuple(statements[place : place + size]), event_time, seq))

@@ -117,6 +117,8 @@ class _Reader(pickle.Unpickler):
         super().__init__(file)
         self._quads = quads
         self._makers = _makers(records)
+        for name in [name for name, record in records.items() if record is Element]:
+            self._makers[name] = Element.of
 
     def persistent_load(self, number: int | str) -> Any:
         return self._makers[number] if isinstance(number, str) else tabled(self._quads, number)
@@ -133,6 +135,8 @@ def _values_of(record: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
     """Gives the values that an object of this class is made from."""
     if not is_dataclass(record):
         return tuple
+    if record is Element:
+        return attrgetter("quads", "event_time", "seq")
     names = [each.name for each in fields(record) if each.init]
     values = attrgetter(*names)
     return values if len(names) > 1 else lambda item: (values(item),)

@@ -12,10 +12,10 @@ import struct
 import zlib
 from pathlib import Path
 
+from quadrill.store.documents.statements import from_lines, to_lines
 from quadrill.store.errors import StoreFormatError
 from quadrill.store.folder import sync_folder
 
-from ..durable.journal import from_lines, to_lines
 from ..durable.packing import pack, unpack
 from .state import RECORDS, EngineSnapshot
 

@@ -23,10 +23,10 @@ from pyoxigraph import (
     parse_query_results,
 )
 
+from quadrill.store.documents.statements import from_lines, to_lines
 from quadrill.store.terms import in_store_form
 
 from ..algebra.nodes import Term
-from ..durable.journal import from_lines, to_lines
 from ..results import solutions
 from ..rows import Solution
 from .spec import SourceSpec

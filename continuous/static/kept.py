@@ -32,6 +32,7 @@ from typing import TypeVar
 from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.dictionary import inline_term
+from quadrill.store.documents.statements import from_lines, to_lines
 from quadrill.store.errors import GoneError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.shelf import Shelf
@@ -39,7 +40,6 @@ from quadrill.store.terms import Term
 from quadrill.store.threads import Background
 
 from ..algebra.columnar import Choice
-from ..durable.journal import from_lines, to_lines
 from ..rows import Delta, Solution
 from ..settings import StaticLimits
 from ..windows.encoded import EngineTerms

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pyoxigraph import Quad
@@ -23,6 +24,8 @@ from .dead_letters import DeadLetter, DeadLetters
 from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
 from .receipts import PushReceipt, Receipts
 from .times import format_instant
+
+_AT, _EVENT_TIME = attrgetter("at"), attrgetter("event_time")
 
 
 class LogRecord(NamedTuple):
@@ -102,18 +105,28 @@ class StreamState:
         moved = seen - self.lateness_ms
         return moved if floor is None or moved > floor else floor
 
-    def take(self, element: Element, *, late: bool) -> bool:
-        """Count an element, which has the next seq; True when it enters, as late ones may not."""
-        self.next_seq += 1
-        self.accepted += 1
-        enters = not late or self.record.late == "admit"
-        if late:
-            self.late += 1
-            self.dropped += not enters
-            self.dead_letters.add(DeadLetter(element, "late", entered=enters))
-        if enters and (self.seen is None or element.event_time > self.seen):
-            self.seen = element.event_time
-        return enters
+    def take(
+        self, elements: Sequence[Element], watermark: int | None
+    ) -> tuple[Sequence[Element], list[int], list[int]]:
+        """Count elements, which have the next seqs; those that enter, the places of late and dropped ones."""
+        self.next_seq += len(elements)
+        self.accepted += len(elements)
+        admits = self.record.late == "admit"
+        late: list[int] = []
+        entering = elements
+        if watermark is not None and min(map(_EVENT_TIME, elements), default=watermark) < watermark:
+            late = [place for place, each in enumerate(elements) if each.event_time < watermark]
+            entering = elements if admits else [each for each in elements if each.event_time >= watermark]
+        dropped = [] if admits else late
+        for place in late:
+            self.dead_letters.add(DeadLetter(elements[place], "late", entered=admits))
+        self.late += len(late)
+        self.dropped += len(dropped)
+        if entering:
+            newest = max(map(_EVENT_TIME, entering))
+            if self.seen is None or newest > self.seen:
+                self.seen = newest
+        return entering, late, dropped
 
     def retain(self, order: int, event: StreamInput) -> None:
         """Keep an input, forget what is out of retention."""
@@ -254,20 +267,15 @@ class Acceptor:
         if not self._turns.waiting.empty():
             self._turns.require_room(number, settings.queue_elements)
         now, watermark, ahead = self._clock.wall_ns() // 1_000_000, stream.watermark, settings.max_future_ms
-        if number == 1 and key is None and position is None and not partial:
-            # The ordinary push has one element, in order: nothing below has anything to say about it.
-            at = elements[0].at
-            if (
-                at is not None
-                and stream.record.stamping == "event"
-                and (watermark is None or at >= watermark)
-                and at <= max(now, watermark or now) + ahead
-            ):
-                return self._enter(stream, [(elements[0], at)], watermark, now)
-        arrival = max([now, *(at for at in (watermark, stream.seen) if at is not None)])
-        good, bad = checked(
-            decoded, stream.record, stream.lateness_ms, watermark, now, arrival, ahead, partial
-        )
+        times: list[Any] = list(map(_AT, elements))
+        ordinary = times and None not in times and stream.record.stamping == "event"
+        in_order = ordinary and (watermark is None or watermark <= min(times))
+        if in_order and max(times) <= max(now, watermark or now) + ahead:
+            good, bad = list(zip(elements, times, strict=True)), decoded.bad
+        else:
+            arrival = max([now, *(at for at in (watermark, stream.seen) if at is not None)])
+            lateness = stream.lateness_ms
+            good, bad = checked(decoded, stream.record, lateness, watermark, now, arrival, ahead, partial)
         stream.refused += len(bad) - len(decoded.bad)
         return self._enter(stream, good, watermark, now, tuple(bad) if partial else None, key, position)
 
@@ -284,37 +292,27 @@ class Acceptor:
         """Elements that were checked enter their stream, but for late ones that it drops."""
         iri, record = stream.iri, stream.record
         before = StreamTime(stream.seen, stream.floor, record.lateness_ms)
-        first = stream.next_seq
-        elements: list[Element] = []
-        entering: list[Element] = []
-        late: list[int] = []
-        dropped: list[int] = []
-        for decoded, at in good:
-            seq = stream.next_seq
-            statements = decoded.statements
-            if decoded.blank:
-                statements = with_own_blank_nodes(statements, iri, seq)
-            element = Element(statements, at, seq)
-            is_late = watermark is not None and at < watermark
-            if is_late:
-                late.append(len(elements))
-            if stream.take(element, late=is_late):
-                entering.append(element)
-            else:
-                dropped.append(len(elements))
-            elements.append(element)
+        first, event = stream.next_seq, None
+        elements = [
+            Element(
+                with_own_blank_nodes(decoded.statements, iri, seq) if decoded.blank else decoded.statements,
+                at,
+                seq,
+            )
+            for seq, (decoded, at) in enumerate(good, first)
+        ]
+        entering, late, dropped = stream.take(elements, watermark)
         if good:
             stream.last_input_ms, stream.last_input_steady = now, self._clock.steady_ns() // 1_000_000
             if record.stamping is None:
                 self._stamp(stream, "arrival" if good[0][0].at is None else "event")
-        event = None
         if entering:
             stream.idle = False
             after = StreamTime(stream.seen, stream.floor, record.lateness_ms)
             event = Arrival(iri, tuple(entering), before, after, record.late == "admit")
-        ends = (first, stream.next_seq - 1) if good else (None, None)
+        begin, end = (first, stream.next_seq - 1) if good else (None, None)
         durable = self._journal is not None
-        receipt = PushReceipt(iri, ends[0], ends[1], len(good), len(late), durable, bad, len(dropped))
+        receipt = PushReceipt(iri, begin, end, len(good), len(late), durable, bad, len(dropped))
         members: dict[str, Any] = {"late": late, "dropped": dropped}
         if key is not None:
             self.receipts.keep(iri, *key, receipt)
@@ -355,7 +353,7 @@ class Acceptor:
             element = Element.of(quads, at, stream.next_seq)
             stream.derived += 1
             stream.heard(self._clock)
-            if stream.take(element, late=watermark is not None and at < watermark):
+            if stream.take([element], watermark)[0]:
                 admits = stream.record.late == "admit"
                 self._log_derived(stream, Arrival(stream.iri, (element,), before, stream.time, admits))
 

@@ -20,25 +20,23 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
-from pyoxigraph import RdfFormat, parse
+from pyoxigraph import RdfFormat
 
+from quadrill.store.documents.contents import WHOLE, Content, Part, guard_nesting, read_content
 from quadrill.store.documents.messages import split_messages
-from quadrill.store.documents.nesting import deep_line_of_json, deep_line_of_turtle
-from quadrill.store.documents.own_terms import as_stored
 from quadrill.store.documents.statements import (
+    PLAIN_LINE,
     Statement,
     Statements,
     literal_parts,
     read_statements,
-    statements_of,
     term_of,
 )
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
-from quadrill.store.formats import advice
+from quadrill.store.formats import split_media_type
 
 from ..errors import InputError, MediaTypeError
 from .times import GREATEST_MS, INSTANT_HINT, LEAST_MS, instant_ms, parse_instant
@@ -60,10 +58,7 @@ _FORMATS = {
 _NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
 """Formats without graphs."""
-_LINES = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
-"""Formats of a statement a line."""
 _MEMBERS = {"at", "data", "jsonld"}
-_PLAIN_MEMBERS = {"at", "data"}
 _MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
 _VERSION = re.compile(
     r"""\A(?:\s++|\#[^\n]*+\n)*+(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
@@ -122,22 +117,6 @@ class Decoded:
     quads: int = 0
 
 
-class _Content(NamedTuple):
-    """The quads of a text; whether blank nodes may be among them; the quads with values as they were written.
-
-    The store's form of a value may be an instant where the value is none, and the other way round.
-    """
-
-    statements: Sequence[Statement]
-    blank: bool
-    spelt: Sequence[Statement]
-
-    def only(self, places: Sequence[int]) -> _Content:
-        """Some of the quads."""
-        statements = [self.statements[each] for each in places]
-        return _Content(statements, self.blank, [self.spelt[each] for each in places])
-
-
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
     """Read the elements of a push.
 
@@ -151,7 +130,7 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
     name, rdf_format = media_type, _FORMATS.get(media_type)
     parameters: dict[str, str] = {}
     if rdf_format is None and media_type not in _NDJSON:
-        name, parameters = _media_type(media_type)
+        name, parameters = split_media_type(media_type)
         rdf_format = _FORMATS.get(name)
     text = _text(body, parameters.get("charset", "utf-8").lower())
     if rdf_format is None:
@@ -160,6 +139,13 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
             given = name or "(none)"
             raise MediaTypeError(f"media type {given} is not one of a push", hint=f"Send one of {known}")
         return _of_lines(text, options)
+    if options.at is not None and rdf_format in PLAIN_LINE and not options.each_triple:
+        # The ordinary push of one element is one line.
+        line = PLAIN_LINE[rdf_format].fullmatch(text)
+        if line is not None:
+            statement: Any = line.groups("")
+            place = f"graph {statement[3]}" if statement[3] else "the body"
+            return Decoded([DecodedElement((statement,), options.at, place, None, False)])
     if rdf_format is not RdfFormat.JSON_LD and (
         (not text.startswith("<") and _VERSION.match(text) is not None)
         or _MESSAGES.match(parameters.get("version", "")) is not None
@@ -172,15 +158,6 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
             _add(result, content, options.at, "the body", None, options)
         return result
     return _of_graphs(content, options)
-
-
-def _media_type(header: str) -> tuple[str, dict[str, str]]:
-    name, *rest = header.split(";")
-    parameters = {}
-    for item in rest:
-        key, _, value = item.partition("=")
-        parameters[key.strip().lower()] = value.strip().strip('"')
-    return name.strip().lower(), parameters
 
 
 def _text(body: bytes, charset: str) -> str:
@@ -205,42 +182,52 @@ def _of_lines(text: str, options: DecodeOptions) -> Decoded:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line or line.isspace():
             continue
+        element = _plain_line(line, number, options)
+        if element is not None:
+            result.elements.append(element)
+            continue
         place = f"line {number}"
         try:
-            document = _plain_object(line) or _json_object(line, number, place, options)
+            document = _json_object(line, number, place, options)
             at = document.get("at")
-            if type(at) is not int or not LEAST_MS <= at <= GREATEST_MS:
-                at = options.at if at is None else instant_ms(at, f"at of {place}")
+            at = options.at if at is None else instant_ms(at, f"at of {place}")
             if "jsonld" in document:
                 data, rdf_format = json.dumps(document["jsonld"]), RdfFormat.JSON_LD
             else:
                 data, rdf_format = document["data"], RdfFormat.N_QUADS
                 if not isinstance(data, str):
                     raise InputError(f"data of {place} is not a string of N-Quads")
-            content = _parse(data, rdf_format, options, within=number, timed=at is not None)
+            content = _parse(data, rdf_format, options, Part(within=number), at)
             _add(result, content, at, place, number, options)
         except QuadrillError as error:
             _refuse(result, error, place, number, options)
     return result
 
 
-def _plain_object(line: str) -> dict[str, Any] | None:
-    """The members of the JSON object on a line where it is plainly one of an element."""
-    if line.find("{", 1) >= 0 or "[" in line:
+def _plain_line(line: str, number: int, options: DecodeOptions) -> DecodedElement | None:
+    """The element of a line of the plainest form; None of any other, be it an element or not."""
+    if line.find("{", 1) >= 0 or "[" in line or options.each_triple:
         return None
     try:
         document = orjson.loads(line)
     except ValueError:
         return None
-    # Numbers of more than 64 bits are another thing there.
-    plain = type(document) is dict and "data" in document and document.keys() <= _PLAIN_MEMBERS
-    return document if plain and type(document.get("at")) is not float else None
+    if type(document) is not dict or len(document) != 2:
+        return None
+    at, data = document.get("at"), document.get("data")
+    if type(at) is not int or not LEAST_MS <= at <= GREATEST_MS or type(data) is not str:
+        return None
+    found = read_statements(data, RdfFormat.N_QUADS)
+    if found is None or len(found) > options.max_quads:
+        return None
+    unique = tuple(found if len(found) == 1 else dict.fromkeys(found))
+    return DecodedElement(unique, at, f"line {number}", number, False)
 
 
 def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> dict[str, Any]:
     """The members of the JSON object on a line, which are those of an element."""
     if line.find("{", 1) >= 0 or "[" in line:
-        _guard_nesting(line, options.max_nesting, json_text=True)
+        guard_nesting(line, options.max_nesting, json_text=True)
     try:
         document = json.loads(line)
     except ValueError as error:
@@ -262,14 +249,14 @@ def _of_messages(text: str, rdf_format: RdfFormat, options: DecodeOptions) -> De
     for number, (message, line, lead) in enumerate(split_messages(text), start=1):
         place = f"message {number}"
         try:
-            content = _parse(message, rdf_format, options, first_line=line, lead=lead)
+            content = _parse(message, rdf_format, options, Part(line, lead))
             _add(result, content, options.at, place, line, options)
         except QuadrillError as error:
             _refuse(result, error, place, line, options)
     return result
 
 
-def _of_graphs(content: _Content, options: DecodeOptions) -> Decoded:
+def _of_graphs(content: Content, options: DecodeOptions) -> Decoded:
     """One element per named graph, the rest of the default graph one more."""
     result = Decoded()
     names = {each[3] for each in content.statements}
@@ -281,8 +268,7 @@ def _of_graphs(content: _Content, options: DecodeOptions) -> Decoded:
         name = graph or subject
         groups[name if name in names else ""].append(place)
     result.quads += len(content.statements)
-    if result.quads > options.max_quads:
-        raise _too_many(options)
+    _check_size(result.quads, options)
     for name, places in groups.items():
         where = f"graph {name}" if name else "the default graph"
         group = content.only(places)
@@ -295,7 +281,7 @@ def _of_graphs(content: _Content, options: DecodeOptions) -> Decoded:
 
 def _add(
     result: Decoded,
-    content: _Content,
+    content: Content,
     at: int | None,
     place: str,
     line: int | None,
@@ -329,12 +315,13 @@ def _refuse(
     result.bad.append(BadElement(place, error.message, where or line, column))
 
 
-def _too_many(options: DecodeOptions) -> LimitError:
-    return LimitError(
-        f"a push may have {options.max_quads:,} quads, this one has more",
-        code="body-too-large",
-        hint="Send several pushes.",
-    )
+def _check_size(number: int, options: DecodeOptions) -> None:
+    if number > options.max_quads:
+        raise LimitError(
+            f"a push may have {options.max_quads:,} quads, this one has more",
+            code="body-too-large",
+            hint="Send several pushes.",
+        )
 
 
 def _own_time(statements: Sequence[Statement], place: str, name: str | None, by: str) -> int | None:
@@ -363,66 +350,19 @@ def _own_time(statements: Sequence[Statement], place: str, name: str | None, by:
     return next(iter(times))
 
 
-# --- parsing ------------------------------------------------------------------------------------
-
-
 def _parse(
-    text: str,
-    rdf_format: RdfFormat,
-    options: DecodeOptions,
-    *,
-    first_line: int = 1,
-    lead: int = 0,
-    within: int | None = None,
-    timed: bool = False,
-) -> _Content:
-    """The quads of a text, as the store has them but for blank nodes; ``timed``: their time is known.
-
-    Errors speak of the document that the text is part of: it begins in ``first_line``, with ``lead``
-    characters put before it, or is a string in line ``within``.
-    """
-    lines, timed = rdf_format in _LINES, timed or options.at is not None
-    if lines:
-        exact = not timed and options.timestamp_property in text
-        plain = read_statements(text, graphs=rdf_format is RdfFormat.N_QUADS, exact=exact)
-        if plain is not None:
-            if len(plain) > options.max_quads:
-                raise _too_many(options)
-            return _Content(plain, False, plain)
-    if rdf_format is RdfFormat.JSON_LD or "<<" in text:
-        _guard_nesting(text, options.max_nesting, json_text=rdf_format is RdfFormat.JSON_LD)
-    try:
-        found = parse(text, rdf_format, base_iri=None if lines else options.base_iri)
-        # Short texts cannot have too many.
-        quads = list(found if len(text) < options.max_quads else islice(found, options.max_quads + 1))
-    except SyntaxError as error:
-        line, column = error.lineno, error.offset
-        message, hint = advice(re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error)))
-        if line is None:
-            raise RdfSyntaxError(f"{rdf_format.name}: {message}", line=within, hint=hint) from None
-        if within is not None:
-            where = f"line {within}, in its data at line {line}, column {column}"
-            raise RdfSyntaxError(f"{where}: {message}", line=within, hint=hint) from None
-        if line == 1 and column is not None:
-            column = max(1, column - lead)
-        line += first_line - 1
-        where = f"line {line}, column {column}"
-        raise RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint) from None
-    except ValueError as error:
-        raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=within) from None
-    if len(quads) > options.max_quads:
-        raise _too_many(options)
-    stored, blank = as_stored(quads)
-    statements = statements_of(stored)
-    return _Content(statements, blank, statements if timed or stored is quads else statements_of(quads))
-
-
-def _guard_nesting(text: str, limit: int, *, json_text: bool) -> None:
-    """Refuse texts so deeply nested that a recursive parser would exhaust the stack."""
-    if sum(map(text.count, ("<<", "{", "[", "("))) <= limit:
-        return
-    line = deep_line_of_json(text, limit) if json_text else deep_line_of_turtle(text, limit)
-    if line is not None:
-        raise LimitError(
-            f"nesting at line {line} is deeper than {limit}", code="nesting-too-deep", limit=limit, line=line
-        )
+    text: str, rdf_format: RdfFormat, options: DecodeOptions, part: Part = WHOLE, at: int | None = None
+) -> Content:
+    """The quads of a text that is part of the push, in which elements have this time if they have none."""
+    known = at if at is not None else options.at
+    content = read_content(
+        text,
+        rdf_format,
+        part,
+        base_iri=options.base_iri,
+        spelt_by=options.timestamp_property if known is None else None,
+        max_nesting=options.max_nesting,
+        most=options.max_quads,
+    )
+    _check_size(len(content.statements), options)
+    return content

@@ -15,8 +15,8 @@ from weakref import WeakSet
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from quadrill.store.dictionary import SweepPace, TermDictionary
-from quadrill.store.terms import term_text
+from quadrill.store.dictionary import TermDictionary
+from quadrill.store.sweep import SweepPace
 
 from ..algebra.reify import REIFIES
 from ..durable.packing import QuadNumbers
@@ -55,7 +55,7 @@ class ElementCoder:
         # How many queries ask for a predicate; under None, for all of them.
         self._wanted: Counter[int | None] = Counter([self.reifies])
         # The same predicates as elements have them; their queries pin them.
-        self._texts = {term_text(REIFIES): self.reifies}
+        self._texts = {str(REIFIES): self.reifies}
 
     def want(self, predicates: Predicates) -> None:
         """A query asks for these predicates."""
@@ -64,7 +64,7 @@ class ElementCoder:
             new = any(predicate not in self._wanted for predicate in asked)
             self._wanted.update(asked)
             if new:
-                texts = {term_text(self.terms.terms[each]): each for each in predicates or ()}
+                texts = {str(self.terms.terms[each]): each for each in predicates or ()}
                 self._texts = self._texts | texts
                 self.renew()
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TypeAlias
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse, serialize
 
 from quadrill.store.terms import CANONICAL, XSD_DECIMAL, Term, term_text
 
@@ -32,45 +32,42 @@ _STRING = rf'{_PLAIN}(?:\\[tbnrf"\\]{_PLAIN})*+"'
 _LANGUAGE = r"@[a-z]{2,3}(?:-(?:[a-z]{2}|[0-9]{3}|[a-z]{4}))?+(?= )"
 _VALUE = "|".join(rf'{pattern}"\^\^<{re.escape(datatype)}>' for datatype, pattern in CANONICAL.items())
 _TRIPLE = rf'({_IRI}) ({_IRI}) ({_IRI}|"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= ))))'
-_LINES = {
-    False: re.compile(rf"{_TRIPLE}() \.\n"),
-    True: re.compile(rf"{_TRIPLE}(?: ({_IRI}))?+ \.\n"),
+PLAIN_LINE = {
+    RdfFormat.N_TRIPLES: re.compile(rf"{_TRIPLE}() \.(?:\n|\Z)"),
+    RdfFormat.N_QUADS: re.compile(rf"{_TRIPLE}(?: ({_IRI}))?+ \.(?:\n|\Z)"),
 }
+"""By format: a line of the plainest form, its groups are those of the statement."""
 # Prices and coordinates end with zeros again and again.
 _ROUND = f'0"^^{XSD_DECIMAL}'
 _WHOLE = "-?(?:0|[1-9][0-9]{0,8}+)"
 _ROUND_DECIMAL = re.compile(
     rf' "({_WHOLE}\.[0-9]{{0,8}}[1-9](?=0)|{_WHOLE}(?=\.0))\.?0++"\^\^{re.escape(str(XSD_DECIMAL))}'
 )
-_ESCAPE = re.compile(r"\\(.)")
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
 _MEANT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def read_statements(text: str, *, graphs: bool, exact: bool = False) -> Sequence[Statement] | None:
-    """The statements of a text in their order; None when all of it is to be given to a parser.
+def read_statements(text: str, rdf_format: RdfFormat, *, exact: bool = False) -> Statements | None:
+    """The statements of some lines in their order; None when all of the text is to be given to a parser.
 
-    Args:
-        text: whole lines; the last one may do without its end.
-        graphs: the text is N-Quads, not N-Triples.
-        exact: values that are not in the store's form are not to be changed.
+    With ``exact`` values that are not in the store's form are not to be changed.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    if not text.endswith("\n"):
-        text += "\n"
     if not exact and _ROUND in text:
         text = _ROUND_DECIMAL.sub(_shortened, text)
-    line = _LINES[graphs]
+    line = PLAIN_LINE[rdf_format]
     match = line.match(text)
     if match is None:
         return None
-    if match.end() == len(text):
+    size = len(text)
+    if match.end() == size:
         return (match.groups(""),)  # type: ignore[return-value]  # it has four groups
     found: list[Statement] = line.findall(text)
     # A search passes over what does not fit: then the lines found do not add up to the text.
-    named = sum([1 for each in found if each[3]]) if graphs else 0
-    size = sum(map(len, chain.from_iterable(found))) + 5 * len(found) + named
-    return found if size == len(text) else None
+    named = sum([1 for each in found if each[3]]) if rdf_format is RdfFormat.N_QUADS else 0
+    added = sum(map(len, chain.from_iterable(found))) + 5 * len(found) + named
+    return tuple(found) if added == size + (not text.endswith("\n")) else None
 
 
 def _shortened(match: re.Match[str]) -> str:
@@ -89,8 +86,28 @@ def statements_of(quads: Iterable[Quad]) -> Statements:
 
 def quads_of(statements: Iterable[Statement]) -> list[Quad]:
     """The quads of some statements, in their order."""
-    text = lines_of(statements)
-    return list(parse(text, RdfFormat.N_QUADS, lenient=True, rename_blank_nodes=False)) if text else []
+    return from_lines(lines_of(statements).encode())
+
+
+def to_lines(quads: Sequence[Quad]) -> bytes:
+    """Quads as N-Quads, in their order."""
+    if not quads:
+        return b""
+    written = serialize(quads, format=RdfFormat.N_QUADS)
+    assert written is not None
+    return written
+
+
+def from_lines(lines: bytes) -> list[Quad]:
+    """The quads of `to_lines` again, blank nodes with the labels they had."""
+    return list(parse(lines, RdfFormat.N_QUADS, lenient=True, rename_blank_nodes=False))
+
+
+def read_lines(lines: bytes) -> Statements:
+    """The statements of `lines_of` again."""
+    text = lines.decode()
+    found = read_statements(text, RdfFormat.N_QUADS, exact=True) if text else ()
+    return statements_of(from_lines(lines)) if found is None else found
 
 
 def lines_of(statements: Iterable[Statement]) -> str:
@@ -130,4 +147,5 @@ def literal_parts(text: str) -> tuple[str, str]:
 
 
 def _meant(match: re.Match[str]) -> str:
-    return _MEANT.get(match[1], match[1])
+    meant = match[1]
+    return chr(int(meant[1:], 16)) if len(meant) > 1 else _MEANT.get(meant, meant)

@@ -15,8 +15,9 @@ from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.evaluate.evaluator import Evaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.queries.prepare import PreparedQuery
-from quadrill.store.dictionary import SweepPace, TermDictionary
+from quadrill.store.dictionary import TermDictionary
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sweep import SweepPace
 
 E = "http://example.org/"
 S = E + "s"

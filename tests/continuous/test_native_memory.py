@@ -11,8 +11,8 @@ from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.inputs import Element
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.windows.encoded import EngineTerms
-from quadrill.store.dictionary import SweepPace
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sweep import SweepPace
 
 from .engines import RANGE, E, bench
 

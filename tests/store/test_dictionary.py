@@ -9,7 +9,6 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.store import dictionary
 from quadrill.store.dictionary import (
-    SweepPace,
     TermDictionary,
     decimal_id,
     inline_decimal,
@@ -17,6 +16,8 @@ from quadrill.store.dictionary import (
     inline_term,
     integer_id,
 )
+from quadrill.store.sweep import SweepPace
+from quadrill.store.terms import term_text
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -156,3 +157,37 @@ def test_memory_stays_flat_while_ever_new_terms_pass_by() -> None:
             table.sweep_slice()
     assert len(table) <= 1200
     assert [table.decode(term_id) for term_id in window][0] == NamedNode("http://e/19900")
+
+
+def test_a_text_has_the_id_of_its_term_and_texts_are_bounded() -> None:
+    table = TermDictionary(texts=50)
+    for number in range(200):
+        for term in (
+            NamedNode(f"http://e/{number}"),
+            typed(str(number), "integer"),
+            typed(f"{number}.5", "decimal"),
+            typed("true", "boolean"),
+            typed(f"{number}.5", "double"),
+            Literal(f'"{number}'),
+            Literal("long enough to be an entry"),
+            Literal("en", language="en"),
+            Triple(BlankNode("b"), NamedNode("http://e/p"), Literal(str(number))),
+        ):
+            assert table.texts[term_text(term)] == table.ids[term]
+            assert table.terms[table.ids[term]] == term
+        assert len(table.texts) <= 50
+
+
+def test_texts_of_terms_that_pass_by_are_forgotten_with_them() -> None:
+    table = TermDictionary(SweepPace(floor=1000))
+    window: list[int] = []
+    table.hold(lambda: [window])
+    for number in range(20_000):
+        window.append(table.texts[f"<http://e/{number}>"])
+        table.texts[f'"{number}"^^<{XSD}integer>']
+        if len(window) > 100:
+            del window[0]
+        if table.due:
+            table.sweep_slice()
+    assert len(table) <= 1200 and len(table.texts) <= 3000
+    assert table.texts["<http://e/19900>"] == window[0]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pyoxigraph import Literal, NamedNode
 
-from quadrill.store.dictionary import Pins, SweepPace, TermDictionary
+from quadrill.store.dictionary import Pins, TermDictionary
+from quadrill.store.sweep import SweepPace
 from quadrill.store.terms import Term
 
 PLACES = 4
@@ -29,7 +30,7 @@ class SweepMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = TermDictionary()
+        self.table = TermDictionary(texts=5)
         self.places: list[dict[int, Term]] = [{} for _ in range(PLACES)]
         self.late: list[dict[int, Term]] = []
         self.pinned: list[tuple[int, Term]] = []
@@ -55,6 +56,11 @@ class SweepMachine(RuleBasedStateMachine):
     def ask(self, place: int, term: Term) -> None:
         """An element brings a term."""
         self.places[place][self.table.ids[term]] = term
+
+    @rule(place=places, term=terms)
+    def ask_by_text(self, place: int, term: Term) -> None:
+        """An element brings a term by how it is written."""
+        self.places[place][self.table.texts[str(term)]] = term
 
     @rule(place=places, term=terms)
     def ask_if_known(self, place: int, term: Term) -> None:

@@ -1,0 +1,129 @@
+"""The quads of a text of any RDF format as statements, in the forms that the store gives back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from pyoxigraph import RdfFormat, parse
+
+from quadrill.store.errors import LimitError, RdfSyntaxError
+
+from .nesting import deep_line_of_json, deep_line_of_turtle
+from .own_terms import as_stored
+from .statements import PLAIN_LINE, Statement, read_statements, statements_of
+
+
+class Part(NamedTuple):
+    """Where a text stands in its document, which errors speak of.
+
+    It begins in ``first_line``, with ``lead`` characters put before it, or is a string in line ``within``.
+    """
+
+    first_line: int = 1
+    lead: int = 0
+    within: int | None = None
+
+
+WHOLE = Part()
+
+
+class Content(NamedTuple):
+    """The quads of a text; whether blank nodes may be among them; the quads with values as they were written.
+
+    The store's form of a value may be an instant where the value is none, and the other way round.
+    """
+
+    statements: Sequence[Statement]
+    blank: bool
+    spelt: Sequence[Statement]
+
+    def only(self, places: Sequence[int]) -> Content:
+        """Some of the quads."""
+        statements = [self.statements[each] for each in places]
+        return Content(statements, self.blank, [self.spelt[each] for each in places])
+
+
+def read_content(
+    text: str,
+    rdf_format: RdfFormat,
+    part: Part = WHOLE,
+    *,
+    base_iri: str,
+    spelt_by: str | None,
+    max_nesting: int,
+    most: int,
+) -> Content:
+    """The quads of a text, as the store has them but for blank nodes.
+
+    Args:
+        text: the text.
+        rdf_format: its format.
+        part: where it stands.
+        base_iri: against which IRIs are resolved.
+        spelt_by: a predicate of which it matters how values were written.
+        max_nesting: levels at most.
+        most: quads that are of interest; one more says that there are too many.
+
+    Raises:
+        RdfSyntaxError: it is malformed.
+        LimitError: it nests too deeply.
+    """
+    lines = rdf_format in PLAIN_LINE
+    if lines:
+        exact = spelt_by is not None and spelt_by in text
+        plain = read_statements(text, rdf_format, exact=exact)
+        if plain is not None:
+            return Content(plain, False, plain)
+    if rdf_format is RdfFormat.JSON_LD or "<<" in text:
+        guard_nesting(text, max_nesting, json_text=rdf_format is RdfFormat.JSON_LD)
+    try:
+        found = parse(text, rdf_format, base_iri=None if lines else base_iri)
+        # Short texts cannot have too many.
+        quads = list(found if len(text) < most else islice(found, most + 1))
+    except SyntaxError as error:
+        raise _placed(error, rdf_format, part) from None
+    except ValueError as error:
+        raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=part.within) from None
+    stored, blank = as_stored(quads)
+    statements = statements_of(stored)
+    spelt = statements if spelt_by is None or stored is quads else statements_of(quads)
+    return Content(statements, blank, spelt)
+
+
+def _placed(error: SyntaxError, rdf_format: RdfFormat, part: Part) -> RdfSyntaxError:
+    """A parser's error, with its place in the document."""
+    line, column = error.lineno, error.offset
+    message, hint = advice(re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error)))
+    if line is None:
+        return RdfSyntaxError(f"{rdf_format.name}: {message}", line=part.within, hint=hint)
+    if part.within is not None:
+        where = f"line {part.within}, in its data at line {line}, column {column}"
+        return RdfSyntaxError(f"{where}: {message}", line=part.within, hint=hint)
+    if line == 1 and column is not None:
+        column = max(1, column - part.lead)
+    line += part.first_line - 1
+    where = f"line {line}, column {column}"
+    return RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint)
+
+
+def advice(message: str) -> tuple[str, str | None]:
+    """A parser's message in words for whoever sent the document, and a hint where one is known."""
+    if "LoadDocumentCallback" in message:
+        return "a context of another server is not fetched", "Put the context itself in place of its address."
+    if "IRI" in message and "scheme" in message:
+        return message, "relative IRIs need a base"
+    return message, None
+
+
+def guard_nesting(text: str, limit: int, *, json_text: bool) -> None:
+    """Refuse texts so deeply nested that a recursive parser would exhaust the stack; raise LimitError."""
+    if sum(map(text.count, ("<<", "{", "[", "("))) <= limit:
+        return
+    line = deep_line_of_json(text, limit) if json_text else deep_line_of_turtle(text, limit)
+    if line is not None:
+        raise LimitError(
+            f"nesting at line {line} is deeper than {limit}", code="nesting-too-deep", limit=limit, line=line
+        )
