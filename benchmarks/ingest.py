@@ -2,8 +2,8 @@
 
 Run: ``python -m benchmarks.ingest [--elements N]``. CPU time of one thread, best of three: the
 parsing, the finding of elements and bringing their terms into the store's form, as a push does. The
-last two lines compare two readers of N-Triples lines: Oxigraph's parser, and the strict regular expression that
-gives the text of the terms (docs/decisions/0091).
+last two lines compare two readers of N-Triples lines: Oxigraph's parser, and the strict regular expression
+that gives the text of the terms (docs/decisions/0091).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -32,7 +32,7 @@ class Element:
     _quads: tuple[Quad, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, quads: Iterable[Quad], event_time: int, seq: int) -> Self:
+    def of(cls, quads: Sequence[Quad], event_time: int, seq: int) -> Self:
         """An element of these quads."""
         return cls(statements_of(quads), event_time, seq)
 

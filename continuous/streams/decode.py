@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -114,7 +113,6 @@ class Decoded:
 
     elements: list[DecodedElement] = field(default_factory=list)
     bad: list[BadElement] = field(default_factory=list)
-    quads: int = 0
 
 
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
@@ -259,23 +257,16 @@ def _of_messages(text: str, rdf_format: RdfFormat, options: DecodeOptions) -> De
 def _of_graphs(content: Content, options: DecodeOptions) -> Decoded:
     """One element per named graph, the rest of the default graph one more."""
     result = Decoded()
-    names = {each[3] for each in content.statements}
-    if names == {""}:
+    groups = content.by_graph()
+    if groups.keys() == {""}:
         _add(result, content, options.at, "the body", None, options)
         return result
-    groups: dict[str, list[int]] = defaultdict(list)
-    for place, (subject, _, _, graph) in enumerate(content.statements):
-        name = graph or subject
-        groups[name if name in names else ""].append(place)
-    result.quads += len(content.statements)
-    _check_size(result.quads, options)
-    for name, places in groups.items():
-        where = f"graph {name}" if name else "the default graph"
-        group = content.only(places)
+    for name, group in groups.items():
+        place = f"graph {name}" if name else "the default graph"
         try:
-            _add(result, group, options.at, where, None, options, name)
+            _add(result, group, options.at, place, None, options, name)
         except QuadrillError as error:
-            _refuse(result, error, where, None, options)
+            _refuse(result, error, place, None, options)
     return result
 
 

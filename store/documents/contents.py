@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from quadrill.store.errors import LimitError, RdfSyntaxError
 
 from .nesting import deep_line_of_json, deep_line_of_turtle
 from .own_terms import as_stored
-from .statements import PLAIN_LINE, Statement, read_statements, statements_of
+from .statements import PLAIN_LINE, Statement, Statements, read_statements, statements_of
 
 
 class Part(NamedTuple):
@@ -36,14 +35,27 @@ class Content(NamedTuple):
     The store's form of a value may be an instant where the value is none, and the other way round.
     """
 
-    statements: Sequence[Statement]
+    statements: Statements
     blank: bool
-    spelt: Sequence[Statement]
+    spelt: Statements
 
-    def only(self, places: Sequence[int]) -> Content:
-        """Some of the quads."""
-        statements = [self.statements[each] for each in places]
-        return Content(statements, self.blank, [self.spelt[each] for each in places])
+    def by_graph(self) -> dict[str, Content]:
+        """The quads of each graph; those of the default graph about another graph are with it."""
+        names = {graph for _, _, _, graph in self.statements}
+        if "" not in names or len(names) == 1:
+            keys = [graph for _, _, _, graph in self.statements]
+        else:
+            keys = [
+                graph or (subject if subject in names else "") for subject, _, _, graph in self.statements
+            ]
+        groups: dict[str, tuple[list[Statement], list[Statement]]] = {}
+        for key, statement, spelt in zip(keys, self.statements, self.spelt, strict=True):
+            group = groups.get(key) or groups.setdefault(key, ([], []))
+            group[0].append(statement)
+            group[1].append(spelt)
+        return {
+            key: Content(tuple(group), self.blank, tuple(spelt)) for key, (group, spelt) in groups.items()
+        }
 
 
 def read_content(
@@ -74,7 +86,7 @@ def read_content(
     lines = rdf_format in PLAIN_LINE
     if lines:
         exact = spelt_by is not None and spelt_by in text
-        plain = read_statements(text, rdf_format, exact=exact)
+        plain = read_statements(text.strip(" \t\r\n"), rdf_format, exact=exact)
         if plain is not None:
             return Content(plain, False, plain)
     if rdf_format is RdfFormat.JSON_LD or "<<" in text:
@@ -87,10 +99,8 @@ def read_content(
         raise _placed(error, rdf_format, part) from None
     except ValueError as error:
         raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=part.within) from None
-    stored, blank = as_stored(quads)
-    statements = statements_of(stored)
-    spelt = statements if spelt_by is None or stored is quads else statements_of(quads)
-    return Content(statements, blank, spelt)
+    spelt = statements_of(quads)
+    return Content(*as_stored(spelt), spelt)
 
 
 def _placed(error: SyntaxError, rdf_format: RdfFormat, part: Part) -> RdfSyntaxError:

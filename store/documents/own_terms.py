@@ -7,39 +7,29 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+from quadrill.store.terms import store_form, term_text
 
-from quadrill.store.terms import store_form
-
-from .statements import Statement, Statements
+from .statements import STORED_VALUE, Statement, Statements, term_of
 
 _ATOM = re.compile(r'<[^<(>][^>]*+>|"(?:[^"\\]++|\\.)*+"|_:[^\s]++', re.DOTALL)
 """A term inside a triple term, or alone."""
 
 
-def as_stored(quads: list[Quad]) -> tuple[list[Quad], bool]:
-    """The quads with the values that the store would give back, the same list if it would give back all.
-
-    True when a blank node may be among them.
-    """
-    found: list[Quad] = []
+def as_stored(statements: Statements) -> tuple[Statements, bool]:
+    """The quads with the values that the store would give back; True when a blank node may be among them."""
+    found: list[Statement] = []
     blank = changed = False
-    for quad in quads:
-        value = quad.object
-        kind = type(value)
-        if kind is Literal or kind is Triple:
-            form = store_form(value)  # type: ignore[arg-type]
-            if form is not value and form != value:
-                subject, predicate, _, graph = quad
-                quad, changed = _quad(subject, predicate, form, graph), True
-        if not blank:
-            blank = (
-                (kind is not Literal and kind is not NamedNode)
-                or type(quad.subject) is not NamedNode
-                or type(quad.graph_name) is BlankNode
-            )
-        found.append(quad)
-    return found if changed else quads, blank
+    for statement in statements:
+        subject, predicate, value, graph = statement
+        nested = value.startswith("<<")
+        if nested or (value[0] == '"' and value[-1] == ">" and not STORED_VALUE(value)):
+            term: Any = term_of(value)
+            form = store_form(term)
+            if form is not term and form != term:
+                statement, changed = (subject, predicate, term_text(form), graph), True
+        blank = blank or nested or value[0] == "_" or subject[0] == "_" or graph[:1] == "_"
+        found.append(statement)
+    return tuple(found) if changed else statements, blank
 
 
 def with_own_blank_nodes(statements: Iterable[Statement], stream: str, seq: int) -> Statements:
@@ -64,10 +54,3 @@ def with_own_blank_nodes(statements: Iterable[Statement], stream: str, seq: int)
             for subject, predicate, value, graph in statements
         ]
     )
-
-
-def _quad(subject: Any, predicate: NamedNode, value: Any, graph: Any) -> Quad:
-    """A quad; to recognise a default graph that it is given takes the constructor twice as long."""
-    if type(graph) is DefaultGraph:
-        return Quad(subject, predicate, value)
-    return Quad(subject, predicate, value, graph)
