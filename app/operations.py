@@ -16,7 +16,7 @@ READ_TYPES = tuple(kind.media_type for kind in READABLE)
 RDF_TYPES = (*READ_TYPES, *CONVERTED)
 PUSH_TYPES = (*(each for each in READ_TYPES if each != "application/rdf+xml"), "application/x-ndjson")
 JSON = ("application/json",)
-EVENTS = ("text/event-stream",)
+EVENTS = ("text/event-stream", "application/x-ndjson")
 FORM = ("application/x-www-form-urlencoded",)
 
 PARAMETERS: dict[str, tuple[str, str]] = {

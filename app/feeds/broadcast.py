@@ -28,20 +28,46 @@ import struct
 import sys
 import time
 from collections import deque
+from typing import NamedTuple
 
 ADOPT, PUBLISH, FRAMES, FINISH, END, STOP, PAGE = range(7)
 GONE, FIGURES, TAKEN = range(3)
 MESSAGE = struct.Struct("<BIId")
 """Kind, number of a client or channel, length of what follows, and when it was news (monotonic clock)."""
-NUMBER = struct.Struct("<I")
+WELCOME = struct.Struct("<IIII?")
+"""Of an ADOPT: the channel, the lengths of `Greeting.head`, ``first`` and ``heartbeat``, and ``chunked``."""
 FIGURES_HEAD = struct.Struct("<QQ")
 """Frames written to clients, bytes that wait for slow ones; then the seconds of each delivery, as doubles."""
 TOO_SLOW = b"slow"
-HEARTBEAT_FRAME = b": still here\n\n"
+HEARTBEAT_FRAME = b": still here\n"
+"""A comment without an empty line behind it: some clients take that for an event without data."""
+LAST_CHUNK = b"0\r\n\r\n"
 
 _MAX_IOV = 64
 _READ_BYTES = 1 << 18
 _MAX_FDS = 64
+
+
+class Greeting(NamedTuple):
+    """What a client gets before anything else, and how it gets the rest.
+
+    Attributes:
+        head: status line and headers, sent at once.
+        first: stands before its first frame.
+        heartbeat: what it gets when it has got nothing for a while; nothing is sent when this is empty.
+        chunked: frames are chunks (RFC 9112, 7.1), and a last one tells the end.
+    """
+
+    head: bytes
+    first: bytes = b""
+    heartbeat: bytes = HEARTBEAT_FRAME
+    chunked: bool = False
+
+    def pack(self, channel: int, frames: bytes = b"") -> bytes:
+        """The body of an ADOPT; ``frames`` are sent at once, too."""
+        lengths = len(self.head), len(self.first), len(self.heartbeat)
+        welcome = WELCOME.pack(channel, *lengths, self.chunked)
+        return welcome + self.head + self.first + self.heartbeat + frames
 
 
 class _Client:
@@ -50,8 +76,11 @@ class _Client:
     __slots__ = (
         "buffered",
         "channel",
+        "chunked",
         "closing",
+        "first",
         "frames",
+        "heartbeat",
         "last_write",
         "number",
         "paged",
@@ -63,6 +92,8 @@ class _Client:
         self.number = number
         self.sock = sock
         self.channel = channel
+        self.first = self.heartbeat = b""
+        self.chunked = False
         self.frames: deque[bytes | memoryview] = deque()
         self.buffered = 0
         self.last_write = now
@@ -162,12 +193,20 @@ class Broadcaster:
     def _adopt(self, number: int, data: bytes) -> None:
         sock = socket.socket(fileno=self._sockets.popleft())
         sock.setblocking(False)
-        (channel,) = NUMBER.unpack_from(data)
+        channel, *lengths, chunked = WELCOME.unpack_from(data)
+        parts, place = [], WELCOME.size
+        for length in lengths:
+            parts.append(data[place : place + length])
+            place += length
         client = self._clients[number] = _Client(number, sock, channel, time.monotonic())
         if channel:
             self._channels.setdefault(channel, {})[number] = client
         self._selector.register(sock, selectors.EVENT_READ, client)
-        self._send(client, data[NUMBER.size :])
+        head, first, client.heartbeat = parts
+        self._send(client, head)
+        client.first, client.chunked = first, chunked
+        if place < len(data) and number in self._clients:
+            self._send(client, data[place:])
 
     def _answer(self) -> None:
         """Tell the server process what has happened; a full connection keeps it for the next round."""
@@ -192,6 +231,10 @@ class Broadcaster:
         A client is too slow when something new meets more than the limit behind the message that it is just
         taking: one that is larger than the limit by itself still gets through.
         """
+        if client.first and data is not client.heartbeat:
+            data, client.first = client.first + data, b""
+        if client.chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
         if client.frames:
             if client.buffered - len(client.frames[0]) > self._buffer_bytes:
                 self._drop(client, TOO_SLOW)
@@ -257,7 +300,14 @@ class Broadcaster:
             self._selector.modify(client.sock, events, client)
 
     def _finish(self, client: _Client) -> None:
+        if client.closing:
+            return
         client.closing = True
+        if client.chunked:
+            client.chunked, client.first = False, b""
+            self._send(client, LAST_CHUNK)
+            if client.number not in self._clients:
+                return
         if not client.frames:
             self._drop(client)
 
@@ -292,8 +342,8 @@ class Broadcaster:
             waiting += client.buffered
             if client.frames and silent > 3 * self._heartbeat:
                 self._drop(client)
-            elif not client.frames and silent >= self._heartbeat:
-                self._send(client, HEARTBEAT_FRAME)
+            elif client.heartbeat and not client.frames and silent >= self._heartbeat:
+                self._send(client, client.heartbeat)
         deliveries, self._deliveries = self._deliveries, []
         figures = FIGURES_HEAD.pack(self._written, waiting)
         figures += struct.pack(f"<{len(deliveries)}d", *deliveries)

@@ -1,42 +1,64 @@
-"""Answers of type ``text/event-stream``: handed to the fan-out, or streamed where there is none."""
+"""Answers that go on, events or lines: handed to the fan-out, or streamed where there is none."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterable
+import socket
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flask import Response
 
 from ..http.errors import HttpError, problem_response
 from ..http.gateway import CONNECTION
+from ..http.negotiation import Offer, accepts
+from .broadcast import HEARTBEAT_FRAME, Greeting
 from .fanout import Fanout
 from .query_feeds import FeedSource
-from .sources import EventSource, blocking_stream
+from .sources import EventSource, Lines, blocking_stream
 
 EVENT_STREAM = "text/event-stream"
+LINES = "application/x-ndjson"
 log = logging.getLogger("quadrill.app")
 
 
+def event_form(accept: str | None, rivals: Sequence[Offer]) -> str | None:
+    """`EVENT_STREAM` or `LINES`, where a client names one before what else there is; None otherwise."""
+    for form, other in ((EVENT_STREAM, LINES), (LINES, EVENT_STREAM)):
+        if accepts(accept, form, (*rivals, Offer("other", other))):
+            return form
+    return None
+
+
 class EventStream(Response):
-    """A response that never ends by itself: headers at once, then the frames of a source.
+    """A response that never ends by itself: headers at once, then the events of a source.
 
     Under the server the socket goes to the fan-out; under another WSGI server or the test client the
-    frames are yielded from the calling thread.
+    frames are yielded from the calling thread. Lines of JSON have no heartbeat: TCP looks for the client.
     """
 
     def __init__(
-        self, source: EventSource | FeedSource, fanout: Fanout, *, retry_ms: int, head_only: bool = False
+        self,
+        source: EventSource | FeedSource,
+        fanout: Fanout,
+        form: str = EVENT_STREAM,
+        *,
+        retry_ms: int,
+        head_only: bool = False,
     ) -> None:
-        super().__init__(b"", content_type=EVENT_STREAM)
+        """``form`` is `EVENT_STREAM` or `LINES`; a `FeedSource` encodes its events so already."""
+        self._lines = form == LINES
+        super().__init__(b"", content_type=LINES if self._lines else f"{EVENT_STREAM}; charset=utf-8")
         del self.headers["Content-Length"]
         self.headers["Cache-Control"] = "no-store"
+        self.headers["Vary"] = "Accept"
         # Proxies such as nginx would collect events otherwise.
         self.headers["X-Accel-Buffering"] = "no"
-        self._source = source
+        self._source = Lines(source) if self._lines and not isinstance(source, FeedSource) else source
         self._fanout = fanout
         self._head_only = head_only
-        self._first = f"retry: {retry_ms}\n\n".encode()
+        self._first = b"" if self._lines else f"retry: {retry_ms}\n".encode()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """The WSGI application: hand the connection over, or stream."""
@@ -51,18 +73,33 @@ class EventStream(Response):
             )
             return problem_response(busy)(environ, start_response)
         connection = environ.get(CONNECTION)
+        heartbeat = b"" if self._lines else HEARTBEAT_FRAME
         if connection is None:
             start_response(self.status, list(self.headers))
-            return blocking_stream(self._source, head=self._first, heartbeat=self._fanout.heartbeat)
+            greeting = Greeting(b"", self._first, heartbeat)
+            return blocking_stream(self._source, greeting, self._fanout.heartbeat)
+        chunked = environ.get("SERVER_PROTOCOL") != "HTTP/1.0"
         lines = [f"HTTP/1.1 {self.status}"]
         lines += [f"{name}: {value}" for name, value in self.headers]
+        lines += ["Transfer-Encoding: chunked"] if chunked else []
         lines += ["Connection: close", "", ""]
-        head = "\r\n".join(lines).encode("latin-1") + self._first
+        greeting = Greeting("\r\n".join(lines).encode("latin-1"), self._first, heartbeat, chunked)
         # The access log sees a status although nothing goes through the server from here on.
         start_response(self.status, list(self.headers))
         sock = connection.take_socket()
+        if self._lines:
+            look_for_client(sock, self._fanout.heartbeat)
         if isinstance(self._source, FeedSource):
-            self._source.hand_over(self._fanout, sock, head)
+            self._source.hand_over(self._fanout, sock, greeting)
         else:
-            self._fanout.adopt(sock, self._source, head)
+            self._fanout.adopt(sock, self._source, greeting)
         return ()
+
+
+def look_for_client(sock: socket.socket, seconds: float) -> None:
+    """Let TCP ask after so many silent seconds whether the client is there; the dead are disconnected."""
+    with contextlib.suppress(OSError, AttributeError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, int(seconds)))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, int(seconds)))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

@@ -26,7 +26,7 @@ from typing import Protocol, TypeVar, cast
 from quadrill.store.quads.meters import Histogram
 
 from . import broadcast
-from .broadcast import FIGURES_HEAD, NUMBER
+from .broadcast import FIGURES_HEAD, Greeting
 from .sources import EventSource
 from .writer import StreamWriter
 
@@ -133,8 +133,8 @@ class Fanout:
             writer.send(broadcast.STOP)
             writer.end(timeout)
 
-    def adopt(self, sock: socket.socket, source: EventSource, head: bytes) -> None:
-        """Take over a connected socket: send ``head`` (status line and headers), then the source's frames."""
+    def adopt(self, sock: socket.socket, source: EventSource, greeting: Greeting) -> None:
+        """Take over a connected socket: greet it, then send the source's frames."""
         with self._lock:
             writer = self._living(sock)
             if writer is None:
@@ -142,7 +142,7 @@ class Fanout:
                 return
             number = self._new_number()
             self._sources[number] = source
-            writer.send(broadcast.ADOPT, number, NUMBER.pack(0) + head, sock)
+            writer.send(broadcast.ADOPT, number, greeting.pack(0), sock)
         source.listen(lambda: self._mark(number))
         self._mark(number)
 
@@ -168,8 +168,8 @@ class Fanout:
             if self._shared.get(key) is channel:
                 del self._shared[key]
 
-    def join(self, number: int, sock: socket.socket, head: bytes) -> bool:
-        """Hand a socket to a channel: it gets ``head``, then what is published later.
+    def join(self, number: int, sock: socket.socket, greeting: Greeting, frames: bytes) -> bool:
+        """Hand a socket to a channel: it is greeted, gets ``frames``, then what is published later.
 
         False when the channel has ended: the socket is the caller's still.
         """
@@ -181,7 +181,7 @@ class Fanout:
             if writer is not None:
                 client = self._new_number()
                 self._members[client] = channel
-                writer.send(broadcast.ADOPT, client, NUMBER.pack(number) + head, sock)
+                writer.send(broadcast.ADOPT, client, greeting.pack(number, frames), sock)
             return True
 
     def publish(self, number: int, frames: bytes) -> bool:

@@ -6,12 +6,16 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from quadrill.continuous.output.feed import Feed
 from quadrill.continuous.output.subscription import FeedEvent, Subscription
 
+from .broadcast import Greeting
 from .fanout import Fanout
-from .sources import frame
+from .sources import frame, line_of
+
+Encode: TypeAlias = Callable[[FeedEvent], bytes]
 
 
 @lru_cache(maxsize=1024)
@@ -20,33 +24,48 @@ def encode(event: FeedEvent) -> bytes:
     return frame(kind=event.kind, data=event.data, event_id=event.id)
 
 
+@lru_cache(maxsize=1024)
+def encode_line(event: FeedEvent) -> bytes:
+    """An event as a line of JSON, made once for all subscribers."""
+    return line_of(encode(event))
+
+
 class FeedSource:
     """One subscriber of a feed. It attaches when it is listened to or handed over, not before."""
 
     more = False
 
-    def __init__(self, feed: Feed, after_id: int | None, *, snapshot: bool, empty: str | None = None) -> None:
-        """See `Feed.subscribe`."""
+    def __init__(
+        self,
+        feed: Feed,
+        after_id: int | None,
+        *,
+        snapshot: bool,
+        empty: str | None = None,
+        encode: Encode = encode,
+    ) -> None:
+        """See `Feed.subscribe`; ``encode`` makes what is sent of an event."""
         self._feed = feed
+        self._encode = encode
         self._after_id = after_id
         self._snapshot = snapshot
         self._empty = empty
         self._subscription: Subscription | None = None
         self.finished = False
 
-    def hand_over(self, fanout: Fanout, sock: socket.socket, head: bytes) -> None:
-        """Let the feed's channel serve a socket: ``head``, then what this subscriber asked for."""
-        feed = self._feed
+    def hand_over(self, fanout: Fanout, sock: socket.socket, greeting: Greeting) -> None:
+        """Let the feed's channel serve a socket: the greeting, then what this subscriber asked for."""
+        feed, encode = self._feed, self._encode
         while True:
-            relay = fanout.shared(feed, lambda: Relay(fanout, feed))
-            if feed.join(relay, (sock, head), self._after_id, self._snapshot, self._empty):
+            relay = fanout.shared((feed, encode), lambda: Relay(fanout, feed, encode))
+            if feed.join(relay, (sock, greeting), self._after_id, self._snapshot, self._empty):
                 return
             # It has just lost its last member, or the writer; the next one is new.
 
     def take(self) -> list[bytes]:
         """The frames that are ready."""
         subscription = self._attached()
-        frames = [encode(event) for event in subscription.take()]
+        frames = [self._encode(event) for event in subscription.take()]
         self.finished = subscription.exhausted
         return frames
 
@@ -72,8 +91,9 @@ class Relay:
     frames and what is published later neither overlap nor leave a gap.
     """
 
-    def __init__(self, fanout: Fanout, feed: Feed) -> None:
+    def __init__(self, fanout: Fanout, feed: Feed, encode: Encode) -> None:
         self.members = 0
+        self._encode = encode
         self._fanout = fanout
         self._feed = feed
         self._lock = threading.Lock()
@@ -82,14 +102,16 @@ class Relay:
 
     # --- called by the feed, under its lock -------------------------------------------------------
 
-    def welcome(self, member: tuple[socket.socket, bytes], first: Sequence[FeedEvent], ended: bool) -> bool:
-        """A member is a socket and what it gets before its first events; see `Subscriber`."""
-        sock, head = member
+    def welcome(
+        self, member: tuple[socket.socket, Greeting], first: Sequence[FeedEvent], ended: bool
+    ) -> bool:
+        """A member is a socket and what it is greeted with; see `Subscriber`."""
+        sock, greeting = member
         if self._ended:
             return False
         with self._lock:
             self.members += 1
-        if not self._fanout.join(self._number, sock, head + b"".join(map(encode, first))):
+        if not self._fanout.join(self._number, sock, greeting, b"".join(map(self._encode, first))):
             self.end()
             return False
         if ended:
@@ -98,13 +120,13 @@ class Relay:
 
     def offer(self, events: Sequence[FeedEvent]) -> bool:
         """Events for all members."""
-        return self._fanout.publish(self._number, b"".join(map(encode, events)))
+        return self._fanout.publish(self._number, b"".join(map(self._encode, events)))
 
     def end(self) -> None:
         """Members are disconnected when they have got everything."""
         self._ended = True
         self._fanout.close_channel(self._number)
-        self._fanout.forget(self._feed, self)
+        self._fanout.forget((self._feed, self._encode), self)
 
     # --- called by the fan-out --------------------------------------------------------------------
 
@@ -120,5 +142,5 @@ class Relay:
         """The writer has ended, and with it every member's connection."""
         self._ended = True
         self.members = 0
-        self._fanout.forget(self._feed, self)
+        self._fanout.forget((self._feed, self._encode), self)
         self._feed.leave(self)

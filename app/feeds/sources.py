@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from .broadcast import HEARTBEAT_FRAME
+from .broadcast import Greeting
 
 
 class EventSource(Protocol):
@@ -17,8 +17,11 @@ class EventSource(Protocol):
     registers the function to call, from any thread, when there may be something to take.
     """
 
-    finished: bool
-    more: bool
+    @property
+    def finished(self) -> bool: ...  # noqa: D102
+
+    @property
+    def more(self) -> bool: ...  # noqa: D102
 
     def take(self) -> list[bytes]: ...  # noqa: D102
 
@@ -38,21 +41,51 @@ def frame(*, kind: str | None, data: str, event_id: int | None = None) -> bytes:
     return "".join(lines).encode("utf-8")
 
 
-def blocking_stream(source: EventSource, *, head: bytes, heartbeat: float) -> Iterator[bytes]:
+def line_of(event: bytes) -> bytes:
+    """The frame of an event as a line of JSON, ``{"id", "event", "data"}``; its data is JSON."""
+    fields = dict(part.split(b": ", 1) for part in event.rstrip(b"\n").split(b"\n"))
+    number, kind = fields.get(b"id", b"null"), fields.get(b"event", b"message")
+    return b'{"id": %b, "event": "%b", "data": %b}\n' % (number, kind, fields[b"data"])
+
+
+class Lines:
+    """A source whose frames are lines of JSON."""
+
+    def __init__(self, source: EventSource) -> None:
+        self._source = source
+        self.listen = source.listen
+        self.close = source.close
+
+    @property
+    def finished(self) -> bool:
+        """True when nothing follows."""
+        return self._source.finished
+
+    @property
+    def more(self) -> bool:
+        """True when there is more than was taken."""
+        return self._source.more
+
+    def take(self) -> list[bytes]:
+        """The lines that are ready."""
+        return [line_of(each) for each in self._source.take()]
+
+
+def blocking_stream(source: EventSource, greeting: Greeting, heartbeat: float) -> Iterator[bytes]:
     """The frames of a source as a generator that waits, for servers that cannot hand a socket over."""
+    first = greeting.first
     event = threading.Event()
     source.listen(event.set)
     try:
-        if head:
-            yield head
         while True:
             event.clear()
             frames = source.take()
             if frames:
-                yield b"".join(frames)
+                yield first + b"".join(frames)
+                first = b""
             elif source.finished:
                 return
-            elif not event.wait(heartbeat):
-                yield HEARTBEAT_FRAME
+            elif not event.wait(heartbeat) and greeting.heartbeat:
+                yield greeting.heartbeat
     finally:
         source.close()

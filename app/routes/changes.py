@@ -6,7 +6,7 @@ from flask import Blueprint, Response, request
 from pyoxigraph import NamedNode
 
 from ..feeds.change_feed import ChangeSource, Selection
-from ..feeds.events import EVENT_STREAM, EventStream
+from ..feeds.events import EVENT_STREAM, LINES, EventStream
 from ..http import negotiation
 from ..http.errors import HttpError
 from ..http.negotiation import Offer
@@ -15,14 +15,14 @@ from .requests import services
 
 blueprint = Blueprint("changes", __name__)
 
-_EVENTS = Offer("events", EVENT_STREAM)
+_EVENTS, _LINES = Offer("events", EVENT_STREAM), Offer("lines", LINES)
 
 
 @blueprint.get("/changes")
 def changes() -> Response:
     """The change feed, from ``?after=`` or ``Last-Event-ID``, else from now on."""
     incoming.known_parameters({"after", "patch", "graph"})
-    negotiation.choose(request.headers.get("Accept"), (_EVENTS,))
+    form = negotiation.choose(request.headers.get("Accept"), (_EVENTS, _LINES)).media_type
     after = request.headers.get("Last-Event-ID") or request.args.get("after")
     version = None if after is None else incoming.whole_number("the version to begin after", after)
     graphs = frozenset(_graph(name) for name in request.args.getlist("graph"))
@@ -30,6 +30,7 @@ def changes() -> Response:
     return EventStream(
         source,
         services().fanout,
+        form,
         retry_ms=services().settings.sse_retry_ms,
         head_only=request.method == "HEAD",
     )

@@ -11,8 +11,8 @@ from pyoxigraph import QueryResultsFormat, RdfFormat, parse, parse_query_results
 
 from quadrill.continuous.errors import FeedGoneError
 
-from ..feeds.events import EVENT_STREAM, EventStream
-from ..feeds.query_feeds import FeedSource
+from ..feeds.events import LINES, EventStream, event_form
+from ..feeds.query_feeds import FeedSource, encode, encode_line
 from ..http import negotiation, xml_text
 from ..http.negotiation import Offer
 from . import requests as incoming
@@ -25,15 +25,16 @@ _QUADS_JSON = Offer("json", "application/json", ("text/json",))
 
 @blueprint.get("/queries/<part:name>/results")
 def results(name: str) -> Response:
-    """The feed for ``text/event-stream``, else the current answer; 204 once the query was dropped."""
+    """The feed for ``text/event-stream`` or NDJSON, else the current answer; 204 after a drop."""
     incoming.known_parameters({"from", "snapshot", "format"})
     incoming.check_name(name, "the query name")
     accept = request.headers.get("Accept")
     try:
         after_id, snapshot = _position()
         rivals = (*negotiation.result_offers(), *negotiation.GRAPH_OFFERS)
-        if negotiation.accepts(accept, EVENT_STREAM, rivals):
-            return _feed(name, after_id, snapshot=snapshot)
+        form = event_form(accept, rivals)
+        if form is not None:
+            return _feed(name, form, after_id, snapshot=snapshot)
         return _current_answer(name, accept)
     except FeedGoneError:
         return Response(status=204)
@@ -49,13 +50,20 @@ def _position() -> tuple[int | None, bool]:
     return None if after is None else incoming.whole_number("the parameter from", after), snapshot
 
 
-def _feed(name: str, after_id: int | None, *, snapshot: bool) -> Response:
+def _feed(name: str, form: str, after_id: int | None, *, snapshot: bool) -> Response:
     engine = services().engine
     feed = engine.feed(name)
     empty = engine.empty_answer(name) if snapshot or after_id else None
     return EventStream(
-        FeedSource(feed, after_id, snapshot=snapshot, empty=empty),
+        FeedSource(
+            feed,
+            after_id,
+            snapshot=snapshot,
+            empty=empty,
+            encode=encode_line if form == LINES else encode,
+        ),
         services().fanout,
+        form,
         retry_ms=services().settings.sse_retry_ms,
         head_only=request.method == "HEAD",
     )

@@ -8,7 +8,7 @@ from threading import Thread
 
 from flask import Blueprint, Response, request
 
-from ..feeds.events import EVENT_STREAM, EventStream
+from ..feeds.events import EventStream, event_form
 from ..feeds.sources import frame
 from ..http import negotiation
 from ..http.errors import HttpError
@@ -44,11 +44,13 @@ def list_jobs() -> Response:
 def get_job(job_id: str) -> Response:
     """One job; as events while it goes on."""
     record = services().jobs.get(job_id)
-    if not negotiation.accepts(request.headers.get("Accept"), EVENT_STREAM, (negotiation.JSON_RESULTS,)):
+    form = event_form(request.headers.get("Accept"), (negotiation.JSON_RESULTS,))
+    if form is None:
         return incoming.json_response(describe(record))
     return EventStream(
         JobSource(services().jobs, job_id),
         services().fanout,
+        form,
         retry_ms=services().settings.sse_retry_ms,
         head_only=request.method == "HEAD",
     )

@@ -6,7 +6,7 @@ from flask import Blueprint, Response, request
 
 from quadrill.continuous.output.subscription import Subscription
 
-from ..feeds.events import EVENT_STREAM, EventStream
+from ..feeds.events import EventStream, event_form
 from ..feeds.sources import frame
 from ..http import negotiation
 from ..http.errors import HttpError
@@ -48,11 +48,13 @@ def get_dead_letters(name: str) -> Response:
     """The dead letters of a stream, oldest first: as JSON, or as events that go on with what comes."""
     incoming.known_parameters(())
     incoming.check_name(name, "the stream name")
-    if not negotiation.accepts(request.headers.get("Accept"), EVENT_STREAM, (negotiation.JSON_RESULTS,)):
+    form = event_form(request.headers.get("Accept"), (negotiation.JSON_RESULTS,))
+    if form is None:
         return incoming.json_response({"letters": services().engine.dead_letters(name)})
     return EventStream(
         _Letters(services().engine.watch_dead_letters(name)),
         services().fanout,
+        form,
         retry_ms=services().settings.sse_retry_ms,
         head_only=request.method == "HEAD",
     )

@@ -271,7 +271,8 @@ def test_headers_are_sent_at_once_and_the_feed_says_retry(bench: Bench) -> None:
     ) as answer:
         assert time.monotonic() - begin < 3
         assert answer.status_code == 200
-        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+        bench.push("http://e/s", 1, ":a :p 1 .")
         assert next(answer.iter_lines()) == "retry: 2000"
 
 

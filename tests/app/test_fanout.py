@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from quadrill.app.feeds.broadcast import Greeting
 from quadrill.app.feeds.fanout import Fanout
 from quadrill.app.feeds.sources import blocking_stream, frame
 from tests.app.conftest import Start
@@ -58,7 +59,7 @@ def fanout(request: pytest.FixtureRequest) -> Iterator[Fanout]:
 def connect(fanout: Fanout, source: Source) -> socket.socket:
     ours, theirs = socket.socketpair()
     ours.settimeout(10)
-    fanout.adopt(theirs, source, b"HEAD;")
+    fanout.adopt(theirs, source, Greeting(b"HEAD;"))
     return ours
 
 
@@ -216,10 +217,9 @@ def test_a_frame_has_id_event_and_one_line_of_data() -> None:
 
 def test_without_a_socket_to_hand_over_the_frames_are_yielded() -> None:
     source = Source()
-    stream = blocking_stream(source, head=b"retry: 1\n\n", heartbeat=0.05)
-    assert next(stream) == b"retry: 1\n\n"
+    stream = blocking_stream(source, Greeting(b"", b"retry: 1\n"), 0.05)
     source.put(b"one;")
-    assert next(stream) == b"one;"
+    assert next(stream) == b"retry: 1\none;"
     assert next(stream).startswith(b":")
     source.put(b"two;")
     source.finish()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from quadrill.app.feeds.broadcast import Greeting
 from quadrill.app.feeds.fanout import Fanout
 from quadrill.app.feeds.query_feeds import FeedSource, encode
 from quadrill.continuous.output.feed import Feed
@@ -33,7 +34,7 @@ def fanout() -> Iterator[Fanout]:
 def connect(fanout: Fanout, feed: Feed, after_id: int | None = None) -> socket.socket:
     ours, theirs = socket.socketpair()
     ours.settimeout(10)
-    FeedSource(feed, after_id, snapshot=False).hand_over(fanout, theirs, b"HEAD;\n\n")
+    FeedSource(feed, after_id, snapshot=False).hand_over(fanout, theirs, Greeting(b"HEAD;\n\n"))
     return ours
 
 
