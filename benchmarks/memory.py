@@ -82,21 +82,29 @@ def child(sender: Connection, elements: int) -> None:
     sender.send(None)
 
 
+def lines(elements: int, *, print_them: bool = False) -> list[tuple[float, ...]]:
+    """The lines of a run in a child process."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("spawn").Process(target=child, args=(sender, elements))
+    process.start()
+    sender.close()
+    found: list[tuple[float, ...]] = []
+    if print_them:
+        print(("{:>12}" * len(COLUMNS)).format(*COLUMNS))
+    while (line := receiver.recv()) is not None:
+        found.append(line)
+        if print_them:
+            print(("{:>12}" * len(COLUMNS)).format(*line), flush=True)
+    process.join()
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--elements", type=int, default=10_000_000)
     options = parser.parse_args()
-    receiver, sender = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("spawn").Process(target=child, args=(sender, options.elements))
-    process.start()
-    sender.close()
-    print(("{:>12}" * len(COLUMNS)).format(*COLUMNS))
-    lines = []
-    while (line := receiver.recv()) is not None:
-        lines.append(line)
-        print(("{:>12}" * len(COLUMNS)).format(*line), flush=True)
-    process.join()
-    keep("memory", {"columns": COLUMNS, "lines": lines})
+    found = lines(options.elements, print_them=True)
+    keep("memory", {"columns": COLUMNS, "lines": found})
 
 
 if __name__ == "__main__":

@@ -319,6 +319,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "windows": windows,
     "slides": slides,
     "peers": lambda found: report_peers.peers(found, table),
+    "targets": lambda found: report_peers.targets(found, table),
     "latency": lambda found: report_server.latency(found, table),
     "fanout": lambda found: report_server.fanout(found, table),
     "recovery": lambda found: report_server.recovery(found, table),

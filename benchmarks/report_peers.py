@@ -1,4 +1,4 @@
-"""The part of docs/performance.md about peers: workloads by engine, requests beside ``oxigraph serve``."""
+"""The part of docs/performance.md about peers and targets."""
 
 from __future__ import annotations
 
@@ -56,3 +56,16 @@ def _events(figures: dict[str, Any], table: Table) -> str:
         if work == "events"
     ]
     return table(("events of the join with static data", "clients", "events/s", "rows"), rows)
+
+
+def targets(found: dict[str, Any], table: Table) -> str:
+    """What `benchmarks.targets` kept."""
+    rows = []
+    for group in found["figures"]["groups"].values():
+        for name, unit, reach, aim, measured, less, note, reached in group["lines"]:
+            bound = f"{'≤' if less else '≥'} {reach:,g}"
+            rows.append(
+                (name, f"{bound} {unit}", aim, measured, f"{reached:g}", group["million_steps"], note)
+            )
+    head = ("target", "reach", "aim", "measured", "times what must be reached", "million steps/s", "")
+    return table(head, rows)

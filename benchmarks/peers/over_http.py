@@ -94,7 +94,9 @@ def _expected(elements: int) -> list[Row]:
 @contextmanager
 def _subscriber(server: Server, wanted: int) -> Iterator[Connection]:
     """Another process that reads so many rows of the query; it tells when it had them all, and the events."""
+    static = STATIC_JOIN.static_triples().encode()
     client = Client(server.url)
+    client.post("/store?default", static, "application/n-triples")
     registration = json.dumps({"query": STATIC_JOIN.queries[0], "name": "events"})
     client.post("/queries", registration.encode(), "application/json")
     receiver, sender = multiprocessing.Pipe(duplex=False)
@@ -108,7 +110,7 @@ def _subscriber(server: Server, wanted: int) -> Iterator[Connection]:
     finally:
         process.terminate()
         process.join()
-        client.post("/queries/events", b"", "text/plain", method="DELETE")
+        Client(server.url).post("/queries/events", b"", "text/plain", method="DELETE")
 
 
 def _read(url: str, wanted: int, sender: Connection, reading: multiprocessing.synchronize.Event) -> None:

@@ -67,7 +67,7 @@ def install(peer: Peer, say: Callable[[str], None] = print) -> str | None:
     if shutil.which(peer.program) is None:
         return f"{peer.program} is not installed"
     say(f"installing {peer.name} {peer.version}: {' '.join(peer.command)}")
-    peer.made.parent.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     try:
         done = subprocess.run(peer.command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     except subprocess.TimeoutExpired:

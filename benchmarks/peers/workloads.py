@@ -87,7 +87,7 @@ def _arriving(name: str, select: str, pattern: str, width: int, static: int = 0)
     )
 
 
-def _watchers(number: int) -> Workload:
+def watchers(number: int) -> Workload:
     """Queries that differ in a constant."""
     patterns = [f"{{ :s{each} :value ?v }}" for each in range(number)]
     return Workload(
@@ -96,6 +96,11 @@ def _watchers(number: int) -> Workload:
         tuple(f"{PREFIX}SELECT ?v WHERE {{ GRAPH <{ONE}> {each} }}" for each in patterns),
         0,
     )
+
+
+def answering() -> Workload:
+    """One query about what all of `watchers` ask for."""
+    return _arriving("one query", "?v", "?s :value ?v", 0)
 
 
 def _grid(name: str, select: str, pattern: str, width: int, step: int, static: int = 0) -> Workload:
@@ -133,6 +138,6 @@ TUMBLING = _grid("tumbling 1000, select all", "?s ?p ?o", "?s ?p ?o", 1000, 1000
 TUMBLING_STATIC = _grid("tumbling 1000 join static", "?s ?v ?r", "?s :value ?v", 1000, 1000, static=1000)
 SLIDING = _grid("1000/100, COUNT", "(COUNT(?s) AS ?n)", "?s :value ?v", 1000, 100)
 
-ARRIVING = (SELECT_ALL, STATIC_JOIN, TWO_STREAMS, AVERAGE, _watchers(100), _watchers(1000))
+ARRIVING = (SELECT_ALL, STATIC_JOIN, TWO_STREAMS, AVERAGE, watchers(100), watchers(1000))
 GRIDS = (TUMBLING, TUMBLING_STATIC, SLIDING)
 WORKLOADS = (*ARRIVING, *GRIDS)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from benchmarks import targets
 from benchmarks.peers import asking, ours, rows, tools
 from benchmarks.peers.workloads import STATIC_JOIN, TWO_STREAMS, WORKLOADS, Workload
 
@@ -64,3 +65,9 @@ def test_a_peer_that_can_not_be_installed_says_why(tmp_path) -> None:  # type: i
     program = (sys.executable, "-c", "import sys; sys.exit('the registry says no')")
     failing = tools.Peer("p", "1", sys.executable, tmp_path / "p", program)
     assert str(tools.install(failing, lambda _: None)).endswith("failed: the registry says no")
+
+
+def test_a_target_is_reached_by_more_or_by_less() -> None:
+    assert targets.Line("rate", "/s", 100, "200", 150).reached == 1.5
+    assert targets.Line("pause", "ms", 20, "5", 40, less_is_better=True).reached == 0.5
+    assert targets.Line("not run", "/s", 100, "200", 0).reached == 0

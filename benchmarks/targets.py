@@ -1,0 +1,243 @@
+"""The targets of performance: what must be reached, what is aimed at, and what one run gives.
+
+Run: ``python -m benchmarks.targets [--quick] [--only GROUP ...]``. Each group measures with the benchmark
+that it names; with ``--only`` the lines of the others stay as they were kept. Rates are of CPU time in
+process, and of wall clock over HTTP. Ratios are figures of this run alone. Where a run is made smaller than
+its target says, its line tells the size. How fast the machine is for Python is measured and shown; no figure
+is multiplied by it, and a target that is missed here is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import multiprocessing
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from quadrill.app.upkeep.garbage import YoungCollections
+
+from . import debs, http, memory, pauses, report, speed, static_parts
+from .peers import ours, over_http, tools
+from .peers.workloads import SELECT_ALL, STATIC_JOIN, TUMBLING, TWO_STREAMS, Workload, answering, watchers
+from .results import keep, kept
+
+
+class Line(NamedTuple):
+    """A target: at least ``reach`` (at most, where less is better), and what was measured."""
+
+    name: str
+    unit: str
+    reach: float
+    aim: str
+    measured: float
+    less_is_better: bool = False
+    note: str = ""
+
+    @property
+    def reached(self) -> float:
+        """How many times what must be reached; 1 and more is reached."""
+        if not self.measured:
+            return 0.0
+        return self.reach / self.measured if self.less_is_better else self.measured / self.reach
+
+
+class Extent(NamedTuple):
+    """How much is measured."""
+
+    items: int
+    rounds: int
+    reports: int
+    http_rounds: int
+    elements: int
+    templates: int
+    static: int
+    passing: int
+    pause_rows: int
+    pause_s: float
+
+
+FULL = Extent(6000, 3, 3000, 3, 4000, 10_000, 1_000_000, 1_000_000, 1_000_000, 10.0)
+QUICK = Extent(2000, 1, 500, 1, 800, 1_000, 100_000, 100_000, 50_000, 1.0)
+
+
+def in_process(extent: Extent) -> Iterator[Line]:
+    """`benchmarks.peers.ours`."""
+    for size, reach, aim in ((1, 30_000, "60,000"), (100, 80_000, "200,000")):
+        for work in (SELECT_ALL, STATIC_JOIN, TWO_STREAMS):
+            name = f"in process, {size} a push, {work.name}"
+            yield Line(name, "elements/s", reach, aim, 1 / _seconds(work, size, extent))
+    aim = "rsp-rs, 227,000"
+    rate = 1 / _seconds(TUMBLING, 100, extent)
+    yield Line("tumbling 1000, select all, 100 a push", "elements/s", 120_000, aim, rate)
+
+
+def _seconds(work: Workload, size: int, extent: Extent) -> float:
+    """CPU seconds of an element in the median round."""
+    found = [ours.run(work, size, extent.items) for _ in range(extent.rounds)]
+    return median(each.cpu / each.elements for each in found)
+
+
+def challenge(extent: Extent) -> Iterator[Line]:
+    """`benchmarks.debs`: windows of half an hour."""
+    filling = 70 * 30 * 11 // 10
+    reports = list(debs.read(filling + extent.reports, 70))
+    for mode, reach in (("Q1", 20_000), ("Q2", 8_000)):
+        _, microseconds, *_ = debs.run(mode, 30, reports, filling)
+        yield Line(f"DEBS {mode}", "reports/s", reach, "30,000, the paper's", 1e6 / microseconds)
+
+
+def requests(extent: Extent) -> Iterator[Line]:
+    """`benchmarks.peers.over_http`: pushes, and small requests beside ``oxigraph serve``."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+        server = stack.enter_context(http.quadrill(folder / "ours", None))
+        syncs = f"the disk syncs {http.syncs_a_second(folder):,.0f} times a second"
+        for clients, size, least, aim, note in (
+            (1, 1, 800, "the disk's own rate", syncs),
+            (8, 1, 4000, "10,000", syncs),
+            (1, 1000, 50_000, "100,000", ""),
+            (8, 1000, 50_000, "100,000", ""),
+        ):
+            elements = extent.elements * (1 if size == 1 else 10)
+            line = over_http.pushed(server, clients, size, elements)
+            name = f"HTTP, durable, {size:,} a push, clients: {clients}"
+            yield Line(name, "elements/s", least, aim, line.rate, note=_wrong(line.rows) or note)
+        if (reason := tools.install(tools.OXIGRAPH)) is not None:
+            for name, _, reach, aim in _BESIDE:
+                yield Line(name, "times its rate", reach, aim, 0.0, note=f"not run: {reason}")
+            return
+        servers = {
+            over_http.OURS: server,
+            http.BASE: stack.enter_context(http.oxigraph(str(tools.OXIGRAPH.made), folder / "oxigraph")),
+        }
+        for each in servers.values():
+            body = http.data(20_000)
+            http.Client(each.url).post("/store?default", body, "application/n-triples", method="PUT")
+        yield from _beside(servers, extent.http_rounds)
+
+
+_BESIDE = (
+    ("small queries beside oxigraph serve, clients: 1", 1, 0.6, "0.8"),
+    ("small queries beside oxigraph serve, clients: 8", 8, 0.3, "1"),
+    ("small updates beside oxigraph serve, clients: 1", 1, 0.25, "0.5"),
+)
+
+
+def _wrong(verdict: str) -> str:
+    return "" if verdict == "equal" else verdict
+
+
+def _beside(servers: dict[str, http.Server], rounds: int) -> Iterator[Line]:
+    """The smaller ratio of two kinds of queries, and of two kinds of updates."""
+    rates = {(each.work, each.clients, each.server): each.rate for each in over_http.small(servers, rounds)}
+    queries, updates = [name for name, *_ in over_http.SMALL[:2]], [name for name, *_ in over_http.SMALL[2:]]
+    for name, clients, reach, aim in _BESIDE:
+        names = updates if "updates" in name else queries
+        least = min(rates[each, clients, over_http.OURS] / rates[each, clients, http.BASE] for each in names)
+        note = "the smaller of " + " and ".join(names)
+        yield Line(name, "times its rate", reach, aim, least, note=note)
+
+
+def templates(extent: Extent) -> Iterator[Line]:
+    """`benchmarks.peers.ours`: many queries of one template beside one without the constant."""
+    few = extent._replace(rounds=1)
+    many = dataclasses.replace(watchers(extent.templates), filling=11_000)
+    ratio = _seconds(many, 100, few) / _seconds(answering(), 100, few)
+    name = f"{extent.templates:,} template queries, cost of an event beside one query"
+    yield Line(name, "times", 3, "2", ratio, less_is_better=True, note="100 a push")
+
+
+def static(extent: Extent) -> Iterator[Line]:
+    """`benchmarks.static_parts`: each size in a process of its own."""
+    found = [
+        _static(10_000, ()),
+        _static(extent.static, (100_000,) if extent.static >= 200_000 else (10_000,)),
+    ]
+    name = f"one event over {extent.static:,} static triples beside 10,000"
+    ratio = found[1]["probe_us"] / found[0]["probe_us"]
+    yield Line(name, "times", 1.3, "1.1", ratio, less_is_better=True, note=_target_size(extent.static, 10**7))
+    quads, *_, shown, _ = found[1]["changes"][-1]
+    name = f"commit of {quads:,} quads shown, beside evaluating the part of {found[1]['rows']:,} rows"
+    note = _target_size(quads, 100_000)
+    yield Line(name, "times", 1.5, "1", shown / found[1]["anew_ms"], less_is_better=True, note=note)
+
+
+def _static(triples: int, quads: tuple[int, ...]) -> dict[str, Any]:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
+        return other.submit(static_parts.measured, triples, quads, None).result()
+
+
+def _target_size(here: int, there: int) -> str:
+    return "" if here >= there else f"the target's size is {there:,}"
+
+
+def passing(extent: Extent) -> Iterator[Line]:
+    """`benchmarks.memory`: resident memory at the end beside that after half of the elements."""
+    lines = memory.lines(extent.passing)
+    middle, last = lines[len(lines) // 2], lines[-1]
+    name = f"memory at the end of {extent.passing:,} elements beside half of them"
+    note = f"{last[1]:,.0f} MB; " + _target_size(extent.passing, 10**7)
+    yield Line(name, "times", 1.02, "1", last[1] / middle[1], less_is_better=True, note=note.rstrip("; "))
+
+
+def longest(extent: Extent) -> Iterator[Line]:
+    """`benchmarks.pauses`."""
+    collections = YoungCollections()
+    collections.start()
+    _, middle, _, most, *_ = pauses.run(extent.pause_rows, extent.pause_s)
+    collections.stop()
+    note = f"median {middle:.2f} ms; " + _target_size(extent.pause_rows, 10**6)
+    name = f"longest pause with {extent.pause_rows:,} static rows"
+    yield Line(name, "ms", 20, "5", most, less_is_better=True, note=note.rstrip("; "))
+
+
+GROUPS: dict[str, Callable[[Extent], Iterator[Line]]] = {
+    "in-process": in_process,
+    "debs": challenge,
+    "http": requests,
+    "templates": templates,
+    "static": static,
+    "memory": passing,
+    "pauses": longest,
+}
+
+
+def main() -> None:
+    """Measure, print, and keep."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="smaller runs; their lines tell their sizes")
+    parser.add_argument("--only", nargs="+", choices=list(GROUPS), default=list(GROUPS), metavar="GROUP")
+    parser.add_argument(
+        "--static", type=int, help="static triples of the large run; the target has 10,000,000"
+    )
+    parser.add_argument("--passing", type=int, help="elements that pass; the target has 10,000,000")
+    options = parser.parse_args()
+    extent = QUICK if options.quick else FULL
+    extent = extent._replace(
+        static=options.static or extent.static, passing=options.passing or extent.passing
+    )
+    before = kept("targets")
+    groups: dict[str, Any] = {} if before is None else before["figures"]["groups"]
+    for name in options.only:
+        fast, lines = speed.loops_per_second(), []
+        for line in GROUPS[name](extent):
+            lines.append([*line[:4], float(f"{line.measured:.3g}"), *line[5:], round(line.reached, 2)])
+            print(f"{line.name:75}{line.reach:10,g}{line.measured:14,.3g} {line.unit:15}"
+                  f"{line.reached:7.2f}  {line.note}", flush=True)  # fmt: skip
+        groups[name] = {"million_steps": round(fast, 2), "quick": options.quick, "lines": lines}
+        columns = [*Line._fields, "reached"]
+        keep(
+            "targets",
+            {"columns": columns, "groups": {each: groups[each] for each in GROUPS if each in groups}},
+        )
+    report.main()
+
+
+if __name__ == "__main__":
+    main()
