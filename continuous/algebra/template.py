@@ -217,7 +217,7 @@ class _Labels:
 
     def _join(self, operands: list[Algebra]) -> Algebra:
         """Operands with holes are joined with the members here, others have been."""
-        labelled = False
+        labelled = whole = False
         joined: list[Algebra] = []
         for each in operands:
             if isinstance(each, Table) and each.name in self._labelled:
@@ -227,12 +227,13 @@ class _Labels:
             elif not self._differs(each) or _is_open(each):
                 joined.append(each)
             elif isinstance(each, Window):
-                labelled = True
+                whole = True
                 joined.append(replace(each, input=self.label(each.input)))
             else:
-                labelled = True
+                whole = True
                 joined.append(self.label(each))
-        if self._parameters or not labelled:
+        # What was labelled whole binds the parameters, a static part the number alone.
+        if not whole and (self._parameters or not labelled):
             joined.insert(0, self._members)
         return join(*joined)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
+from math import isfinite
 from typing import Final, TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
@@ -117,6 +118,9 @@ def term_of(value: Value) -> Term:
     return value  # type: ignore[return-value]
 
 
+_NUMBERS = (int, float, Float32)
+
+
 class ValueTable(dict[int, Maybe]):
     """Values by term id, filled on first use; id 0 (unbound) has the value None.
 
@@ -139,6 +143,15 @@ class ValueTable(dict[int, Maybe]):
             self.dictionary.met_inline(term_id)
         self[term_id] = value
         return value
+
+    def number(self, term_id: int) -> float | None:
+        """About the number that a term is; None for one that is none, and for one that is not finite."""
+        value = self[term_id]
+        if type(value) is Decimal18:
+            return value / DECIMAL_ONE
+        if type(value) in _NUMBERS and isfinite(value):  # type: ignore[arg-type]  # its kind
+            return float(value)  # type: ignore[arg-type]
+        return None
 
     def id_of(self, value: Maybe) -> int:
         """The id of a value; None (an error, unbound) is 0."""

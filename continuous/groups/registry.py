@@ -165,9 +165,8 @@ def _joins_at(cohort: Cohort, first: Cohort, mark: int) -> int | None:
             return None
         if max(known[0], known[1]) > mine.instant:
             return max(known[0], known[1], mark + 1)
-    # What the last evaluation has not seen is the same for both.
     same = mine.instant == its.instant and cohort.evaluated_at == first.evaluated_at
-    return mark if same and mine.windows.untold == its.windows.untold else mark + 1
+    return mark if same and mine.windows.standing == its.windows.standing else mark + 1
 
 
 def _shape(running: RunningQuery) -> Hashable | None:

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from ..rows import Delta, IdRow, merge
+from .thresholds import NumberOf, RowsInOrder
 
 Key: TypeAlias = int | tuple[int, ...]
 Index: TypeAlias = dict[Key, dict[IdRow, int]]
@@ -61,6 +62,7 @@ class Arrangement:
         self.flat: Delta | None = {}
         """The rows until the first index is asked for, which generated code adds to as `update` does."""
         self._count = 0
+        self._in_order: dict[int, RowsInOrder] = {}
         self.recent: deque[IdRow] = deque(maxlen=_RECENT)
 
     def index(self, key: tuple[int, ...]) -> Index:
@@ -73,6 +75,15 @@ class Arrangement:
             self.indexes[key] = found
             if self.flat is not None:
                 self._count, self.flat = len(self.flat), None
+        return found
+
+    def in_order(self, column: int, number_of: NumberOf) -> RowsInOrder:
+        """The rows by the number in a column; kept up to date from when they are first asked for."""
+        found = self._in_order.get(column)
+        if found is None:
+            found = self._in_order[column] = RowsInOrder(column, number_of)
+            found.update(dict(self.rows()))
+            self.index(())
         return found
 
     def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
@@ -108,6 +119,8 @@ class Arrangement:
         for columns, index in self.indexes.items():
             grown = enter(index, columns, change)
         self._count += grown
+        for each in self._in_order.values():
+            each.update(change)
 
     def renew(self) -> None:
         """Take the rows that were replaced."""

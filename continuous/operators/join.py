@@ -6,10 +6,12 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from ..rows import EMPTY, Delta, IdRow, Schema, add
 from .arrangement import Arrangement, key_of
 from .linear import Operator
+from .thresholds import Bound, NumberOf, Passing
 
 _STORE_ROWS = 1_000_000.0
 """A look-up in the store comes behind those in memory, before products: it is priced as so many rows."""
@@ -21,6 +23,7 @@ class Probe:
 
     Those of ``key`` must be as in the row under construction (there at ``key_from``), all surely bound on
     both sides; those of ``take`` are new to it. ``check`` may be unbound on one side: unbound goes with all.
+    Without a key rows are looked up by ``bounds``, where there are any.
     """
 
     input: int
@@ -28,6 +31,7 @@ class Probe:
     key_from: tuple[int, ...]
     take: tuple[int, ...]
     check: tuple[int, ...]
+    bounds: tuple[Bound, ...] = ()
 
 
 class Join(Operator):
@@ -48,7 +52,22 @@ class Join(Operator):
         self._places = tuple(self.schema.positions(schema.vars) for schema in inputs)
         self.static = self.pinned = (False,) * len(inputs)
         self.arrangements = tuple(Arrangement() for _ in inputs)
+        # Conditions over the joined rows, by the input that may be looked up by them.
+        self._bounds: tuple[tuple[Bound, ...], ...] = ((),) * len(inputs)
+        self._number_of: NumberOf = lambda term_id: None
         self.routes = tuple(self._route(start) for start in range(len(inputs)))
+
+    def narrow(self, bounds: Sequence[Sequence[Bound]], number_of: NumberOf) -> None:
+        """Rows that conditions compare, by input, need be found only where these can be true."""
+        self._bounds, self._number_of = tuple(map(tuple, bounds)), number_of
+        self.replan()
+
+    def passing(self, probe: Probe) -> Passing:
+        """What a look-up by bounds looks into."""
+        rows = self.arrangements[probe.input]
+        return Passing(
+            [(rows.in_order(each.column, self._number_of), each.relation) for each in probe.bounds]
+        )
 
     def step(self, *changes: Delta) -> Delta:
         """The rows that the changes of the inputs, taken one after the other, make and unmake."""
@@ -143,10 +162,15 @@ class Join(Operator):
                 result[place] = cell
             found.append((result, weight))
         for probe in self.routes[start]:
-            index, places = self.arrangements[probe.input].index(probe.key), self._places[probe.input]
+            index: Any = self.arrangements[probe.input].index(probe.key)
+            places, key_from = self._places[probe.input], probe.key_from
+            if probe.bounds:
+                index = self.passing(probe)
+                key_from = self.schema.positions(each.given for each in probe.bounds)
             given, found, made, look = found, [], 0, self.budget.look
             for result, weight in given:
-                bucket = index.get(key_of(result, probe.key_from), EMPTY)
+                key = [result[place] for place in key_from] if probe.bounds else key_of(result, key_from)
+                bucket = index.get(key, EMPTY)
                 if (made := made + len(bucket)) > look:
                     look = self.budget.check(made, self)
                 for other, other_weight in bucket.items():
@@ -162,6 +186,8 @@ class Join(Operator):
         """
         schema, first, target = self.inputs[place], self.inputs[start], self.arrangements[place]
         keyed = [name for name in schema.vars if name in sure and name in schema.certain]
+        if not keyed and self._bounded(place, sure):
+            return (len(target) / 2, 0)
         if not keyed:
             return (float("inf"), sys.maxsize if target.is_lookup else len(target))
         key, recent = schema.positions(keyed), self.arrangements[start].recent
@@ -201,10 +227,17 @@ class Join(Operator):
             take = tuple(column for column in range(len(schema.vars)) if column not in old)
             key_from = tuple(self._places[chosen][column] for column in key)
             check = tuple(column for column in old if column not in key)
-            probes.append(Probe(chosen, key, key_from, take, check))
+            bounds = () if key else self._bounded(chosen, sure)
+            probes.append(Probe(chosen, key, key_from, take, check, bounds))
             seen |= set(schema.vars)
             sure |= schema.certain
         return tuple(probes)
+
+    def _bounded(self, place: int, sure: Collection[str]) -> tuple[Bound, ...]:
+        """The conditions by which an input can be looked up, beside variables that are known."""
+        if self.arrangements[place].is_lookup or self.arrangements[place].now is not None:
+            return ()
+        return tuple(each for each in self._bounds[place] if each.given in sure)
 
 
 def _merge(result: list[int], other: IdRow, probe: Probe, places: tuple[int, ...]) -> list[int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -12,7 +12,7 @@ from pyoxigraph import BlankNode, NamedNode
 from quadrill.store.dictionary import Pins, TermDictionary
 from quadrill.store.terms import Term
 
-from ..algebra.nodes import MERGED, Expr, Table, Values, Var
+from ..algebra.nodes import MERGED, Call, Expr, Table, Values, Var
 from ..algebra.query import WindowDeclaration
 from ..algebra.static import MERGED_PART
 from ..algebra.variables import Names, always_bound, bound_when_true, certain
@@ -24,10 +24,12 @@ from ..operators import linear
 from ..operators.join import Join
 from ..operators.matching import Match
 from ..operators.ordering import SortKey, TopK
+from ..operators.thresholds import Bound, Relation
 from ..rows import Delta, IdRow, Schema, add
 from .plan import CLOCK_KEY, PlanNode, SourceKey, source_key
 
 TRIPLE = ("s", "p", "o")
+_TURNED: dict[str, Relation] = {"<": ">", ">": "<", "=": "="}
 
 
 @dataclass(slots=True)
@@ -213,12 +215,18 @@ class PlanBuilder:
         self.compilation.pins.pin([term_id])
         return self.add("constant", linear.Extend(schema, lambda row: term_id), [built], f"?{name}")
 
-    def join(self, *inputs: Built) -> Built:
-        """The joined rows of some inputs; ids in rows of static tables are pinned with them."""
+    def join(self, *inputs: Built, conditions: Sequence[Expr] = ()) -> Built:
+        """The joined rows of some inputs; ids in rows of static tables are pinned with them.
+
+        Those for which ``conditions`` are not true may be left out.
+        """
         operator = Join([each.schema for each in inputs])
         nodes = [self.nodes[each.place] for each in inputs]
         operator.static = tuple(each.static for each in nodes)
         operator.pinned = tuple(each.is_table for each in nodes)
+        bounds = [[bound for each in conditions for bound in _bounds(each, node)] for node in nodes]
+        if any(bounds):
+            operator.narrow(bounds, self.compilation.context.values.number)
         return self.add("join", operator, inputs)
 
     def union(self, left: Built, right: Built) -> Built:
@@ -255,3 +263,13 @@ class PlanBuilder:
     def distinct(self, built: Built) -> Built:
         """Each row once."""
         return self.add("distinct", linear.Distinct(built.schema), [built])
+
+
+def _bounds(condition: Expr, node: PlanNode) -> Iterator[Bound]:
+    """The columns of a static input that a condition compares with variables which that has not."""
+    match condition:
+        case Call(("<" | "<=" | ">" | ">=" | "=") as name, (Var(left), Var(right))) if node.static:
+            turned = _TURNED[name[0]]
+            for mine, other, relation in ((left, right, _TURNED[turned]), (right, left, turned)):
+                if mine in node.schema.certain and other not in node.schema.vars:
+                    yield Bound(node.schema.position(mine), relation, other)

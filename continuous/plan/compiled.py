@@ -283,6 +283,8 @@ class _Writer:
         """The name of the index that a look-up uses; where only commits look, it is made when one does."""
         out = self._out
         arrangement = join.arrangements[probe.input]
+        if probe.bounds:
+            return out.name_of(join.passing(probe), "passing")
         if arrangement.now is None and often:
             return out.name_of(arrangement.index(probe.key), "index")
         index = out.fresh("look")
@@ -299,10 +301,17 @@ class _Writer:
         """One look-up: a loop over what it finds, which is counted first; ``last``: for good."""
         out = self._out
         names = join.inputs[probe.input].vars
-        texts = [slots[names[column]] for column in probe.key]
-        key = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+        texts = [slots[each.given] for each in probe.bounds] or [slots[names[column]] for column in probe.key]
+        key = (
+            f"[{', '.join(texts)}]"
+            if probe.bounds
+            else f"({', '.join(texts)})"
+            if len(texts) != 1
+            else texts[0]
+        )
         number = probe.input
         by = "".join(f" ?{names[column]}" for column in probe.key)
+        by = by or "".join(f" ?{names[each.column]} {each.relation} ?{each.given}" for each in probe.bounds)
         told = f"look-up in #{node.inputs[number]} by{by}" if by else f"all of #{node.inputs[number]}"
         found = f"found{number}"
         out.line(f"{found} = {index}.get({key}, EMPTY)  # {told}")

@@ -8,13 +8,14 @@ cannot be kept up to date raises UnsupportedError; the query is then recomputed 
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
-from ..algebra.build import UNIT, has_exists, map_expression, union
+from ..algebra.build import UNIT, conditions_of, has_exists, map_expression, sub_expressions, union
 from ..algebra.graphs import touches_graph
 from ..algebra.nodes import (
     MERGED,
@@ -27,6 +28,7 @@ from ..algebra.nodes import (
     Expr,
     Extend,
     Filter,
+    FunctionCall,
     Graph,
     Group,
     Join,
@@ -268,20 +270,27 @@ class _Planner:
         """Join the members, each filter as early as its variables allow."""
         members = list(group.members)
         late: list[Expr] = []
-        for condition in group.conditions:
+        waiting = deque(group.conditions)
+        while waiting:
+            condition = waiting.popleft()
             names = expression_variables(condition)
             for place, member in enumerate(members):
                 if names and names <= member.schema.certain:
                     members[place] = self.builder.filter(member, condition)
                     break
             else:
-                late.append(condition)
+                parts = conditions_of(condition)
+                # One that calls functions may be costly: whoever wrote it late had reasons.
+                whole = len(parts) == 1 or any(
+                    isinstance(x, FunctionCall) for x in sub_expressions(condition)
+                )
+                (late if whole else waiting).extend([condition] if whole else parts)
         if not members:
             built = self.builder.add("unit", linear.Constant(Schema(()), {(): 1}), [])
         elif len(members) == 1:
             built = members[0]
         else:
-            built = self.builder.join(*members)
+            built = self.builder.join(*members, conditions=late)
         for condition in late:
             built = self.builder.filter(built, condition)
         return built

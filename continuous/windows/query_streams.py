@@ -181,9 +181,16 @@ class QueryWindows:
         return (self.declarations, self._t0_ms, self._open_closed, shapes) if whole else None
 
     @property
-    def untold(self) -> list[Delta]:
-        """What has changed in them since the last evaluation, for those with a `shape`."""
-        return [operator.live.untold for operator in self if isinstance(operator.live, EncodedContent)]
+    def standing(self) -> list[tuple[int | None, Interval | None, Delta]]:
+        """What may differ between windows with a `shape` that hold the same.
+
+        When the next change is due, which window closed last, and what the last evaluation has not seen.
+        """
+        found = []
+        for operator in self:
+            assert isinstance(operator.live, EncodedContent)
+            found.append((operator.next_due(), operator.closed, operator.live.untold))
+        return found
 
     @property
     def stay(self) -> int | None:

@@ -61,13 +61,25 @@ TEMPLATES = (
     " OPTIONAL { ?x :knows :$person . ?x :name ?n } FILTER(!BOUND(?n)) } }",
     "SELECT ?x WHERE { STREAM :s %w { ?x :in ?l }"
     " { SELECT ?x { STREAM :s %w { ?x :in ?m } ?x :knows :$person } ORDER BY ?x LIMIT 1 } }",
+    "SELECT ?x ?v WHERE { STREAM :s %w { ?x :heat ?v FILTER(?v > $bound) } }",
+    "SELECT ?x ?v WHERE { STREAM :s %w { ?x :heat ?v ; :in ?l } ?l :name ?n"
+    " FILTER($bound <= ?v && ?l != :hall) }",
+    "SELECT ?x ?v WHERE { STREAM :s %w { ?x :heat ?v } FILTER(?v < $bound && ?v >= $number) }",
+    "SELECT ?x ?v WHERE { STREAM :s %w { ?x :heat ?v }"
+    " STREAM :s [RANGE 6ms] { ?x :in ?l FILTER(?l = $bound) } }",
+    "SELECT ?l (SUM(?v) AS ?w) WHERE { STREAM :s %w { ?x :in ?l ; :heat ?v } }"
+    " GROUP BY ?l HAVING (?w >= $bound)",
 )
+BOUNDS = ("1", "2", "3", "2.0", "1.5", "2e0", '"2"^^xsd:float', '"INF"^^xsd:double', '"2"', ":hall", "true")
 FIXED = "SELECT ?x WHERE { STREAM :s %w { ?x :in ?l } }"
 
 
 def text_of(template: int, window: int, chance: random.Random) -> str:
     text = TEMPLATES[template].replace("%w", WINDOWS[window])
     text = text.replace("$place", chance.choice(PLACES)).replace("$person", chance.choice(PEOPLE))
+    if "$bound" in text:
+        prefix = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> "
+        text = prefix + text.replace("$bound", chance.choice(BOUNDS))
     return text.replace("$number", str(chance.randrange(1, 4)))
 
 
