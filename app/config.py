@@ -90,6 +90,12 @@ class Settings:
     )
     max_query_bytes: int = _setting(1 << 20, "bytes", "Largest query text.")
     max_push_bytes: int = _setting(1 << 26, "bytes", "Largest body of one push to a stream.")
+    max_message_bytes: int = _setting(
+        1 << 20, "bytes", "Longest line of a push that lasts, and message of a WebSocket."
+    )
+    push_idle_timeout: float = _setting(
+        300.0, "seconds", "How long a client may send nothing within a push that lasts."
+    )
     request_timeout: float = _setting(
         30.0,
         "seconds",

@@ -41,6 +41,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "partial": ("boolean", "accept the good elements and list the bad"),
     "wait": ("boolean", "answer once all results are in the feeds"),
     "id": ("string", "name of a dead letter"),
+    "ack": ("boolean", "acknowledge the lines of a chunked body while it comes"),
     "durable": ("boolean", "`false` answers without waiting for the input log"),
     "name": ("string", "name of the query"),
     "replace": ("boolean", "drop the query that has the name"),
@@ -72,7 +73,7 @@ _DATASET = ("default-graph-uri", "named-graph-uri", "union-default-graph", "time
 _USING = ("using-graph-uri", "using-named-graph-uri")
 GRAPH = ("graph", "default")
 _PREFIX = ("prefix", "uri")
-_PUSH = ("at", "each", "partial", "wait", "durable")
+_PUSH = ("at", "each", "partial", "wait", "durable", "ack")
 _REGISTRATION = ("text/plain", "application/sparql-query", "application/json")
 
 OPERATIONS: tuple[ApiCall, ...] = (

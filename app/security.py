@@ -31,6 +31,7 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.registry import TokenRecord
 
 from .config import Settings
+from .http import websocket
 from .http.attempts import PerMinute, network_of, too_many
 from .http.errors import HttpError
 from .http.gateway import COUNTED
@@ -192,6 +193,8 @@ class Security:
             change something and the server is read-only, 429 when its token or address is over a limit.
         """
         writing = needed not in ("read", PUBLIC) or message.path in ("/login", "/logout")
+        # Browsers open WebSockets for pages of any site, and give these what comes.
+        writing = writing or websocket.is_asked(message.headers)
         if needed in _CHANGING:
             refuse_when_read_only(self._settings)
         if not self.has_tokens():

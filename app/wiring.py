@@ -29,6 +29,7 @@ from .evaluation.workers import WorkerPool, remove_leftovers
 from .feeds.change_feed import ChangeFeed
 from .feeds.fanout import Fanout
 from .http.request_metrics import RequestMetrics
+from .ingest.loop import PushLoop
 from .metrics import ServiceFigures
 from .prefixes import PrefixTable
 from .security import Security
@@ -56,6 +57,7 @@ class Services:
     endpoint: SparqlEndpoint
     metrics: RequestMetrics
     connectors: Connectors
+    pushes: PushLoop
     closed: bool = False
 
     def start(self) -> None:
@@ -74,6 +76,7 @@ class Services:
         for step in (
             self.jobs.close,
             self.connectors.close,
+            self.pushes.close,
             self.engine.stop,
             self.changes.close,
             self.fanout.stop,
@@ -135,6 +138,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             endpoint,
             metrics,
             Connectors(engine, registry, settings, clock.now_ms),
+            PushLoop(engine),
         )
         undo.pop_all()
     return services

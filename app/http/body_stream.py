@@ -28,10 +28,20 @@ class BodyStream(io.RawIOBase):
 
     Attributes:
         received: bytes of it that were received.
+        chunks: the decoder of a chunked body.
+        lines: its lines may be taken as they come.
         finished: it was read to its end; what the connection has received then belongs to the next request.
     """
 
-    def __init__(self, source: Source, timeout: float, length: int, chunks: ChunkedBody | None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        timeout: float,
+        length: int,
+        chunks: ChunkedBody | None,
+        *,
+        lines: bool = False,
+    ) -> None:
         """Begin to receive.
 
         Args:
@@ -39,13 +49,15 @@ class BodyStream(io.RawIOBase):
             timeout: seconds that the whole body has, beside what it takes at the slowest rate.
             length: of the body, when it is not chunked.
             chunks: the decoder, with what was received so far.
+            lines: see above.
         """
         super().__init__()
         self._source = source
         self._timeout = timeout
         self._began = time.monotonic()
         self._left = length
-        self._chunks = chunks
+        self.chunks = chunks
+        self.lines = lines
         self.received = 0
         self.finished = False
 
@@ -60,9 +72,7 @@ class BodyStream(io.RawIOBase):
         """
         if self.finished:
             return 0
-        piece = (
-            self._plain(len(buffer)) if self._chunks is None else self._unchunked(self._chunks, len(buffer))
-        )
+        piece = self._plain(len(buffer)) if self.chunks is None else self._unchunked(self.chunks, len(buffer))
         buffer[: len(piece)] = piece
         return len(piece)
 

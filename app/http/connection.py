@@ -191,6 +191,9 @@ class Connection:
     def _chunked_body(self, request: WireRequest, chunks: ChunkedBody) -> bool:
         chunks.feed(self.data)
         self.data = b""
+        if request.in_lines:
+            request.stream = BodyStream(self, self._patience.request, 0, chunks, lines=True)
+            return True
         if chunks.ended:
             request.body = bytes(chunks.decoded)
             self.data = chunks.rest

@@ -17,6 +17,8 @@ log = logging.getLogger("quadrill.server")
 
 CONNECTION = "quadrill.connection"
 """Names the connection in the environment: an event stream takes its socket."""
+HOME = "quadrill.home"
+"""Names, in the environment, who takes a connection back that was lent."""
 BODY = "quadrill.body"
 """Names the stream of a large body in the environment."""
 COUNTED = "quadrill.counted"
@@ -27,8 +29,8 @@ _BUFFER_BYTES = 64 << 10
 class Gateway:
     """Answers requests by a WSGI application."""
 
-    def __init__(self, application: Callable[..., Iterable[bytes]], port: int) -> None:
-        """Make a gateway; ``port`` is the one that the server listens on."""
+    def __init__(self, application: Callable[..., Iterable[bytes]], port: int, home: Any) -> None:
+        """Make a gateway; ``port`` is the one that the server listens on, ``home`` its intake."""
         self._application = application
         self._always = {
             "SCRIPT_NAME": "",
@@ -41,6 +43,7 @@ class Gateway:
             "wsgi.run_once": False,
             "wsgi.url_scheme": "http",
             "wsgi.version": (1, 0),
+            HOME: home,
         }
 
     def answer(self, connection: Connection, request: WireRequest, reply: Reply) -> None:
@@ -69,12 +72,12 @@ class Gateway:
             for block in body:
                 if block:
                     reply.write(block)
-            if not connection.handed_over:
+            if not connection.handed_over and not request.lent:
                 reply.end()
         except (AnswerBrokenError, ConnectionError, TimeoutError):
             raise
         except Exception as error:
-            if connection.handed_over or reply.begun:
+            if connection.handed_over or request.lent or reply.begun:
                 raise AnswerBrokenError(repr(error)) from error
             log.exception("the application failed")
             reply.close = True

@@ -121,7 +121,18 @@ class Intake:
     # --- called by workers ----------------------------------------------------------------------------------
 
     def put(self, connection: Connection) -> None:
-        """Take back a connection that may have further requests."""
+        """Take back a connection that may have further requests, and the one that is here already."""
+        try:
+            connection.request = connection.next_request()
+        except RefusedError as error:
+            self.refuse(connection, error)
+            return
+        if self._ending:
+            self.close(connection)
+            return
+        if connection.request is not None:
+            self._dispatch(connection)
+            return
         now = time.monotonic()
         connection.deadline = now + self._patience.request
         if self._hold(connection, now):

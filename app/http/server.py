@@ -96,7 +96,6 @@ class Server:
         self._host = host
         self.port: int = listener.getsockname()[1]
         self._shortcuts = tuple(shortcuts)
-        self._gateway = Gateway(application, self.port)
         self._shutdown_timeout = shutdown_timeout
         self._ending = False
         self._workers = self._make_workers("quadrill-worker", threads)
@@ -113,6 +112,7 @@ class Server:
             self._look_after_workers,
             observer,
         )
+        self._gateway = Gateway(application, self.port, self._intake)
         self._thread = threading.Thread(target=self._intake.run, name="quadrill-intake", daemon=True)
 
     @property
@@ -211,6 +211,8 @@ class Server:
         )
         if not self._taken(connection, request, reply):
             self._gateway.answer(connection, request, reply)
+        if request.lent:
+            return False
         if not reply.close and not connection.handed_over:
             return True
         unread = request.stream is not None and not request.stream.finished

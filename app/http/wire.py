@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from werkzeug.http import parse_cookie
 
@@ -26,10 +26,19 @@ _MAX_KEPT_HEAD = 2048
 _LINE = re.compile(rb"([A-Z]+) (/[!\"$-~]*) HTTP/1\.1")
 _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?[ \t]*")
 _UNUSUAL = frozenset({"Transfer-Encoding", "Expect", "Upgrade", "Content-Encoding", "Te", "Trailer"})
+_LINES = re.compile(r"application/(?:x-ndjson|ndjson|jsonl|x-jsonlines)[ \t]*(?:;|\Z)", re.IGNORECASE)
+_WHOLE = frozenset({"Idempotency-Key", "Content-Encoding"})
+"""With one of these a body has to be here as a whole."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 Line: TypeAlias = tuple[str, str, bytes, str]
 """Of a request line: method, path, query string, and the target that holds both."""
+
+
+class HeaderFields(Protocol):
+    """The headers of a request by name, whoever has read them."""
+
+    def get(self, name: str, /) -> str | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,11 +76,12 @@ class WireRequest:
         body: the whole body, unless it is large.
         stream: a large body, received while it is read.
         counted: its token was found right, and it counts as one of the token's requests.
+        lent: the connection belongs to who answers the request, and comes back by itself.
     """
 
     __slots__ = (
-        *("body", "body_at", "counted", "fields", "headers", "method", "path", "query_string", "stream"),
-        "target",
+        *("body", "body_at", "counted", "fields", "headers", "lent", "method", "path"),
+        *("query_string", "stream", "target"),
     )
 
     def __init__(self, line: Line, fields: Fields, body_at: int, body: bytes = b"") -> None:
@@ -81,7 +91,21 @@ class WireRequest:
         self.body_at = body_at
         self.body = body
         self.stream: BodyStream | None = None
+        self.lent = False
         self.counted = False
+
+    @property
+    def in_lines(self) -> bool:
+        """True for a push whose lines are taken as they come: its body is not waited for."""
+        fields = self.fields
+        return (
+            fields.chunked
+            and self.method == "POST"
+            and self.path.startswith("/streams")
+            and _LINES.match(fields.values.get("Content-Type", "")) is not None
+            and not _WHOLE & fields.values.keys()
+            and b"wait" not in self.query_string
+        )
 
     def read(self, limit: int, what: str) -> bytes:
         """The body of the request, read once.

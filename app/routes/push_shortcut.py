@@ -75,6 +75,8 @@ class PushShortcut:
                 call = pushes.heartbeat_call(target.name, target.parameters)
             else:
                 call = pushes.push_call(target.name, target.parameters, request.headers)
+                if call.ack:
+                    return False
             services.security.authorise("push", request, None)
         except QuadrillError:
             return False

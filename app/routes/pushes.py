@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.streams.times import instant_ms
 
 from ..http.errors import HttpError
+from ..http.wire import HeaderFields
+from ..ingest.live_push import Wanted
 from .requests import flag_of, known_parameters
 
-_PUSH_PARAMETERS = frozenset({"iri", "at", "each", "partial", "wait", "durable"})
+_PUSH_PARAMETERS = frozenset({"iri", "at", "each", "partial", "wait", "durable", "ack"})
+_MESSAGE_PARAMETERS = frozenset({"iri", "at", "each", "partial"})
 _HEARTBEAT_PARAMETERS = frozenset({"iri", "at", "wait"})
-
-
-class HeaderFields(Protocol):
-    """The headers of a request, by name."""
-
-    def get(self, name: str, /) -> str | None: ...  # noqa: D102
 
 
 class PushCall(NamedTuple):
@@ -32,6 +29,7 @@ class PushCall(NamedTuple):
     wait: bool
     durable: bool
     key: str | None
+    ack: bool
 
     def give(self, engine: Engine, body: bytes) -> dict[str, Any]:
         """Push a body; the JSON answer.
@@ -78,9 +76,7 @@ def push_call(name: str | None, parameters: Mapping[str, str], headers: HeaderFi
     """
     known_parameters(_PUSH_PARAMETERS, parameters)
     stream = _stream(name, parameters)
-    each = parameters.get("each")
-    if each not in (None, "triple"):
-        raise HttpError(400, f"the parameter each must be triple, it is {each!r}", code="parameter")
+    each = _each(parameters)
     content_type = headers.get("Content-Type")
     if not content_type:
         raise HttpError(
@@ -98,6 +94,18 @@ def push_call(name: str | None, parameters: Mapping[str, str], headers: HeaderFi
         flag_of(parameters, "wait"),
         flag_of(parameters, "durable", True),
         headers.get("Idempotency-Key"),
+        flag_of(parameters, "ack"),
+    )
+
+
+def messages_wanted(name: str | None, parameters: Mapping[str, str]) -> Wanted:
+    """What a WebSocket of pushes asks for; arguments as for `push_call`.
+
+    Raises: HttpError 400.
+    """
+    known_parameters(_MESSAGE_PARAMETERS, parameters)
+    return Wanted(
+        _stream(name, parameters), parameters.get("at"), _each(parameters), flag_of(parameters, "partial")
     )
 
 
@@ -117,6 +125,13 @@ def heartbeat_call(name: str | None, parameters: Mapping[str, str]) -> Heartbeat
             hint="Give at as milliseconds since the epoch or as an xsd:dateTime.",
         )
     return HeartbeatCall(stream, instant_ms(at, "the parameter at"), flag_of(parameters, "wait"))
+
+
+def _each(parameters: Mapping[str, str]) -> str | None:
+    each = parameters.get("each")
+    if each not in (None, "triple"):
+        raise HttpError(400, f"the parameter each must be triple, it is {each!r}", code="parameter")
+    return each
 
 
 def _stream(name: str | None, parameters: Mapping[str, str]) -> str:

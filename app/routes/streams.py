@@ -10,8 +10,9 @@ from ..feeds.events import EventStream, event_form
 from ..feeds.sources import frame
 from ..http import negotiation
 from ..http.errors import HttpError
+from ..http.gateway import BODY
 from ..security import needs
-from . import pushes
+from . import live, pushes
 from . import requests as incoming
 from .requests import services
 
@@ -122,6 +123,20 @@ def push_by_name(name: str) -> Response:
     return _push(incoming.check_name(name, "the stream name"))
 
 
+@blueprint.get("/streams", websocket=True)
+@needs("push")
+def open_by_iri() -> Response:
+    """A WebSocket whose messages are pushes to the stream with ``?iri=``."""
+    return live.messages(services(), None)
+
+
+@blueprint.get("/streams/<part:name>", websocket=True)
+@needs("push")
+def open_by_name(name: str) -> Response:
+    """A WebSocket whose messages are pushes to a stream."""
+    return live.messages(services(), incoming.check_name(name, "the stream name"))
+
+
 @blueprint.post("/streams:heartbeat")
 @needs("push")
 def heartbeat_by_iri() -> Response:
@@ -170,6 +185,16 @@ def _declare(name: str | None) -> Response:
 
 def _push(name: str | None) -> Response:
     call = pushes.push_call(name, request.args, request.headers)
+    stream = request.environ.get(BODY)
+    if stream is not None and stream.lines:
+        return live.lines(services(), call, stream.chunks)
+    if call.ack:
+        raise HttpError(
+            400,
+            "ack is for a chunked body of lines, which is answered while it comes",
+            code="parameter",
+            hint="Send application/x-ndjson chunked, without wait and Idempotency-Key.",
+        )
     body = incoming.body_bytes(services().settings.max_push_bytes, "a push")
     return incoming.json_response(call.give(services().engine, body))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
 
@@ -28,6 +28,23 @@ _WATCHED_LETTERS = 10_000
 """Dead letters that may wait for one who watches them."""
 _LOOK_S = 0.01
 """Between two looks whether static parts are read by now."""
+
+
+class Accepted(NamedTuple):
+    """A push that was accepted: its receipt, the number of its record, and the turn of what entered."""
+
+    receipt: PushReceipt
+    number: int
+    turn: Turn | None
+
+    def answer(self) -> dict[str, Any]:
+        """The JSON answer; ``bad`` only for a partial push."""
+        answer = self.receipt._asdict()
+        if self.receipt.bad is None:
+            del answer["bad"]
+        else:
+            answer["bad"] = [element.to_json() for element in self.receipt.bad]
+        return answer
 
 
 class StreamService:
@@ -210,12 +227,61 @@ class StreamService:
             IdempotencyError: the key was used with another body.
             BackPressureError: the queue is full.
         """
-        parts = self.parts
-        turns, acceptor, known = parts.turns, parts.acceptor, parts.streams.known
-        turns.require_ready()
         key = None
         if idempotency_key is not None:
             key = idempotency_key, fingerprint_of(body, media_type, at=at, each=each, partial=partial)
+        accepted = self._accept(stream_ref, body, media_type, at, each, partial, key, position)
+        self.parts.sequencer.drain()
+        answer, turns = accepted.answer(), self.parts.turns
+        if durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
+            turns.wait_durable(accepted.number)
+        else:
+            answer["durable"] = False
+        if wait and accepted.turn is not None:
+            turns.wait(accepted.turn, timeout)
+            self._wait_for_pending(accepted.receipt.stream, timeout)
+        return answer
+
+    def take(
+        self,
+        stream_ref: str,
+        body: bytes,
+        media_type: str,
+        *,
+        at: int | str | None = None,
+        each: str | None = None,
+        partial: bool = False,
+    ) -> tuple[dict[str, Any], int]:
+        """Accept the elements of a body; the answer to give when `wait_durable` has returned for the number.
+
+        Arguments and errors are those of `push`.
+        """
+        accepted = self._accept(stream_ref, body, media_type, at, each, partial, None, None)
+        self.parts.sequencer.drain()
+        return accepted.answer(), accepted.number
+
+    def wait_durable(self, number: int) -> None:
+        """Return when everything up to a number of `take` is in the input log.
+
+        Raises:
+            StoreUnwritableError: not now.
+        """
+        self.parts.turns.wait_durable(number)
+
+    def _accept(
+        self,
+        stream_ref: str,
+        body: bytes,
+        media_type: str,
+        at: int | str | None,
+        each: str | None,
+        partial: bool,
+        key: tuple[str, str] | None,
+        position: tuple[str, str] | None,
+    ) -> Accepted:
+        parts = self.parts
+        turns, acceptor, known = parts.turns, parts.acceptor, parts.streams.known
+        turns.require_ready()
         while True:
             state = known.get(stream_ref) or self.lifecycle.open_stream(stream_ref)
             if state.derived_from is not None:
@@ -243,33 +309,13 @@ class StreamService:
                 receipt, turn = acceptor.push(state, decoded, partial=partial, key=key, position=position)
                 number = turns.order
             break
-        if turn is not None:
-            parts.sequencer.drain()
-        answer = self._answer(receipt, number, durable=durable)
-        if wait and turn is not None:
-            turns.wait(turn, timeout)
-            self._wait_for_pending(state.iri, timeout)
-        return answer
+        return Accepted(receipt, number, turn)
 
     def source_position(self, stream_ref: str, source: str) -> str | None:
         """Where a source was at its last push to a stream that the journal has; None before the first."""
         state = self.parts.streams.find(stream_ref)
         with self.parts.turns.lock:
             return None if state is None else self.parts.acceptor.receipts.positions.get((state.iri, source))
-
-    def _answer(self, receipt: PushReceipt, number: int, *, durable: bool) -> dict[str, Any]:
-        """The JSON answer of a push whose record has a number; ``bad`` only for a partial one."""
-        turns = self.parts.turns
-        answer = receipt._asdict()
-        if receipt.bad is None:
-            del answer["bad"]
-        else:
-            answer["bad"] = [element.to_json() for element in receipt.bad]
-        if durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
-            turns.wait_durable(number)
-        else:
-            answer["durable"] = False
-        return answer
 
     def _wait_for_pending(self, stream: str, timeout: float | None) -> None:
         """Return when no query that reads a stream waits for its static parts any more.

@@ -240,7 +240,9 @@ class SegmentedLog:
             if self._reached is not None:
                 self._reached("before-write")
             self._torn = True
-            _write_all(self._file, b"".join(group))
+            left = memoryview(b"".join(group))
+            while left:
+                left = left[os.write(self._file, left) :]
             if self._reached is not None:
                 self._reached("after-write")
             if self._sync != "off":
@@ -400,9 +402,3 @@ def _missing(folder: Path, first: int, last: int) -> StoreFormatError:
     return StoreFormatError(
         f"the input log {folder} lacks its records {first} to {last}, which were durable", hint=DAMAGED
     )
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

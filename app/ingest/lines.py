@@ -1,0 +1,193 @@
+"""A chunked body whose lines are taken as they come, and answered at its end or line by line."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Any
+
+from quadrill.continuous.engine import Engine
+
+from ..http.chunked import ChunkedBody
+from ..http.connection import Connection
+from ..http.errors import HttpError, problem_response
+from ..http.refused import RefusedError
+from .live_push import NDJSON, Home, Limits, LivePush, Message, Wanted, acknowledgement, line_of, too_long
+
+_BATCH_BYTES = 256 << 10
+
+
+class LinePush(LivePush):
+    """The lines of one body. Each is an element; a line that is wrong ends the push, those before it stay.
+
+    With ``acknowledges`` the answer is lines, too: one for each batch of lines that is durable, a problem
+    document in place of what is wrong, and at last the totals.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        home: Home,
+        engine: Engine,
+        wanted: Wanted,
+        limits: Limits,
+        chunks: ChunkedBody,
+        headers: dict[str, str],
+        *,
+        acknowledges: bool,
+        durable: bool,
+        keeps: bool,
+    ) -> None:
+        """Make one.
+
+        Args:
+            connection: of the client.
+            home: where it goes afterwards.
+            engine: what takes the elements.
+            wanted: what the client wants with its elements.
+            limits: of the push.
+            chunks: the decoder, with what was received so far.
+            headers: those that every answer carries.
+            acknowledges: the client wants to be told as it goes.
+            durable: it waits for the log.
+            keeps: the connection may have further requests.
+        """
+        super().__init__(connection, home, engine, wanted, limits)
+        self._chunks = chunks
+        self._headers = headers
+        self._acknowledges = acknowledges
+        self._durable = durable
+        self._keeps = keeps
+        self._lines = bytearray()
+        self._done = 0
+        self._failure: BaseException | None = None
+        self._broken: HttpError | None = None
+        self._one_by_one: list[bytes] = []
+        self._answered = False
+        if acknowledges:
+            self._start(HTTPStatus.OK, {"Content-Type": NDJSON, "Transfer-Encoding": "chunked"})
+
+    def feed(self, data: bytes) -> None:
+        """Decode chunks."""
+        chunks = self._chunks
+        if data:
+            try:
+                chunks.feed(data)
+            except RefusedError as error:
+                # What came before it is whole.
+                self._broken = HttpError(error.status, error.detail, code="bad-body")
+        self._lines += chunks.decoded
+        chunks.decoded.clear()
+
+    def next_message(self) -> Message | None:
+        """Whole lines; at the end of the body the last one need not end."""
+        if self._one_by_one:
+            return Message(self._one_by_one.pop(0), NDJSON, self._done)
+        lines, most = self._lines, self.limits.message_bytes
+        batch = min(_BATCH_BYTES, most)
+        while lines:
+            end = lines.rfind(b"\n", 0, batch) + 1 or lines.find(b"\n", batch, most) + 1
+            if not end and self._chunks.ended and len(lines) <= most:
+                end = len(lines)
+            if not end:
+                if len(lines) > most:
+                    self._fail(too_long("a line", most))
+                return None
+            body = bytes(lines[:end])
+            del lines[:end]
+            if body.strip():
+                return Message(body, NDJSON, self._done)
+            self._done += body.count(b"\n")
+        return None
+
+    def accepted(self, message: Message, answer: dict[str, Any]) -> None:
+        """Lines are in the log."""
+        for each in answer.get("bad", ()):
+            each["line"] = each.get("line", 1) + self._done
+        self._done += message.body.count(b"\n")
+        if not self._durable:
+            self.number = 0
+            answer["durable"] = False
+        if self._acknowledges:
+            self._untold.append(acknowledgement(answer))
+
+    def refused(self, message: Message, error: Exception) -> None:
+        """One of some lines is wrong: those before it are taken, one by one."""
+        lines = message.body.splitlines(keepends=True)
+        if len(lines) > 1:
+            self._one_by_one = lines
+        else:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = error
+        self._one_by_one.clear()
+        self._lines.clear()
+        self.ended = True
+
+    def after_work(self) -> None:
+        """The end of the body is the end of the push."""
+        if self._broken is not None and not self.ended:
+            self._fail(self._broken)
+        elif self._chunks.ended and not self._lines and not self._one_by_one:
+            self.ended = True
+
+    def framed(self, document: dict[str, Any]) -> bytes:
+        """A chunk with a line."""
+        line = line_of(document)
+        return b"%x\r\n%b\r\n" % (len(line), line)
+
+    def told(self) -> None:
+        """At the end of the push: its answer, or what was wrong, with what was accepted in any case."""
+        if not self.ended or self._answered or self.lost:
+            return
+        self._answered = True
+        document, status, headers = self._totals(), HTTPStatus.OK, {"Content-Type": "application/json"}
+        if self._failure is not None:
+            refusal = problem_response(self._failure)
+            told = json.loads(refusal.get_data())
+            if "line" in told:
+                told["line"] += self._done
+            document, status = told | document, HTTPStatus(refusal.status_code)
+            headers = dict(refusal.headers.items())
+        if self._acknowledges:
+            self.unsent += self.framed(document) + b"0\r\n\r\n"
+        else:
+            body = line_of(document)
+            self._start(status, headers | {"Content-Length": str(len(body))})
+            self.unsent += body
+
+    def _totals(self) -> dict[str, Any]:
+        nothing = {"stream": self._wanted.stream, "first_seq": None, "last_seq": None}
+        return nothing | {"accepted": 0, "late": 0, "durable": True, "dropped": 0} | self.totals
+
+    def _start(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+        given = self._headers | headers
+        if not self._keeps or self._failure is not None:
+            given["Connection"] = "close"
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
+        lines += [f"{name}: {value}" for name, value in given.items()]
+        self.unsent += "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+    def cut_off(self) -> None:
+        """The body ends early: what came of it stays."""
+        self._fail(HttpError(400, "the body of the request ends early", code="bad-body"))
+
+    def fail(self, error: BaseException) -> None:
+        """What was not told is not known to be durable."""
+        self._untold.clear()
+        self.totals["durable"] = False
+        self.number = 0
+        self._fail(error)
+
+    def too_slow(self) -> None:
+        """End who says nothing."""
+        self._fail(HttpError(408, "the body of the request came too slowly", code="request-timeout"))
+
+    def leave(self) -> None:
+        """The connection may have further requests, unless its body was not read to the end."""
+        if self._keeps and self._failure is None:
+            self.connection.data = self._chunks.rest
+            self._home.put(self.connection)
+        else:
+            self._home.drain(self.connection)
