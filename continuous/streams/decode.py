@@ -19,9 +19,10 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
-import orjson
 from pyoxigraph import RdfFormat
 
 from quadrill.store.documents.contents import WHOLE, Content, Part, guard_nesting, read_content
@@ -31,9 +32,9 @@ from quadrill.store.documents.statements import (
     Statement,
     Statements,
     literal_parts,
-    read_statements,
     term_of,
 )
+from quadrill.store.documents.timed_lines import read_timed_lines
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.formats import split_media_type
 
@@ -58,6 +59,8 @@ _NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl", "a
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
 """Formats without graphs."""
 _MEMBERS = {"at", "data", "jsonld"}
+_TOGETHER = 100
+"""Lines of NDJSON that are read at once, and one by one only if one of them is odd."""
 _MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
 _VERSION = re.compile(
     r"""\A(?:\s++|\#[^\n]*+\n)*+(?:@version|VERSION)\s*["'](1\.[12](?:-basic)?-messages)["']""", re.IGNORECASE
@@ -90,6 +93,9 @@ class DecodedElement(NamedTuple):
     place: str
     line: int | None
     blank: bool
+
+
+_MADE = partial(tuple.__new__, DecodedElement)
 
 
 class BadElement(NamedTuple):
@@ -177,49 +183,47 @@ def _text(body: bytes, charset: str) -> str:
 def _of_lines(text: str, options: DecodeOptions) -> Decoded:
     """The elements of JSON objects, one on each line that is not blank."""
     result = Decoded()
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line or line.isspace():
-            continue
-        element = _plain_line(line, number, options)
-        if element is not None:
-            result.elements.append(element)
-            continue
-        place = f"line {number}"
-        try:
-            document = _json_object(line, number, place, options)
-            at = document.get("at")
-            at = options.at if at is None else instant_ms(at, f"at of {place}")
-            if "jsonld" in document:
-                data, rdf_format = json.dumps(document["jsonld"]), RdfFormat.JSON_LD
-            else:
-                data, rdf_format = document["data"], RdfFormat.N_QUADS
-                if not isinstance(data, str):
-                    raise InputError(f"data of {place} is not a string of N-Quads")
-            content = _parse(data, rdf_format, options, Part(within=number), at)
-            _add(result, content, at, place, number, options)
-        except QuadrillError as error:
-            _refuse(result, error, place, number, options)
+    lines = [each for each in enumerate(text.split("\n"), start=1) if each[1] and not each[1].isspace()]
+    for begin in range(0, len(lines), _TOGETHER):
+        some = lines[begin : begin + _TOGETHER]
+        if not _add_plain(result, some, options):
+            for number, line in some:
+                if not _add_plain(result, [(number, line)], options):
+                    _add_line(result, number, line, options)
     return result
 
 
-def _plain_line(line: str, number: int, options: DecodeOptions) -> DecodedElement | None:
-    """The element of a line of the plainest form; None of any other, be it an element or not."""
-    if line.find("{", 1) >= 0 or "[" in line or options.each_triple:
-        return None
+def _add_plain(result: Decoded, lines: list[tuple[int, str]], options: DecodeOptions) -> bool:
+    """Add the elements of some lines; False where one is not of the plainest form, be it right or wrong."""
+    numbers, texts = zip(*lines, strict=True)
+    found = None if options.each_triple else read_timed_lines(texts)
+    if found is None or not LEAST_MS <= min(found[0]) <= max(found[0]) <= GREATEST_MS:
+        return False
+    times, statements = found
+    if max(map(len, statements)) > options.max_quads:
+        return False
+    places = [f"line {number}" for number in numbers]
+    result.elements += map(_MADE, zip(statements, times, places, numbers, repeat(False)))
+    return True
+
+
+def _add_line(result: Decoded, number: int, line: str, options: DecodeOptions) -> None:
+    """Add the element of a line."""
+    place = f"line {number}"
     try:
-        document = orjson.loads(line)
-    except ValueError:
-        return None
-    if type(document) is not dict or len(document) != 2:
-        return None
-    at, data = document.get("at"), document.get("data")
-    if type(at) is not int or not LEAST_MS <= at <= GREATEST_MS or type(data) is not str:
-        return None
-    found = read_statements(data, RdfFormat.N_QUADS)
-    if found is None or len(found) > options.max_quads:
-        return None
-    unique = tuple(found if len(found) == 1 else dict.fromkeys(found))
-    return DecodedElement(unique, at, f"line {number}", number, False)
+        document = _json_object(line, number, place, options)
+        at = document.get("at")
+        at = options.at if at is None else instant_ms(at, f"at of {place}")
+        if "jsonld" in document:
+            data, rdf_format = json.dumps(document["jsonld"]), RdfFormat.JSON_LD
+        else:
+            data, rdf_format = document["data"], RdfFormat.N_QUADS
+            if not isinstance(data, str):
+                raise InputError(f"data of {place} is not a string of N-Quads")
+        content = _parse(data, rdf_format, options, Part(within=number), at)
+        _add(result, content, at, place, number, options)
+    except QuadrillError as error:
+        _refuse(result, error, place, number, options)
 
 
 def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> dict[str, Any]:

@@ -92,11 +92,14 @@ def read_content(
     if rdf_format is RdfFormat.JSON_LD or "<<" in text:
         guard_nesting(text, max_nesting, json_text=rdf_format is RdfFormat.JSON_LD)
     try:
-        found = parse(text, rdf_format, base_iri=None if lines else base_iri)
+        found = parse(text.encode(), rdf_format, base_iri=None if lines else base_iri)
         # Short texts cannot have too many.
         quads = list(found if len(text) < most else islice(found, most + 1))
     except SyntaxError as error:
         raise _placed(error, rdf_format, part) from None
+    except UnicodeEncodeError:
+        what = f"line {part.within}, in its data" if part.within is not None else rdf_format.name
+        raise RdfSyntaxError(f"{what}: half of a surrogate pair is no character", line=part.within) from None
     except ValueError as error:
         raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=part.within) from None
     spelt = statements_of(quads)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quadrill.continuous.errors import InputError, MediaTypeError
 from quadrill.continuous.streams.decode import Decoded, DecodeOptions, decode
-from quadrill.store.errors import LimitError, RdfSyntaxError
+from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 
 E = "http://e.org/"
 PROV = "http://www.w3.org/ns/prov#generatedAtTime"
@@ -195,3 +197,84 @@ def test_the_quads_of_a_push_and_its_bad_elements_are_limited() -> None:
     assert len(decode(b"0\n0\n", "application/x-ndjson", options).bad) == 2
     with pytest.raises(LimitError, match="more than 2 elements of the push are bad"):
         decode(b"0\n0\n0\n", "application/x-ndjson", options)
+
+
+TRIPLE = f"<{E}a> <{E}b> <{E}c>"
+DATA = st.sampled_from(
+    [
+        f"{TRIPLE} .",
+        f"{TRIPLE} .\n",
+        f"{TRIPLE} <{E}g> .\n<{E}a> <{E}b> 'x' .",
+        f"{TRIPLE} . {TRIPLE} .",
+        f"{TRIPLE} .\n{TRIPLE} .",
+        f"{TRIPLE}",
+        f'<{E}a> <{E}b> "[" .\n<{E}a> <{E}b> "{{" .',
+        f'<{E}a> <{E}b> "1.50"^^<{XSD}decimal> .\n\n',
+        f'<{E}a> <{E}b> "01"^^<{XSD}integer> .\r\n<{E}a> <{E}b> "1"^^<{XSD}integer> .',
+        f"_:a <{E}b> _:c .",
+        f"<{E}a> <{E}b> <c> .",
+        f'<{E}a> <{PROV}> "5.0"^^<{XSD}decimal> .',
+        f'<{E}a> <{PROV}> "50"^^<{XSD}decimal> .',
+        f'<{E}a> <{PROV}> "1e5"^^<{XSD}double> .',
+        f'<{E}a> <{PROV}> "1970-01-01T00:00:05.50Z"^^<{XSD}dateTime> .',
+        "",
+        "\n",
+        "# nothing",
+        7,
+        None,
+    ]
+)
+TIMES = st.sampled_from(
+    [0, -1, 5, 10**12, 10**15, 10**20, -(10**20), 1.5, True, None, "7", "1970-01-01", "soon", [1], {}]
+)
+LINES = st.one_of(
+    st.builds(lambda at, data: json.dumps({"at": at, "data": data}), TIMES, DATA),
+    st.builds(lambda at, data: json.dumps({"data": data, "at": at}, ensure_ascii=False), TIMES, DATA),
+    st.builds(lambda data: json.dumps({"data": data}), DATA),
+    st.builds(lambda at, data: json.dumps({"at": at, "data": data, "more": 1}), TIMES, DATA),
+    st.builds(lambda at, data: f'{{"at":3,"at":{json.dumps(at)},"data":{json.dumps(data)}}}', TIMES, DATA),
+    st.sampled_from(["", " ", "{", "[]", "7", '"a"', "{}", "nul", "\x0b", '{"at": NaN, "data": ""}']),
+    st.just('{"at": 1, "data": "\\ud800"}'),
+)
+
+
+def told(lines: list[str], options: DecodeOptions) -> object:
+    """The elements and what is bad of them; of a push that is refused its error."""
+    try:
+        decoded = decode("\n".join(lines).encode(), "application/x-ndjson", options)
+    except QuadrillError as error:
+        return (
+            type(error),
+            error.message,
+            error.hint,
+            getattr(error, "line", None),
+            getattr(error, "column", None),
+        )
+    return decoded.elements, decoded.bad
+
+
+@given(st.lists(LINES, max_size=5), st.none() | st.just(9), st.booleans(), st.booleans())
+def test_lines_read_together_are_what_each_is_alone(
+    lines: list[str], at: int | None, each_triple: bool, partial: bool
+) -> None:
+    """A line of another member beside them lets none be read in the short way; it is told as bad."""
+    options = DecodeOptions(at=at, each_triple=each_triple, partial=partial, max_quads=3)
+    alone = [told(["" for _ in range(number)] + [line], options) for number, line in enumerate(lines)]
+    together = told(lines, options)
+    refused = next((each for each in alone if len(each) > 2), None)  # type: ignore[arg-type]
+    if refused is not None:
+        assert together == refused
+    else:
+        assert together == ([e for each in alone for e in each[0]], [e for each in alone for e in each[1]])  # type: ignore[index]
+
+
+@given(TIMES, DATA, st.none() | st.just(9), st.booleans())
+def test_a_line_of_the_plainest_form_is_what_it_is_in_another_form(
+    at: object, data: object, given_at: int | None, partial: bool
+) -> None:
+    """A bracket in a comment of the data takes the line to the parsers of JSON and N-Quads."""
+    options = DecodeOptions(at=given_at, partial=partial)
+    plain = told([json.dumps({"at": at, "data": data})], options)
+    if isinstance(data, str):
+        odd = told([json.dumps({"at": at, "data": f"{data}\n# ["})], options)
+        assert plain[0] == odd[0]  # type: ignore[index]  # the message tells another line

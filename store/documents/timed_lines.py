@@ -1,0 +1,42 @@
+"""Lines of JSON that carry statements and their time: many of the plainest form are read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from operator import itemgetter
+
+import orjson
+from pyoxigraph import RdfFormat
+
+from .statements import Statements, read_statements
+
+_MEMBERS = itemgetter("at", "data")
+
+
+def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements]] | None:
+    """The times and the statements of lines ``{"at": integer, "data": N-Quads}``.
+
+    None when one of them is of any other form, be it right or wrong.
+    """
+    text = "\n".join(lines)
+    if "[" in text or text.count("{") != len(lines):
+        return None
+    try:
+        documents = list(map(orjson.loads, lines))
+        if set(map(type, documents)) != {dict} or set(map(len, documents)) != {2}:
+            return None
+        times, texts = map(list, zip(*map(_MEMBERS, documents), strict=True))
+    except (ValueError, KeyError):
+        return None
+    if set(map(type, times)) != {int} or set(map(type, texts)) != {str}:
+        return None
+    texts = [text.rstrip("\n") for text in texts]
+    found = read_statements("\n".join(texts), RdfFormat.N_QUADS)
+    if found is None:
+        return None
+    # Each line of them is one statement.
+    if len(found) == len(texts):
+        return times, list(zip(found, strict=True))
+    ends = accumulate([text.count("\n") + 1 for text in texts], initial=0)
+    return times, [tuple(dict.fromkeys(found[begin:end])) for begin, end in pairwise(ends)]
